@@ -1,0 +1,46 @@
+//! The segment cache: columns of partitions, decoded, in the memory of the compute node.
+//!
+//! It decides what is worth keeping by the benefit framework of FlexPushdownDB section 5.2
+//! (Algorithm 1) under a replaceable [`Policy`], shares one fetch between concurrent loads of a
+//! segment, never evicts what a query is reading, and never reports or holds more than its limit.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow::array::{ArrayRef, Int64Array};
+//! use thermocline_cache::{Access, Claim, Lfu, SegmentCache, SegmentKey, SegmentRequest};
+//! use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
+//!
+//! let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
+//! let key = SegmentKey {
+//!     table: "t".into(),
+//!     object: ObjectPath::new("t/0.parquet"),
+//!     version: ObjectVersion::new("v1"),
+//!     partition: PartitionRange::RowGroups { start: 0, end: 1 },
+//!     column: "price".into(),
+//! };
+//! let want = [vec![SegmentRequest { key: key.clone(), bytes: 2000 }]];
+//! for access in cache.access(&want).groups.into_iter().flatten() {
+//!     if let Access::Load(share) = access
+//!         && let Claim::Load(ticket) = share.claim()
+//!     {
+//!         let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 100]));
+//!         ticket.complete(column);
+//!     }
+//! }
+//! assert!(matches!(cache.access(&want).groups[0][0], Access::Hit(_)));
+//! ```
+//!
+//! Deliberately left out: what a query is, how bytes are fetched, and which route a partition
+//! takes (crate `thermocline-compute`).
+
+mod accounting;
+mod cache;
+mod policy;
+mod segment;
+
+pub use accounting::array_bytes;
+pub use cache::{
+    Access, Accesses, CacheCounters, Claim, LoadShare, LoadTicket, Pending, SegmentCache, SegmentInfo, SegmentRequest,
+};
+pub use policy::{Lfu, Lru, Policy, SegmentUse, policy_named};
+pub use segment::{PinnedSegment, SegmentKey};

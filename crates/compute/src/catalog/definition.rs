@@ -1,0 +1,200 @@
+//! What a user says of an external table.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::CreateExternalTable;
+use thermocline_pushdown::{CsvFormat, FileFormat};
+
+/// A `CREATE EXTERNAL TABLE` statement, understood.
+#[derive(Debug, Clone)]
+pub struct TableDefinition {
+    /// Unqualified name.
+    pub name: String,
+    /// Columns, if given.
+    pub columns: Option<SchemaRef>,
+    /// Format of its objects.
+    pub format: FileFormat,
+    /// Where they are; at least one.
+    pub locations: Vec<String>,
+    /// The statement as the catalog keeps it.
+    pub sql: String,
+}
+
+impl TableDefinition {
+    /// Understands a parsed statement.
+    ///
+    /// # Errors
+    /// A sentence that names the clause, for what this database does not have or cannot read.
+    pub fn try_from_statement(statement: &CreateExternalTable) -> Result<Self> {
+        let name = statement.name.table().to_owned();
+        if !statement.table_partition_cols.is_empty() {
+            return plan_err!("table {name}: PARTITIONED BY is not supported; min/max statistics prune instead");
+        }
+        if !statement.order_exprs.is_empty() {
+            return plan_err!("table {name}: WITH ORDER is not supported");
+        }
+        if statement.unbounded {
+            return plan_err!("table {name}: UNBOUNDED tables are not supported");
+        }
+        if statement.locations.iter().all(|location| location.trim().is_empty()) {
+            return plan_err!("table {name}: LOCATION is empty");
+        }
+        let columns = (!statement.schema.fields().is_empty()).then(|| views(statement.schema.as_arrow()));
+        let format = format_of(statement)?;
+        let mut definition = Self { name, columns, format, locations: statement.locations.clone(), sql: String::new() };
+        definition.sql = definition.to_sql(&statement.options);
+        Ok(definition)
+    }
+
+    /// The statement, readable and complete.
+    fn to_sql(&self, options: &std::collections::HashMap<String, String>) -> String {
+        use std::fmt::Write;
+        let mut sql = format!("CREATE EXTERNAL TABLE {}", quote_name(&self.name));
+        if let Some(columns) = &self.columns {
+            let columns: Vec<_> = columns
+                .fields()
+                .iter()
+                .map(|field| {
+                    let null = if field.is_nullable() { "" } else { " NOT NULL" };
+                    format!("  {} {}{null}", quote_name(field.name()), sql_type(field.data_type()))
+                })
+                .collect();
+            let _infallible = write!(sql, " (\n{}\n)", columns.join(",\n"));
+        }
+        let locations: Vec<_> = self.locations.iter().map(|location| quote_text(location)).collect();
+        let location = match locations.as_slice() {
+            [one] => one.clone(),
+            many => format!("({})", many.join(", ")),
+        };
+        let _infallible = write!(sql, "\nSTORED AS {}\nLOCATION {location}", self.format.name());
+        let options: BTreeMap<_, _> = options.iter().collect();
+        if !options.is_empty() {
+            let options: Vec<_> =
+                options.iter().map(|(key, value)| format!("{} {}", quote_text(key), quote_text(value))).collect();
+            let _infallible = write!(sql, "\nOPTIONS ({})", options.join(", "));
+        }
+        sql.push(';');
+        sql
+    }
+}
+
+/// The schema with strings as views, which is what the readers yield: short strings need no
+/// indirection, and a Parquet dictionary's values are shared rather than copied.
+pub(crate) fn views(schema: &Schema) -> SchemaRef {
+    let fields: Vec<Field> = schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let data_type = match field.data_type() {
+                DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
+                DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
+                DataType::Dictionary(_, values) if matches!(values.as_ref(), DataType::Utf8 | DataType::LargeUtf8) => {
+                    DataType::Utf8View
+                }
+                other => other.clone(),
+            };
+            Field::new(field.name(), data_type, field.is_nullable())
+        })
+        .collect();
+    Arc::new(Schema::new(fields))
+}
+
+fn format_of(statement: &CreateExternalTable) -> Result<FileFormat> {
+    let name = statement.name.table();
+    match statement.file_type.to_ascii_uppercase().as_str() {
+        "PARQUET" => match statement.options.keys().min() {
+            Some(key) => plan_err!("table {name}: a Parquet table has no option '{key}'"),
+            None => Ok(FileFormat::Parquet),
+        },
+        "CSV" => {
+            let mut csv = CsvFormat::default();
+            for (key, value) in &statement.options {
+                // `format.has_header` is how DataFusion spells it, `header` how DuckDB does.
+                match key.to_ascii_lowercase().trim_start_matches("format.") {
+                    "has_header" | "header" => csv.has_header = boolean(name, key, value)?,
+                    "delimiter" | "delim" | "sep" => csv.delimiter = byte(name, key, value)?,
+                    "quote" => csv.quote = optional_byte(name, key, value)?,
+                    "escape" => csv.escape = optional_byte(name, key, value)?,
+                    "null_value" | "nullstr" | "null" => csv.null_text.clone_from(value),
+                    _ => {
+                        return plan_err!(
+                            "table {name}: a CSV table has no option '{key}'; there are has_header, delimiter, quote, escape, null_value"
+                        );
+                    }
+                }
+            }
+            thermocline_storage::csv_options(&csv).validate().or_else(|error| plan_err!("table {name}: {error}"))?;
+            Ok(FileFormat::Csv(csv))
+        }
+        other => plan_err!("table {name}: STORED AS {other} is not supported; there are PARQUET and CSV"),
+    }
+}
+
+fn boolean(table: &str, key: &str, value: &str) -> Result<bool> {
+    match value.to_ascii_lowercase().as_str() {
+        "true" | "t" | "on" | "1" => Ok(true),
+        "false" | "f" | "off" | "0" => Ok(false),
+        _ => plan_err!("table {table}: option '{key}' is '{value}', expected true or false"),
+    }
+}
+
+fn byte(table: &str, key: &str, value: &str) -> Result<u8> {
+    match (value, value.as_bytes()) {
+        ("\\t", _) => Ok(b'\t'),
+        (_, [byte]) => Ok(*byte),
+        _ => plan_err!("table {table}: option '{key}' is '{value}', expected one ASCII character"),
+    }
+}
+
+fn optional_byte(table: &str, key: &str, value: &str) -> Result<Option<u8>> {
+    if value.is_empty() { Ok(None) } else { byte(table, key, value).map(Some) }
+}
+
+/// An identifier, quoted where the parser would otherwise read something else.
+pub(crate) fn quote_name(name: &str) -> String {
+    let plain = name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
+        && name.starts_with(|c: char| c.is_ascii_lowercase() || c == '_');
+    if plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+fn quote_text(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// The SQL type that the parser reads back as `data_type`.
+fn sql_type(data_type: &DataType) -> String {
+    match data_type {
+        DataType::Boolean => "BOOLEAN".into(),
+        DataType::Int8 => "TINYINT".into(),
+        DataType::Int16 => "SMALLINT".into(),
+        DataType::Int32 => "INT".into(),
+        DataType::Int64 => "BIGINT".into(),
+        DataType::UInt8 => "TINYINT UNSIGNED".into(),
+        DataType::UInt16 => "SMALLINT UNSIGNED".into(),
+        DataType::UInt32 => "INT UNSIGNED".into(),
+        DataType::UInt64 => "BIGINT UNSIGNED".into(),
+        DataType::Float32 => "REAL".into(),
+        DataType::Float64 => "DOUBLE".into(),
+        DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
+            format!("DECIMAL({precision}, {scale})")
+        }
+        DataType::Date32 | DataType::Date64 => "DATE".into(),
+        DataType::Timestamp(unit, zone) => {
+            use arrow::datatypes::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
+            let digits = match unit {
+                Second => 0,
+                Millisecond => 3,
+                Microsecond => 6,
+                Nanosecond => 9,
+            };
+            let zone = if zone.is_some() { " WITH TIME ZONE" } else { "" };
+            format!("TIMESTAMP({digits}){zone}")
+        }
+        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA".into(),
+        _ => "VARCHAR".into(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Locations of tables, and the storage nodes that they lead to.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use parking_lot::Mutex;
+use thermocline_storage::{NodeClient, NodeConfig, RemoteOptions, Root, StorageNode};
+
+/// Where a table's objects are: a prefix at one or several storage nodes, each of which holds some.
+#[derive(Debug, Clone)]
+pub struct Location {
+    /// The nodes, at least one.
+    pub nodes: Vec<NodeClient>,
+    /// Path below each node's ROOT.
+    pub prefix: String,
+    /// Whether fragments may run there: not at a bucket, which only an embedded node fronts.
+    pub pushes: bool,
+}
+
+/// The storage nodes that this process knows, each with one connection.
+#[derive(Debug)]
+pub struct Nodes {
+    known: Mutex<HashMap<String, NodeClient>>,
+    embedded: NodeConfig,
+}
+
+impl Nodes {
+    /// None yet; embedded ones will be limited by `embedded`.
+    pub fn new(embedded: NodeConfig) -> Arc<Self> {
+        Arc::new(Self { known: Mutex::default(), embedded })
+    }
+
+    /// All nodes used so far, by label.
+    pub fn all(&self) -> Vec<NodeClient> {
+        let mut nodes: Vec<_> = self.known.lock().values().cloned().collect();
+        nodes.sort_by(|a, b| a.label().cmp(b.label()));
+        nodes
+    }
+
+    /// Understands a location: a path, `thermocline://host:port[,host:port]/prefix`, or `s3://bucket/prefix`.
+    ///
+    /// # Errors
+    /// If it is none of these, or a local path that is not there.
+    pub fn resolve(&self, text: &str, options: &RemoteOptions) -> Result<Location> {
+        if let Some(rest) = text.strip_prefix("thermocline://") {
+            let (addresses, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+            let nodes =
+                addresses.split(',').map(|address| self.remote(address.trim(), options)).collect::<Result<Vec<_>>>()?;
+            return Ok(Location { nodes, prefix: prefix.trim_end_matches('/').to_owned(), pushes: true });
+        }
+        if let Some((scheme, _)) = text.split_once("://")
+            && scheme != "file"
+        {
+            return Ok(Location { nodes: vec![self.embedded(text)?], prefix: String::new(), pushes: false });
+        }
+        let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
+        let real = path.canonicalize().map_err(|error| plan_datafusion_err!("location '{text}': {error}"))?;
+        let (root, prefix) = if real.is_dir() {
+            (real.as_path(), String::new())
+        } else {
+            let name = real.file_name().map(|name| name.to_string_lossy().into_owned());
+            (real.parent().unwrap_or(Path::new("/")), name.unwrap_or_default())
+        };
+        Ok(Location { nodes: vec![self.embedded(&root.to_string_lossy())?], prefix, pushes: true })
+    }
+
+    fn remote(&self, address: &str, options: &RemoteOptions) -> Result<NodeClient> {
+        let mut known = self.known.lock();
+        // The wait is part of the connection, so nodes with another timeout are other clients.
+        let key = format!("{address} {:?}", options.request_timeout);
+        if let Some(node) = known.get(&key) {
+            return Ok(node.clone());
+        }
+        let node = NodeClient::remote(address, options.clone()).map_err(DataFusionError::from)?;
+        known.insert(key, node.clone());
+        Ok(node)
+    }
+
+    fn embedded(&self, root: &str) -> Result<NodeClient> {
+        let mut known = self.known.lock();
+        if let Some(node) = known.get(root) {
+            return Ok(node.clone());
+        }
+        let node = StorageNode::new(Root::open(root)?, self.embedded.clone())?;
+        let node = NodeClient::embedded(node);
+        known.insert(root.to_owned(), node.clone());
+        Ok(node)
+    }
+}

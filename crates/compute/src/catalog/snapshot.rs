@@ -1,0 +1,191 @@
+//! A table's objects as one query sees them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result, plan_err};
+use futures::future::try_join_all;
+use thermocline_pushdown::FileFormat;
+use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Format, ObjectEntry};
+use thermocline_storage::{NodeClient, NodeError};
+
+use super::definition::views;
+use super::location::Location;
+use super::partition::{Partition, PlannedObject};
+
+/// All objects of a table, each in one version. A query reads these versions or fails.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Objects in the order of their locations and paths.
+    pub objects: Vec<Arc<PlannedObject>>,
+}
+
+/// Objects listed at their nodes, before anything is known of them.
+pub(super) struct Listing {
+    /// Which node holds which objects.
+    pub(super) nodes: Vec<(NodeClient, Vec<ObjectEntry>)>,
+}
+
+impl Listing {
+    /// Lists all locations at once.
+    ///
+    /// # Errors
+    /// If a node cannot be reached.
+    pub(super) async fn fetch(locations: &[Location], format: &FileFormat) -> Result<Self> {
+        let requests = locations.iter().flat_map(|location| {
+            location.nodes.iter().map(|node| async {
+                let mut objects = node.list(&location.prefix).await?;
+                objects.retain(|object| is_of_format(&object.path, format, &location.prefix));
+                Ok::<_, NodeError>((node.clone(), objects))
+            })
+        });
+        Ok(Self { nodes: try_join_all(requests).await.map_err(DataFusionError::from)? })
+    }
+
+    /// How many objects there are.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.iter().map(|(_, objects)| objects.len()).sum()
+    }
+}
+
+/// Whether a listed object belongs to a table of `format`: by its extension, unless the location
+/// names the object itself.
+fn is_of_format(path: &str, format: &FileFormat, prefix: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    path == prefix
+        || match format {
+            FileFormat::Parquet => name.ends_with(".parquet") || name.ends_with(".pq"),
+            FileFormat::Csv(_) => [".csv", ".tsv", ".txt", ".tbl"].iter().any(|extension| name.ends_with(extension)),
+        }
+}
+
+impl Snapshot {
+    /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
+    /// (the previous snapshot) does not have in the same version.
+    ///
+    /// # Errors
+    /// If an object is corrupt or its columns are not the table's.
+    pub(super) async fn plan(
+        listing: Listing,
+        known: &Snapshot,
+        format: &FileFormat,
+        schema: &SchemaRef,
+        partition_bytes: u64,
+        header_names: bool,
+    ) -> Result<Self> {
+        let known: HashMap<(&str, &ObjectEntry), &Arc<PlannedObject>> =
+            known.objects.iter().map(|object| ((object.node.label(), &object.entry), object)).collect();
+        let per_node = listing.nodes.iter().map(|(node, entries)| {
+            let known = &known;
+            async move {
+                let unknown: Vec<ObjectEntry> =
+                    entries.iter().filter(|entry| !known.contains_key(&(node.label(), *entry))).cloned().collect();
+                let request =
+                    DescribeRequest { objects: unknown.clone(), format: Some(Format::from(format)), partition_bytes };
+                let mut planned: HashMap<ObjectEntry, Arc<PlannedObject>> = HashMap::new();
+                if !unknown.is_empty() {
+                    for (entry, description) in unknown.into_iter().zip(node.describe(request).await?) {
+                        let object = PlannedObject::plan(
+                            node.clone(),
+                            entry.clone(),
+                            description,
+                            format,
+                            schema,
+                            partition_bytes,
+                        )?;
+                        check_columns(&object, schema, header_names)?;
+                        planned.insert(entry, object);
+                    }
+                }
+                let objects: Vec<_> = entries
+                    .iter()
+                    .filter_map(|entry| {
+                        known.get(&(node.label(), entry)).copied().cloned().or_else(|| planned.remove(entry))
+                    })
+                    .collect();
+                Ok::<_, DataFusionError>(objects)
+            }
+        });
+        Ok(Self { objects: try_join_all(per_node).await?.into_iter().flatten().collect() })
+    }
+
+    /// All partitions with their objects.
+    pub fn partitions(&self) -> impl Iterator<Item = (&Arc<PlannedObject>, &Arc<Partition>)> {
+        self.objects.iter().flat_map(|object| object.partitions.iter().map(move |partition| (object, partition)))
+    }
+}
+
+/// The columns of a Parquet object, strings as views.
+pub(super) fn parquet_schema(object: &PlannedObject) -> Result<SchemaRef> {
+    let Some(footer) = &object.footer else {
+        return plan_err!("{}: no Parquet footer", object.entry.path);
+    };
+    let file = footer.file_metadata();
+    let schema = parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
+        .map_err(|error| bad(object, &error))?;
+    Ok(views(&schema))
+}
+
+fn bad(object: &PlannedObject, why: &dyn std::fmt::Display) -> DataFusionError {
+    NodeError::new(ErrorKind::BadData, format!("{}: {why}", object.entry.path)).into()
+}
+
+/// An object must have every column of the table, with its type; it may have others.
+fn check_columns(object: &PlannedObject, schema: &Schema, header_names: bool) -> Result<()> {
+    if object.footer.is_some() {
+        let file = parquet_schema(object)?;
+        for column in schema.fields() {
+            match file.column_with_name(column.name()) {
+                None => return Err(bad(object, &format!("it has no column '{}', which the table has", column.name()))),
+                Some((_, found)) if !same_type(found.data_type(), column.data_type()) => {
+                    return Err(bad(
+                        object,
+                        &format!(
+                            "column '{}' is {} there and {} in the table",
+                            column.name(),
+                            found.data_type(),
+                            column.data_type()
+                        ),
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+        return Ok(());
+    }
+    if object.header.is_empty() {
+        return Ok(());
+    }
+    if object.header.len() != schema.fields().len() {
+        return Err(bad(
+            object,
+            &format!("its header has {} columns, the table has {}", object.header.len(), schema.fields().len()),
+        ));
+    }
+    // With columns given by the user the header is only counted: the names are theirs to choose.
+    if header_names
+        && let Some((found, column)) =
+            object.header.iter().zip(schema.fields()).find(|(found, column)| *found != column.name())
+    {
+        return Err(bad(object, &format!("its header has column '{found}' where the table has '{}'", column.name())));
+    }
+    Ok(())
+}
+
+/// Types between which the reader converts without loss.
+fn same_type(file: &arrow::datatypes::DataType, table: &arrow::datatypes::DataType) -> bool {
+    use arrow::datatypes::DataType::{Decimal128, Decimal256, Float32, Float64, Timestamp};
+    let integer_width = |data_type: &arrow::datatypes::DataType| {
+        data_type.is_signed_integer().then(|| data_type.primitive_width().unwrap_or(0))
+    };
+    if file == table {
+        return true;
+    }
+    match (file, table) {
+        (Float32, Float64) => true,
+        (Timestamp(_, file), Timestamp(_, table)) => file.is_some() == table.is_some(),
+        (Decimal128(p, s), Decimal128(tp, ts) | Decimal256(tp, ts)) => s == ts && p <= tp,
+        _ => matches!((integer_width(file), integer_width(table)), (Some(file), Some(table)) if file <= table),
+    }
+}

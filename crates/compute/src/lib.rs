@@ -1,0 +1,35 @@
+//! The compute node: from SQL to routes, and back to rows.
+//!
+//! ```text
+//! SQL -> DataFusion plan -> separate -> route per partition -> hybrid scan -> merge
+//!            ^ catalog        |            ^ segment cache       |
+//!            |                v            |                     v
+//!        statistics        fragment      runs here        or at a storage node
+//! ```
+//!
+//! ```no_run
+//! # async fn example() -> datafusion::common::Result<()> {
+//! use thermocline_compute::Session;
+//!
+//! let session = Session::in_memory()?;
+//! session.run("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/data/t'").await?;
+//! let result = session.run("SELECT count(*) FROM t").await?;
+//! println!("{} rows, {} bytes moved", result.rows(), result.stats.bytes_from_storage);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Deliberately left out: listening for anybody (front doors), what a storage node does with a
+//! fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
+
+mod catalog;
+mod plan;
+mod scan;
+mod session;
+mod settings;
+
+pub use catalog::{ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
+pub use plan::Separate;
+pub use scan::HybridScanExec;
+pub use session::{Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions};
+pub use settings::{Settings, WireCompression};

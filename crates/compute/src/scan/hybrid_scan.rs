@@ -1,0 +1,387 @@
+//! The operator in the plan.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, stats::Precision};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::limit::LocalLimitExec;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use datafusion::prelude::SessionConfig;
+use thermocline_pushdown::wire::encode_schema;
+use thermocline_pushdown::{FileFormat, Fragment, Limits};
+
+use super::metrics::ScanMetrics;
+use super::router;
+use super::run::{ScanRun, output};
+use crate::catalog::{ExternalTable, Partition, PlannedObject, Snapshot, prune};
+use crate::session::QueryContext;
+
+/// All partitions of a table, each by the route that the router picks for it, with the fragment
+/// applied on whichever side the partition is processed.
+///
+/// ```text
+///                      +-- pushdown --> storage node runs the fragment --+
+///  partitions - route -+-- local, load --> cached columns --+            +--> merge --> rows
+///                      +-- pullup ------> stored bytes -----+-> fragment +
+/// ```
+///
+/// The merge is the stream itself: partial results of partitions come in any order, and what
+/// stands above (a final aggregate, a top-K) does not depend on it.
+#[derive(Debug, Clone)]
+pub struct HybridScanExec {
+    source: Arc<Source>,
+    fragment: Fragment,
+    /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
+    encoded: Option<Arc<Vec<u8>>>,
+    /// Table and fragment as text.
+    shape: Arc<str>,
+    /// Rows per output partition at the most; `None` for all.
+    fetch: Option<usize>,
+    /// Whether an operator above has a copy in the fragment, so that no further one may follow.
+    closed: bool,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<Statistics>,
+    metrics: ScanMetrics,
+    /// Made by the first output partition that is polled, shared by all.
+    run: Arc<Mutex<Option<Arc<ScanRun>>>>,
+}
+
+/// What does not change as operators are absorbed.
+#[derive(Debug)]
+struct Source {
+    table: Arc<str>,
+    table_schema: SchemaRef,
+    encoded_schema: Arc<Vec<u8>>,
+    format: FileFormat,
+    /// Whether the table's nodes run fragments.
+    pushes: bool,
+    /// Positions of the needed columns in the table, and their names.
+    columns: Vec<usize>,
+    column_names: Vec<Arc<str>>,
+    partitions: Vec<(Arc<PlannedObject>, Arc<Partition>)>,
+    partitions_pruned: usize,
+    outputs: usize,
+    query: Arc<QueryContext>,
+}
+
+impl HybridScanExec {
+    /// A scan of `output` (positions in the table) of the rows that pass `predicate` (over the
+    /// whole table's columns).
+    ///
+    /// # Errors
+    /// If the predicate does not fit the table.
+    pub fn new(
+        table: &ExternalTable,
+        snapshot: &Snapshot,
+        output: &[usize],
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+        config: &SessionConfig,
+        query: Arc<QueryContext>,
+    ) -> Result<Self> {
+        use datafusion::catalog::TableProvider;
+        let table_schema = table.schema();
+        let mut columns: Vec<usize> = output.to_vec();
+        if let Some(predicate) = &predicate {
+            columns.extend(collect_columns(predicate).iter().map(|column| column.index()));
+        }
+        columns.sort_unstable();
+        columns.dedup();
+
+        let all: Vec<_> =
+            snapshot.partitions().map(|(object, partition)| (Arc::clone(object), Arc::clone(partition))).collect();
+        let total = all.len();
+        let kept = match &predicate {
+            None => vec![true; total],
+            Some(predicate) => {
+                let partitions: Vec<_> = all.iter().map(|(_, partition)| Arc::clone(partition)).collect();
+                prune(&partitions, predicate, &table_schema)
+            }
+        };
+        let partitions: Vec<_> =
+            all.into_iter().zip(kept).filter_map(|(partition, kept)| kept.then_some(partition)).collect();
+
+        let input = Arc::new(table_schema.project(&columns)?);
+        let statistics = input_statistics(&input, &columns, &partitions);
+        let mut fragment = Fragment::scan_with_statistics(Arc::clone(&input), statistics);
+        if let Some(predicate) = predicate {
+            let predicate = reassign_expr_columns(predicate, &input)?;
+            let kept: Vec<usize> = output.iter().filter_map(|column| columns.binary_search(column).ok()).collect();
+            let filter = FilterExecBuilder::new(predicate, Arc::clone(fragment.root()))
+                .apply_projection(Some(kept))?
+                .with_batch_size(config.batch_size())
+                .build()?;
+            let filter: Arc<dyn ExecutionPlan> = Arc::new(filter);
+            fragment = fragment.with_operator(&filter)?;
+        } else if columns != output {
+            let kept = output
+                .iter()
+                .filter_map(|column| columns.binary_search(column).ok())
+                .map(|position| {
+                    let name = input.field(position).name().clone();
+                    let column: Arc<dyn PhysicalExpr> =
+                        Arc::new(datafusion::physical_expr::expressions::Column::new(&name, position));
+                    (column, name)
+                })
+                .collect::<Vec<_>>();
+            let projection =
+                datafusion::physical_plan::projection::ProjectionExec::try_new(kept, Arc::clone(fragment.root()))?;
+            let projection: Arc<dyn ExecutionPlan> = Arc::new(projection);
+            fragment = fragment.with_operator(&projection)?;
+        }
+        let outputs = config.target_partitions().min(partitions.len()).max(1);
+        let column_names =
+            columns.iter().map(|column| Arc::from(table_schema.field(*column).name().as_str())).collect();
+        let source = Source {
+            table: table.definition.name.as_str().into(),
+            encoded_schema: Arc::new(encode_schema(&table_schema)?),
+            table_schema,
+            format: table.definition.format.clone(),
+            pushes: table.pushes(),
+            columns,
+            column_names,
+            partitions_pruned: total - partitions.len(),
+            partitions,
+            outputs,
+            query,
+        };
+        Self::build(Arc::new(source), fragment, None, false)
+    }
+
+    fn build(source: Arc<Source>, fragment: Fragment, fetch: Option<usize>, closed: bool) -> Result<Self> {
+        let shape: Arc<str> = format!("{}: {fragment}", source.table).into();
+        // What does not survive the round trip (a function that the node does not have, an
+        // expression that is too deep) runs here; so does everything at a bucket.
+        let encoded =
+            source.pushes.then(|| fragment.encode().ok()).flatten().filter(|bytes| {
+                Fragment::decode(bytes, source.query.engine().wire_context(), &Limits::default()).is_ok()
+            });
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(fragment.schema()),
+            Partitioning::UnknownPartitioning(source.outputs),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        let statistics = fragment.statistics()?;
+        let metrics = ScanMetrics::new();
+        metrics.partitions_pruned.add(source.partitions_pruned);
+        Ok(Self {
+            source,
+            fragment,
+            encoded: encoded.map(Arc::new),
+            shape,
+            fetch,
+            closed,
+            properties: Arc::new(properties),
+            statistics,
+            metrics,
+            run: Arc::default(),
+        })
+    }
+
+    /// The scan with `operator` as part of its fragment. With `copied`, the operator also stays
+    /// above, so that nothing more may be absorbed.
+    ///
+    /// # Errors
+    /// If the operator does not fit the fragment's columns.
+    pub fn with_operator(&self, operator: &Arc<dyn ExecutionPlan>, copied: bool) -> Result<Self> {
+        let fragment = self.fragment.with_operator(operator)?;
+        let fetch = if copied { self.fetch } else { operator.fetch().or(self.fetch) };
+        Self::build(Arc::clone(&self.source), fragment, fetch, copied)
+    }
+
+    /// Whether an operator above may still become part of the fragment.
+    pub fn is_open(&self) -> bool {
+        !self.closed && self.fetch.is_none()
+    }
+
+    /// The piece of the plan that runs on either side.
+    pub fn fragment(&self) -> &Fragment {
+        &self.fragment
+    }
+
+    pub(super) fn encoded(&self) -> Option<&Arc<Vec<u8>>> {
+        self.encoded.as_ref()
+    }
+
+    /// Table and fragment as text: executions of one shape tend to select alike.
+    pub(super) fn shape(&self) -> &Arc<str> {
+        &self.shape
+    }
+
+    pub(super) fn query(&self) -> &Arc<QueryContext> {
+        &self.source.query
+    }
+
+    pub(super) fn table_name(&self) -> &Arc<str> {
+        &self.source.table
+    }
+
+    pub(super) fn table_schema(&self) -> &SchemaRef {
+        &self.source.table_schema
+    }
+
+    pub(super) fn encoded_schema(&self) -> &Arc<Vec<u8>> {
+        &self.source.encoded_schema
+    }
+
+    pub(super) fn format(&self) -> &FileFormat {
+        &self.source.format
+    }
+
+    pub(super) fn columns(&self) -> &[usize] {
+        &self.source.columns
+    }
+
+    pub(super) fn column_names(&self) -> &[Arc<str>] {
+        &self.source.column_names
+    }
+
+    pub(super) fn partitions(&self) -> &[(Arc<PlannedObject>, Arc<Partition>)] {
+        &self.source.partitions
+    }
+
+    pub(super) fn outputs(&self) -> usize {
+        self.source.outputs
+    }
+
+    pub(super) fn scan_metrics(&self) -> &ScanMetrics {
+        &self.metrics
+    }
+}
+
+/// Rows and ranges of the needed columns, over all partitions that are left.
+fn input_statistics(
+    schema: &SchemaRef,
+    columns: &[usize],
+    partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
+) -> Statistics {
+    let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+    let mut statistics = Statistics::new_unknown(schema);
+    statistics.num_rows = Precision::Exact(rows as usize);
+    let bytes: usize =
+        partitions.iter().flat_map(|(_, partition)| columns.iter().map(|column| partition.memory_bytes(*column))).sum();
+    statistics.total_byte_size = Precision::Inexact(bytes);
+    for (position, column) in columns.iter().enumerate() {
+        let mut ranges = partitions.iter().map(|(_, partition)| partition.range_of(*column));
+        let Some(Some(first)) = ranges.next() else { continue };
+        let union = ranges.try_fold(first, |all, range| {
+            let range = range?;
+            Some(crate::catalog::ColumnRange {
+                min: if range.min < all.min { range.min } else { all.min },
+                max: if range.max > all.max { range.max } else { all.max },
+                null_count: all.null_count.zip(range.null_count).map(|(a, b)| a + b),
+            })
+        });
+        if let (Some(union), Some(slot)) = (union, statistics.column_statistics.get_mut(position)) {
+            *slot = (&union).into();
+        }
+    }
+    statistics
+}
+
+impl DisplayAs for HybridScanExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let routes: Vec<_> =
+            router::preview(self).into_iter().map(|(route, count)| format!("{route}={count}")).collect();
+        let total = self.source.partitions.len() + self.source.partitions_pruned;
+        let separator = if matches!(format, DisplayFormatType::TreeRender) { "\n" } else { ", " };
+        write!(f, "HybridScanExec: table={}{separator}fragment=[{}]", self.source.table, self.fragment)?;
+        write!(f, "{separator}partitions={} of {total}", self.source.partitions.len())?;
+        write!(f, "{separator}mode={}{separator}routes=[{}]", self.query().settings().mode, routes.join(" "))?;
+        if let Some(fetch) = self.fetch {
+            write!(f, "{separator}fetch={fetch}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for HybridScanExec {
+    fn name(&self) -> &str {
+        "HybridScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for operator in self.fragment.chain() {
+            if operator.apply_expressions(f)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self { run: Arc::default(), ..self.as_ref().clone() }))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let run = {
+            let mut run = self.run.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            Arc::clone(run.get_or_insert_with(|| Arc::new(ScanRun::new(self, &context))))
+        };
+        tracing::trace!(partition, shape = %self.shape, "scan starts");
+        output(run, context)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.snapshot())
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(match args.partition() {
+            None => Arc::clone(&self.statistics),
+            // Output partitions take data partitions as they come.
+            Some(_) => Arc::new(Statistics::new_unknown(&self.schema())),
+        })
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let limit = limit?;
+        if !self.is_open() {
+            return None;
+        }
+        let operator: Arc<dyn ExecutionPlan> = Arc::new(LocalLimitExec::new(Arc::clone(self.fragment.root()), limit));
+        let fragment = self.fragment.with_operator(&operator).ok()?;
+        let scan = Self::build(Arc::clone(&self.source), fragment, Some(limit), false).ok()?;
+        Some(Arc::new(scan))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.fetch
+    }
+}

@@ -1,0 +1,90 @@
+//! What a scan did: shown by `EXPLAIN ANALYZE`, summed up in `system.queries`.
+
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
+use thermocline_pushdown::Route;
+
+/// Counters of one scan, shared with its `EXPLAIN ANALYZE` line.
+#[derive(Debug, Clone)]
+pub struct ScanMetrics {
+    set: ExecutionPlanMetricsSet,
+    partitions: [Count; Route::ALL.len()],
+    /// Partitions that are finished, whatever their route.
+    pub partitions_done: Count,
+    /// Partitions left out by their statistics.
+    pub partitions_pruned: Count,
+    /// Partitions that were pushed down, and pulled up after all because the node's answer would
+    /// have been larger than the stored bytes or did not fit its memory.
+    pub partitions_pushed_back: Count,
+    /// Bytes of answers, as Flight messages.
+    pub bytes_from_storage: Count,
+    /// Bytes of requests.
+    pub bytes_to_storage: Count,
+    /// `DoGet` requests.
+    pub requests: Count,
+    /// Stored bytes that pushed-down fragments read at storage.
+    pub bytes_scanned: Count,
+    /// Bytes that pushed-down fragments returned.
+    pub bytes_returned: Count,
+    /// Needed segments that were cached or being loaded.
+    pub segments_hit: Count,
+    /// Needed segments that were not.
+    pub segments_missed: Count,
+    /// Segments loaded into the cache.
+    pub segments_admitted: Count,
+    /// Segments evicted for them.
+    pub segments_evicted: Count,
+    /// Time that this side spent fetching and decoding, summed over partitions.
+    pub time_compute: Time,
+    /// Time that storage nodes spent on fragments, summed over partitions.
+    pub time_storage: Time,
+}
+
+impl ScanMetrics {
+    /// All at zero.
+    pub fn new() -> Self {
+        let set = ExecutionPlanMetricsSet::new();
+        let count = |name: &'static str| MetricBuilder::new(&set).global_counter(name);
+        let time = |name: &'static str| MetricBuilder::new(&set).subset_time(name, 0);
+        Self {
+            partitions: Route::ALL.map(|route| {
+                count(match route {
+                    Route::Local => "partitions_local",
+                    Route::Load => "partitions_load",
+                    Route::Pushdown => "partitions_pushdown",
+                    Route::Pullup => "partitions_pullup",
+                })
+            }),
+            partitions_done: count("partitions_done"),
+            partitions_pruned: count("partitions_pruned"),
+            partitions_pushed_back: count("partitions_pushed_back"),
+            bytes_from_storage: count("bytes_from_storage"),
+            bytes_to_storage: count("bytes_to_storage"),
+            requests: count("requests"),
+            bytes_scanned: count("bytes_scanned"),
+            bytes_returned: count("bytes_returned"),
+            segments_hit: count("segments_hit"),
+            segments_missed: count("segments_missed"),
+            segments_admitted: count("segments_admitted"),
+            segments_evicted: count("segments_evicted"),
+            time_compute: time("time_compute"),
+            time_storage: time("time_storage"),
+            set,
+        }
+    }
+
+    /// The counter of partitions that took `route`.
+    pub fn partitions(&self, route: Route) -> &Count {
+        let [local, load, pushdown, pullup] = &self.partitions;
+        match route {
+            Route::Local => local,
+            Route::Load => load,
+            Route::Pushdown => pushdown,
+            Route::Pullup => pullup,
+        }
+    }
+
+    /// A snapshot for `EXPLAIN ANALYZE`.
+    pub fn snapshot(&self) -> MetricsSet {
+        self.set.clone_inner()
+    }
+}

@@ -1,0 +1,12 @@
+//! The hybrid scan: one operator over all partitions of a table, each by its own route.
+
+mod hybrid_scan;
+mod local;
+mod metrics;
+mod remote;
+mod router;
+mod run;
+
+pub use hybrid_scan::HybridScanExec;
+pub use metrics::ScanMetrics;
+pub(crate) use remote::read_ranges;

@@ -1,0 +1,267 @@
+//! Requests to storage nodes: stored bytes, and fragments.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
+use arrow_flight::error::FlightError;
+use async_trait::async_trait;
+use bytes::{Bytes, BytesMut};
+use datafusion::common::{DataFusionError, Result};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use thermocline_pushdown::wire::{
+    Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind,
+};
+use thermocline_storage::{NodeClient, NodeError, RangeSource, wire_bytes};
+
+use super::metrics::ScanMetrics;
+use crate::catalog::{Partition, PlannedObject};
+
+/// Stored bytes of one object, through its node.
+#[derive(Debug)]
+pub(super) struct RemoteSource {
+    pub(super) object: Arc<PlannedObject>,
+    pub(super) origin: Origin,
+    pub(super) metrics: ScanMetrics,
+}
+
+#[async_trait]
+impl RangeSource for RemoteSource {
+    fn object(&self) -> &ObjectEntry {
+        &self.object.entry
+    }
+
+    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
+        let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone());
+        self.metrics.bytes_to_storage.add(prost_len(&ticket));
+        self.metrics.requests.add(1);
+        fetch(&self.object.node, &self.object.entry, &ticket, ranges, |bytes| {
+            self.metrics.bytes_from_storage.add(bytes as usize);
+        })
+        .await
+    }
+}
+
+/// Stored bytes of an object outside of any query, for inferring a schema.
+///
+/// # Errors
+/// [`NodeError`], which names node and object.
+pub(crate) async fn read_ranges(
+    node: &NodeClient,
+    object: &ObjectEntry,
+    ranges: &[Range<u64>],
+) -> Result<Vec<Bytes>, NodeError> {
+    let ticket = ranges_ticket(object, ranges, Origin::default());
+    fetch(node, object, &ticket, ranges, |_| {}).await
+}
+
+fn ranges_ticket(object: &ObjectEntry, ranges: &[Range<u64>], origin: Origin) -> Ticket {
+    Ticket {
+        kind: Some(TicketKind::Ranges(RangesRequest {
+            origin: Some(origin),
+            object: Some(object.clone()),
+            starts: ranges.iter().map(|range| range.start).collect(),
+            ends: ranges.iter().map(|range| range.end).collect(),
+        })),
+    }
+}
+
+async fn fetch(
+    node: &NodeClient,
+    object: &ObjectEntry,
+    ticket: &Ticket,
+    ranges: &[Range<u64>],
+    count: impl Fn(u64),
+) -> Result<Vec<Bytes>, NodeError> {
+    let mut messages = node.get(ticket).await.map_err(|error| error.context(&object.path))?;
+    let mut arrived: std::collections::VecDeque<Bytes> = Default::default();
+    let mut read = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        let wanted = (range.end - range.start) as usize;
+        let mut held = arrived.iter().map(Bytes::len).sum::<usize>();
+        while held < wanted {
+            let Some(message) = messages.try_next().await.map_err(|error| error.context(&object.path))? else {
+                return Err(NodeError::new(
+                    ErrorKind::Unavailable,
+                    format!("storage node {}: {}: the answer ended early", node.label(), object.path),
+                ));
+            };
+            count(wire_bytes(&message));
+            held += message.data_body.len();
+            arrived.push_back(message.data_body);
+        }
+        read.push(take(&mut arrived, wanted));
+    }
+    while let Some(message) = messages.try_next().await? {
+        count(wire_bytes(&message));
+        if !message.data_body.is_empty() {
+            return Err(NodeError::new(
+                ErrorKind::Unavailable,
+                format!("storage node {}: {}: the answer is longer than asked for", node.label(), object.path),
+            ));
+        }
+    }
+    Ok(read)
+}
+
+/// The first `wanted` bytes, without a copy where one message holds them. The caller has made sure
+/// that they have arrived.
+fn take(arrived: &mut std::collections::VecDeque<Bytes>, wanted: usize) -> Bytes {
+    if let Some(first) = arrived.front_mut()
+        && first.len() >= wanted
+    {
+        return first.split_to(wanted);
+    }
+    let mut whole = BytesMut::with_capacity(wanted);
+    while whole.len() < wanted {
+        let Some(mut piece) = arrived.pop_front() else { break };
+        let taken = piece.split_to(piece.len().min(wanted - whole.len()));
+        whole.extend_from_slice(&taken);
+        if !piece.is_empty() {
+            arrived.push_front(piece);
+        }
+    }
+    whole.freeze()
+}
+
+/// What all requests of one scan have in common.
+#[derive(Debug, Clone)]
+pub(super) struct FragmentCall {
+    pub(super) fragment: Arc<Vec<u8>>,
+    pub(super) table_schema: Arc<Vec<u8>>,
+    pub(super) format: thermocline_pushdown::wire::Format,
+    pub(super) origin: Origin,
+    pub(super) metrics: ScanMetrics,
+}
+
+impl FragmentCall {
+    /// Runs the fragment over `partition` at the object's node; batches arrive as they are made.
+    ///
+    /// # Errors
+    /// [`NodeError`] with [`ErrorKind::RawIsSmaller`] or [`ErrorKind::ResourcesExhausted`], before
+    /// any batch, if the caller should fetch the stored bytes instead; others are final.
+    pub(super) async fn run(
+        &self,
+        object: Arc<PlannedObject>,
+        partition: Arc<Partition>,
+        schema: arrow::datatypes::SchemaRef,
+        compression: Compression,
+        answer_bytes_max: u64,
+    ) -> Result<BoxStream<'static, Result<RecordBatch>>, NodeError> {
+        let ticket = Ticket {
+            kind: Some(TicketKind::Fragment(FragmentRequest {
+                origin: Some(self.origin.clone()),
+                object: Some(object.entry.clone()),
+                format: Some(self.format.clone()),
+                table_schema: self.table_schema.to_vec(),
+                partitions: vec![partition.range.into()],
+                fragment: self.fragment.to_vec(),
+                compression: compression as i32,
+                answer_bytes_max,
+            })),
+        };
+        self.metrics.bytes_to_storage.add(prost_len(&ticket));
+        self.metrics.requests.add(1);
+        let path = object.entry.path.clone();
+        let messages = object.node.get(&ticket).await.map_err(|error| error.context(&path))?;
+        let metrics = self.metrics.clone();
+        let counted = messages
+            .inspect_ok(move |message| {
+                let bytes = wire_bytes(message) as usize;
+                metrics.bytes_from_storage.add(bytes);
+                metrics.bytes_returned.add(bytes);
+            })
+            .map_err(|error| FlightError::ExternalError(Box::new(error)));
+        let answer = Answer {
+            decoder: FlightDataDecoder::new(counted),
+            object,
+            partition,
+            schema,
+            metrics: self.metrics.clone(),
+            reported: false,
+        };
+        Ok(futures::stream::try_unfold(answer, |mut answer| async move {
+            Ok(answer.next().await?.map(|batch| (batch, answer)))
+        })
+        .boxed())
+    }
+}
+
+struct Answer {
+    decoder: FlightDataDecoder,
+    object: Arc<PlannedObject>,
+    partition: Arc<Partition>,
+    schema: arrow::datatypes::SchemaRef,
+    metrics: ScanMetrics,
+    /// Whether the closing report has come: an answer without it was cut short.
+    reported: bool,
+}
+
+impl Answer {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            let Some(message) = self.decoder.try_next().await.map_err(|error| self.failed(error))? else {
+                if self.reported {
+                    return Ok(None);
+                }
+                return Err(self.garbled("the answer ended early"));
+            };
+            match message.payload {
+                DecodedPayload::RecordBatch(batch) => {
+                    if batch.schema().fields().len() != self.schema.fields().len() {
+                        return Err(self.garbled("the answer has other columns than asked for"));
+                    }
+                    // Same columns; the wire may have dropped what the plan knows about nulls.
+                    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                    return RecordBatch::try_new_with_options(
+                        Arc::clone(&self.schema),
+                        batch.columns().to_vec(),
+                        &options,
+                    )
+                    .map(Some)
+                    .map_err(|error| self.garbled(&error.to_string()));
+                }
+                DecodedPayload::None if !message.inner.app_metadata.is_empty() => {
+                    let report = <FragmentReport as prost::Message>::decode(message.inner.app_metadata)
+                        .map_err(|error| self.garbled(&error.to_string()))?;
+                    self.learn(&report);
+                }
+                DecodedPayload::None | DecodedPayload::Schema(_) => {}
+            }
+        }
+    }
+
+    fn learn(&mut self, report: &FragmentReport) {
+        self.reported = true;
+        self.metrics.bytes_scanned.add(report.bytes_read as usize);
+        self.metrics.time_storage.add_duration(Duration::from_micros(report.elapsed_us));
+        for column in &report.statistics {
+            self.partition.learn(column);
+        }
+    }
+
+    fn failed(&self, error: FlightError) -> DataFusionError {
+        match error {
+            FlightError::ExternalError(inner) => match inner.downcast::<NodeError>() {
+                Ok(error) => error.context(&self.object.entry.path).into(),
+                Err(error) => self.garbled(&error.to_string()),
+            },
+            error => self.garbled(&error.to_string()),
+        }
+    }
+
+    fn garbled(&self, why: &str) -> DataFusionError {
+        NodeError::new(
+            ErrorKind::Unavailable,
+            format!("storage node {}: {}: {why}", self.object.node.label(), self.object.entry.path),
+        )
+        .into()
+    }
+}
+
+fn prost_len(ticket: &Ticket) -> usize {
+    prost::Message::encoded_len(ticket)
+}

@@ -1,0 +1,428 @@
+//! One execution of a scan: partitions in flight, their rows merged into the output streams.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use thermocline_cache::{Access, Claim, LoadTicket, Pending, PinnedSegment};
+use thermocline_pushdown::wire::{Compression, ErrorKind, Format};
+use thermocline_pushdown::{FileFormat, Fragment, Route};
+use thermocline_storage::{NodeError, PartitionReader, ReadOptions};
+use tokio::sync::mpsc;
+
+use super::hybrid_scan::HybridScanExec;
+use super::local::{Columns, joined};
+use super::metrics::ScanMetrics;
+use super::remote::{FragmentCall, RemoteSource};
+use super::router::{Work, route};
+use crate::catalog::{Partition, PlannedObject};
+use crate::session::QueryContext;
+use crate::settings::WireCompression;
+
+/// Batches that wait for the operators above, per partition in flight.
+const BATCHES_AHEAD: usize = 2;
+
+type Batches = BoxStream<'static, Result<RecordBatch>>;
+
+/// What the output streams of one execution share. Whoever is free takes the next partition.
+#[derive(Debug)]
+pub(super) struct ScanRun {
+    /// Partitions whose columns are all in memory.
+    cached: Mutex<VecDeque<Work>>,
+    /// Partitions to load or pull up.
+    fetched: Mutex<VecDeque<Work>>,
+    /// Partitions that storage nodes process.
+    pushed: Mutex<VecDeque<Work>>,
+    /// Partitions in flight per output stream and queue.
+    ahead: usize,
+    fragment: Fragment,
+    input: SchemaRef,
+    columns: Vec<usize>,
+    table_schema: SchemaRef,
+    format: FileFormat,
+    fetch: Option<usize>,
+    call: FragmentCall,
+    query: Arc<QueryContext>,
+    shape: Arc<str>,
+    metrics: ScanMetrics,
+    context: Arc<TaskContext>,
+}
+
+impl ScanRun {
+    /// Routes all partitions of `scan`, once per execution.
+    pub(super) fn new(scan: &HybridScanExec, context: &Arc<TaskContext>) -> Self {
+        let metrics = scan.scan_metrics().clone();
+        let query = Arc::clone(scan.query());
+        query.register(metrics.clone(), scan.partitions().len());
+        let (mut cached, mut fetched, mut pushed) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let mut largest = 1;
+        for work in route(scan, &metrics) {
+            if work.route != Route::Local {
+                largest = largest.max(work.partition.stored_bytes(scan.columns()));
+            }
+            match work.route {
+                Route::Local => cached.push_back(work),
+                Route::Load | Route::Pullup => fetched.push_back(work),
+                Route::Pushdown => pushed.push_back(work),
+            }
+        }
+        let settings = query.settings();
+        let in_flight = (settings.bytes_in_flight / largest).clamp(1, settings.partitions_in_flight as u64) as usize;
+        let origin = query.origin();
+        Self {
+            cached: Mutex::new(cached),
+            fetched: Mutex::new(fetched),
+            pushed: Mutex::new(pushed),
+            ahead: in_flight.div_ceil(scan.outputs()),
+            fragment: scan.fragment().clone(),
+            input: scan.fragment().input_schema(),
+            columns: scan.columns().to_vec(),
+            table_schema: Arc::clone(scan.table_schema()),
+            format: scan.format().clone(),
+            fetch: datafusion::physical_plan::ExecutionPlan::fetch(scan),
+            call: FragmentCall {
+                fragment: scan.encoded().cloned().unwrap_or_default(),
+                table_schema: Arc::clone(scan.encoded_schema()),
+                format: Format::from(scan.format()),
+                origin,
+                metrics: metrics.clone(),
+            },
+            shape: Arc::clone(scan.shape()),
+            query,
+            metrics,
+            context: Arc::clone(context),
+        }
+    }
+
+    fn reader(&self, object: &Arc<PlannedObject>) -> PartitionReader {
+        PartitionReader {
+            source: Arc::new(RemoteSource {
+                object: Arc::clone(object),
+                origin: self.call.origin.clone(),
+                metrics: self.metrics.clone(),
+            }),
+            format: self.format.clone(),
+            table_schema: Arc::clone(&self.table_schema),
+            footer: object.footer.clone(),
+        }
+    }
+
+    fn compression(&self, object: &PlannedObject) -> Compression {
+        match self.query.settings().compression {
+            WireCompression::Fixed(compression) => compression,
+            WireCompression::Auto if object.node.is_embedded() => Compression::Lz4,
+            WireCompression::Auto => Compression::Zstd,
+        }
+    }
+
+    /// Columns `positions` (of the needed ones) of a partition, from its stored bytes.
+    fn stored(&self, object: &Arc<PlannedObject>, partition: &Arc<Partition>, positions: &[usize]) -> Result<Batches> {
+        let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
+        let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
+        let options =
+            ReadOptions { columns, predicate: None, late_materialisation: false, statistics: statistics.clone() };
+        let batches = self.reader(object).stream(partition.range, &options, &self.context)?;
+        let partition = Arc::clone(partition);
+        let learn = stream::once(async move {
+            if let Some(found) = statistics {
+                let found: Vec<_> = std::mem::take(&mut *found.lock());
+                found.iter().for_each(|column| partition.learn(column));
+            }
+            None
+        });
+        Ok(batches.map(Some).chain(learn).filter_map(|batch| async move { batch }).boxed())
+    }
+}
+
+/// One output stream: what is processed here and what storage nodes send, as they come.
+///
+/// # Errors
+/// If the fragment cannot be instantiated.
+pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    let here = select(cached(Arc::clone(&run)), fetched(Arc::clone(&run)));
+    let here = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), here));
+    let here = run.fragment.instantiate(here)?.execute(0, context)?;
+    let schema = run.fragment.schema();
+    let fetch = run.fetch;
+    let merged = select(here.boxed(), pushed(run));
+    let merged = match fetch {
+        None => merged,
+        Some(fetch) => limited(merged, fetch),
+    };
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, merged)))
+}
+
+fn select(a: Batches, b: Batches) -> Batches {
+    stream::select(a, b).boxed()
+}
+
+/// The first `rows` rows.
+fn limited(batches: Batches, rows: usize) -> Batches {
+    batches
+        .scan(rows, |left, batch| {
+            let batch = batch.map(|batch| batch.slice(0, batch.num_rows().min(*left)));
+            let done = *left == 0;
+            if let Ok(batch) = &batch {
+                *left -= batch.num_rows();
+            }
+            std::future::ready((!done).then_some(batch))
+        })
+        .boxed()
+}
+
+/// Next partition of a queue, for as long as there is one.
+fn queue(
+    run: Arc<ScanRun>,
+    queue: fn(&ScanRun) -> &Mutex<VecDeque<Work>>,
+) -> impl futures::Stream<Item = (Arc<ScanRun>, Work)> {
+    stream::iter(std::iter::from_fn(move || {
+        let work = queue(&run).lock().pop_front()?;
+        Some((Arc::clone(&run), work))
+    }))
+}
+
+/// Partitions that need no I/O.
+fn cached(run: Arc<ScanRun>) -> Batches {
+    queue(run, |run| &run.cached)
+        .map(|(run, work)| {
+            let pins: Vec<PinnedSegment> = work
+                .segments
+                .into_iter()
+                .filter_map(|access| match access {
+                    Access::Hit(segment) => Some(segment),
+                    Access::Load(_) | Access::Missing => None,
+                })
+                .collect();
+            let columns = Columns {
+                schema: Arc::clone(&run.input),
+                rows: work.partition.rows as usize,
+                arrays: pins.iter().map(|segment| Arc::clone(segment.array())).collect(),
+                _pins: pins,
+            };
+            run.metrics.partitions_done.add(1);
+            stream::iter(columns.batches(run.context.session_config().batch_size()))
+        })
+        .flatten()
+        .boxed()
+}
+
+/// Partitions whose bytes are fetched, several at once.
+fn fetched(run: Arc<ScanRun>) -> Batches {
+    let ahead = run.ahead;
+    queue(run, |run| &run.fetched)
+        .map(|(run, work)| async move { produced(|sender| fetch(run, work, sender)) })
+        .buffered(ahead)
+        .flatten()
+        .boxed()
+}
+
+/// Partitions that storage nodes process, several at once.
+fn pushed(run: Arc<ScanRun>) -> Batches {
+    let ahead = run.ahead;
+    queue(run, |run| &run.pushed)
+        .map(|(run, work)| async move { produced(|sender| push(run, work, sender)) })
+        .buffered(ahead)
+        .flatten()
+        .boxed()
+}
+
+type Sender = mpsc::Sender<Result<RecordBatch>>;
+
+/// Runs `producer` in a task of its own, so that its I/O goes on while this stream waits to be
+/// polled; dropping the stream ends the task.
+fn produced<F>(producer: impl FnOnce(Sender) -> F) -> Batches
+where
+    F: Future<Output = Result<()>> + Send + 'static,
+{
+    let (sender, mut receiver) = mpsc::channel(BATCHES_AHEAD);
+    let task = SpawnedTask::spawn(producer(sender));
+    let end = stream::once(async move {
+        match task.join().await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Err(error)),
+            Err(error) => Some(Err(exec_datafusion_err!("a partition's task failed: {error}"))),
+        }
+    });
+    stream::poll_fn(move |context| receiver.poll_recv(context)).chain(end.filter_map(|end| async move { end })).boxed()
+}
+
+/// Hands a batch over; `false` if nobody wants it any more.
+async fn hand_over(sender: &Sender, batch: Result<RecordBatch>) -> bool {
+    sender.send(batch).await.is_ok()
+}
+
+/// Routes `load` and `pullup`.
+async fn fetch(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
+    let started = Instant::now();
+    if work.segments.is_empty() {
+        let all: Vec<usize> = (0..run.columns.len()).collect();
+        let mut batches = run.stored(&work.object, &work.partition, &all)?;
+        while let Some(batch) = batches.next().await {
+            let failed = batch.is_err();
+            if !hand_over(&sender, batch).await || failed {
+                return Ok(());
+            }
+        }
+    } else {
+        let columns = assemble(&run, work).await?;
+        for batch in columns.batches(run.context.session_config().batch_size()) {
+            if !hand_over(&sender, batch).await {
+                return Ok(());
+            }
+        }
+    }
+    run.metrics.time_compute.add_duration(started.elapsed());
+    run.metrics.partitions_done.add(1);
+    Ok(())
+}
+
+/// What a column of the partition still needs.
+enum Need {
+    Nothing(PinnedSegment),
+    Wait(Pending),
+    /// To fetch; with a ticket also for the cache and for everybody who waits.
+    Fetch(Option<LoadTicket>),
+}
+
+/// All needed columns of a partition: cached ones as they are, others fetched once.
+async fn assemble(run: &ScanRun, work: Work) -> Result<Columns> {
+    let Work { object, partition, segments, .. } = work;
+    let needs: Vec<Need> = segments
+        .into_iter()
+        .map(|access| match access {
+            Access::Hit(segment) => Need::Nothing(segment),
+            Access::Missing => Need::Fetch(None),
+            Access::Load(share) => match share.claim() {
+                Claim::Load(ticket) => Need::Fetch(Some(ticket)),
+                Claim::Wait(pending) => Need::Wait(pending),
+            },
+        })
+        .collect();
+
+    // Own loads come before any wait: others may be waiting for them.
+    let wanted: Vec<usize> = needs
+        .iter()
+        .enumerate()
+        .filter(|(_, need)| matches!(need, Need::Fetch(_)))
+        .map(|(position, _)| position)
+        .collect();
+    let mut fetched: VecDeque<ArrayRef> = read_columns(run, &object, &partition, &wanted).await?.into();
+
+    let mut pins = vec![];
+    let mut slots: Vec<Result<ArrayRef, Pending>> = Vec::with_capacity(needs.len());
+    for need in needs {
+        slots.push(match need {
+            Need::Nothing(segment) => {
+                let array = Arc::clone(segment.array());
+                pins.push(segment);
+                Ok(array)
+            }
+            Need::Wait(pending) => Err(pending),
+            Need::Fetch(ticket) => {
+                let array = fetched.pop_front().ok_or_else(|| exec_datafusion_err!("a fetched column is missing"))?;
+                if let Some(ticket) = ticket {
+                    run.metrics.segments_admitted.add(1);
+                    pins.push(ticket.complete(Arc::clone(&array)));
+                }
+                Ok(array)
+            }
+        });
+    }
+    let mut arrays = Vec::with_capacity(slots.len());
+    for (position, slot) in slots.into_iter().enumerate() {
+        arrays.push(match slot {
+            Ok(array) => array,
+            Err(pending) => match pending.wait().await {
+                Some(segment) => {
+                    let array = Arc::clone(segment.array());
+                    pins.push(segment);
+                    array
+                }
+                // The other load failed, for reasons of its own or for one that we will meet too.
+                None => read_columns(run, &object, &partition, &[position])
+                    .await?
+                    .pop()
+                    .ok_or_else(|| exec_datafusion_err!("a fetched column is missing"))?,
+            },
+        });
+    }
+    let rows = partition.rows as usize;
+    if let Some(array) = arrays.iter().find(|array| array.len() != rows) {
+        return Err(NodeError::new(
+            ErrorKind::BadData,
+            format!("{}: {} has {} rows where {rows} were expected", object.entry.path, partition.range, array.len()),
+        )
+        .into());
+    }
+    Ok(Columns { schema: Arc::clone(&run.input), rows, arrays, _pins: pins })
+}
+
+/// Whole columns from stored bytes, in the order asked for.
+async fn read_columns(
+    run: &ScanRun,
+    object: &Arc<PlannedObject>,
+    partition: &Arc<Partition>,
+    positions: &[usize],
+) -> Result<Vec<ArrayRef>> {
+    if positions.is_empty() {
+        return Ok(vec![]);
+    }
+    let schema = Arc::new(run.input.project(positions)?);
+    let batches: Vec<RecordBatch> = run.stored(object, partition, positions)?.try_collect().await?;
+    joined(&batches, &schema)
+}
+
+/// Route `pushdown`. If the node says that the stored bytes are smaller than its answer, or that
+/// the fragment does not fit its memory, the fragment runs here over the stored bytes.
+async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
+    let started = Instant::now();
+    // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
+    let limit = if work.partition.is_row_oriented() { 0 } else { work.partition.stored_bytes(&run.columns).max(1) };
+    let answer = run
+        .call
+        .run(
+            Arc::clone(&work.object),
+            Arc::clone(&work.partition),
+            run.fragment.schema(),
+            run.compression(&work.object),
+            limit,
+        )
+        .await;
+    let mut batches = match answer {
+        Ok(batches) => batches,
+        Err(error) if matches!(error.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted) => {
+            if error.kind == ErrorKind::RawIsSmaller {
+                run.query.engine().shapes.remember_raw_is_smaller(&run.shape);
+            }
+            pull_up_instead(&run, &work)?
+        }
+        Err(error) => return Err(DataFusionError::from(error)),
+    };
+    while let Some(batch) = batches.next().await {
+        let failed = batch.is_err();
+        if !hand_over(&sender, batch).await || failed {
+            return Ok(());
+        }
+    }
+    run.metrics.time_compute.add_duration(started.elapsed());
+    run.metrics.partitions_done.add(1);
+    Ok(())
+}
+
+fn pull_up_instead(run: &Arc<ScanRun>, work: &Work) -> Result<Batches> {
+    run.metrics.partitions(Route::Pullup).add(1);
+    run.metrics.partitions_pushed_back.add(1);
+    let all: Vec<usize> = (0..run.columns.len()).collect();
+    let stored = run.stored(&work.object, &work.partition, &all)?;
+    let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
+    Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
+}

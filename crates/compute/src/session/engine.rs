@@ -1,0 +1,191 @@
+//! What all sessions of a process share: the cache, the nodes, what was observed, what has run.
+
+use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use datafusion::execution::TaskContext;
+use datafusion::prelude::SessionContext;
+use parking_lot::{Mutex, RwLock};
+use thermocline_cache::SegmentCache;
+use thermocline_pushdown::QueryId;
+use thermocline_storage::NodeConfig;
+
+use super::query_context::QueryStats;
+use crate::catalog::{CatalogFile, ExternalTable, Nodes};
+use crate::settings::Settings;
+
+/// Finished queries that `system.queries` remembers.
+const QUERIES_MAX: usize = 10_000;
+/// Fragment shapes of which something is remembered.
+const SHAPES_MAX: usize = 10_000;
+
+/// The shared part of a database.
+#[derive(Debug)]
+pub struct Engine {
+    /// Cached segments.
+    pub cache: Arc<SegmentCache>,
+    /// Storage nodes.
+    pub nodes: Arc<Nodes>,
+    /// What executions of fragments showed.
+    pub(crate) shapes: Shapes,
+    tables: RwLock<BTreeMap<String, Arc<ExternalTable>>>,
+    /// View definitions as SQL, in the order of their creation.
+    views: RwLock<Vec<(String, String)>>,
+    catalog: Option<CatalogFile>,
+    queries: Mutex<VecDeque<QueryRecord>>,
+    next_query: AtomicU64,
+    /// Distinguishes this process's queries from others' in a storage node's log.
+    process: String,
+    wire_context: Arc<TaskContext>,
+}
+
+/// One finished query.
+#[derive(Debug, Clone)]
+pub struct QueryRecord {
+    /// Its id.
+    pub id: QueryId,
+    /// The statement.
+    pub sql: String,
+    /// The mode that it ran in.
+    pub mode: &'static str,
+    /// Time from the start of planning to the last row.
+    pub seconds: f64,
+    /// Rows of the result.
+    pub rows: u64,
+    /// Sums over its scans.
+    pub stats: QueryStats,
+    /// Cost under the configured prices.
+    pub dollars: f64,
+    /// Why it failed; `None` if it did not.
+    pub error: Option<String>,
+}
+
+/// What earlier executions of a fragment over a table showed.
+#[derive(Debug, Default)]
+pub(crate) struct Shapes {
+    raw_is_smaller: Mutex<HashSet<Arc<str>>>,
+}
+
+impl Shapes {
+    /// Whether a node found its answer to be larger than the stored columns.
+    pub(crate) fn raw_is_smaller(&self, shape: &Arc<str>) -> bool {
+        self.raw_is_smaller.lock().contains(shape)
+    }
+
+    /// Remembers that it did.
+    pub(crate) fn remember_raw_is_smaller(&self, shape: &Arc<str>) {
+        let mut shapes = self.raw_is_smaller.lock();
+        if shapes.len() >= SHAPES_MAX {
+            // Forgetting costs one answer a shape, so which go first does not matter.
+            shapes.clear();
+        }
+        shapes.insert(Arc::clone(shape));
+    }
+}
+
+impl Engine {
+    /// An engine whose definitions are kept in `catalog`, or nowhere.
+    pub fn new(settings: &Settings, catalog: Option<CatalogFile>, embedded: NodeConfig) -> Arc<Self> {
+        let started = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64);
+        Arc::new(Self {
+            cache: SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy)),
+            nodes: Nodes::new(embedded),
+            shapes: Shapes::default(),
+            tables: RwLock::default(),
+            views: RwLock::default(),
+            catalog,
+            queries: Mutex::default(),
+            next_query: AtomicU64::new(1),
+            process: format!("{:x}-{started:x}", std::process::id()),
+            wire_context: SessionContext::new().task_ctx(),
+        })
+    }
+
+    /// The functions that a storage node has: what does not decode with it is not pushed.
+    pub(crate) fn wire_context(&self) -> &TaskContext {
+        &self.wire_context
+    }
+
+    pub(crate) fn next_query_id(&self) -> QueryId {
+        QueryId::new(format!("{}-{}", self.process, self.next_query.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Remembers a finished query, forgetting the oldest if there are too many.
+    pub(crate) fn finished(&self, record: QueryRecord) {
+        let mut queries = self.queries.lock();
+        if queries.len() >= QUERIES_MAX {
+            queries.pop_front();
+        }
+        queries.push_back(record);
+    }
+
+    /// Finished queries, oldest first.
+    pub fn queries(&self) -> Vec<QueryRecord> {
+        self.queries.lock().iter().cloned().collect()
+    }
+
+    /// All external tables, by name.
+    pub fn tables(&self) -> Vec<Arc<ExternalTable>> {
+        self.tables.read().values().cloned().collect()
+    }
+
+    /// The catalog file's statements.
+    pub(crate) fn saved_catalog(&self) -> Result<String> {
+        self.catalog.as_ref().map_or_else(|| Ok(String::new()), CatalogFile::read)
+    }
+
+    /// Adds a table. With `keep`, the definition is written to the catalog first, so that a table
+    /// that was announced survives.
+    pub(crate) fn add_table(&self, table: Arc<ExternalTable>, replace: bool, keep: bool) -> Result<()> {
+        let mut tables = self.tables.write();
+        let name = table.definition.name.clone();
+        if tables.contains_key(&name) && !replace {
+            return plan_err!("table {name} already exists");
+        }
+        let before = tables.insert(name.clone(), table);
+        if keep && let Err(error) = self.save(&tables, &self.views.read()) {
+            match before {
+                Some(before) => tables.insert(name, before),
+                None => tables.remove(&name),
+            };
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Removes a table; `false` if there is none of that name.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        let mut tables = self.tables.write();
+        let Some(before) = tables.remove(name) else {
+            return Ok(false);
+        };
+        if let Err(error) = self.save(&tables, &self.views.read()) {
+            tables.insert(name.to_owned(), before);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Records (`Some`) or forgets (`None`) a view's definition.
+    pub(crate) fn set_view(&self, name: &str, sql: Option<String>, keep: bool) -> Result<()> {
+        let mut views = self.views.write();
+        views.retain(|(known, _)| known != name);
+        if let Some(sql) = sql {
+            views.push((name.to_owned(), sql));
+        }
+        if keep { self.save(&self.tables.read(), &views) } else { Ok(()) }
+    }
+
+    fn save(&self, tables: &BTreeMap<String, Arc<ExternalTable>>, views: &[(String, String)]) -> Result<()> {
+        let Some(catalog) = &self.catalog else {
+            return Ok(());
+        };
+        let tables = tables.values().map(|table| table.definition.sql.clone());
+        let views = views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
+        catalog.write(tables.chain(views)).map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
+    }
+}

@@ -1,0 +1,167 @@
+//! One execution of one statement: settings as they were, objects as they were, what it did.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use datafusion::common::Result;
+use datafusion::prelude::SessionConfig;
+use parking_lot::Mutex;
+use thermocline_pushdown::wire::Origin;
+use thermocline_pushdown::{QueryId, Route};
+
+use super::engine::Engine;
+use crate::catalog::{ExternalTable, Snapshot};
+use crate::scan::ScanMetrics;
+use crate::settings::Settings;
+
+/// What the scans of a query share.
+#[derive(Debug)]
+pub struct QueryContext {
+    engine: Arc<Engine>,
+    settings: Settings,
+    id: QueryId,
+    started: Instant,
+    /// Tables as this query sees them: two scans of one table read the same objects.
+    snapshots: tokio::sync::Mutex<HashMap<String, Arc<Snapshot>>>,
+    scans: Mutex<Vec<ScanMetrics>>,
+    partitions_total: AtomicU64,
+}
+
+/// What a query did, summed over its scans. Bytes are counted on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct QueryStats {
+    /// Bytes of answers.
+    pub bytes_from_storage: u64,
+    /// Bytes of requests.
+    pub bytes_to_storage: u64,
+    /// Requests for data.
+    pub requests: u64,
+    /// Stored bytes that pushed-down fragments read.
+    pub bytes_scanned: u64,
+    /// Bytes that they returned.
+    pub bytes_returned: u64,
+    /// Partitions by route, in the order of [`Route::ALL`].
+    pub partitions: [u64; Route::ALL.len()],
+    /// Partitions that were pushed down and pulled up after all.
+    pub partitions_pushed_back: u64,
+    /// Needed segments that were cached.
+    pub segments_hit: u64,
+    /// Needed segments that were not.
+    pub segments_missed: u64,
+    /// Segments loaded into the cache.
+    pub segments_admitted: u64,
+    /// Segments evicted for them.
+    pub segments_evicted: u64,
+}
+
+impl QueryStats {
+    /// Partitions that took `route`.
+    pub fn partitions(&self, route: Route) -> u64 {
+        Route::ALL.iter().zip(self.partitions).find(|(known, _)| **known == route).map_or(0, |(_, count)| count)
+    }
+}
+
+impl QueryContext {
+    pub(crate) fn new(engine: Arc<Engine>, settings: Settings) -> Arc<Self> {
+        Arc::new(Self {
+            id: engine.next_query_id(),
+            engine,
+            settings,
+            started: Instant::now(),
+            snapshots: tokio::sync::Mutex::default(),
+            scans: Mutex::default(),
+            partitions_total: AtomicU64::new(0),
+        })
+    }
+
+    /// The query that `config` belongs to. A session that was not made by this crate gets a query
+    /// of its own, with an engine that nobody shares.
+    pub fn of(config: &SessionConfig) -> Arc<Self> {
+        config.get_extension::<QueryContext>().unwrap_or_else(|| {
+            let settings = config.options().extensions.get::<Settings>().cloned().unwrap_or_default();
+            let engine = Engine::new(&settings, None, thermocline_storage::NodeConfig::default());
+            QueryContext::new(engine, settings)
+        })
+    }
+
+    /// The shared part of the database.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The settings when the query began.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Its id.
+    pub fn id(&self) -> &QueryId {
+        &self.id
+    }
+
+    /// Since when it runs.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// What storage nodes are told about who asks.
+    pub(crate) fn origin(&self) -> Origin {
+        let deadline = self.settings.statement_timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        Origin {
+            query_id: self.id.to_string(),
+            tenant: String::new(),
+            deadline_ms: deadline.map_or(0, |left| left.as_millis().max(1) as u64),
+        }
+    }
+
+    /// `table`'s objects, the same for the whole query.
+    pub(crate) async fn snapshot(&self, table: &ExternalTable) -> Result<Arc<Snapshot>> {
+        let mut snapshots = self.snapshots.lock().await;
+        if let Some(known) = snapshots.get(&table.definition.name) {
+            return Ok(Arc::clone(known));
+        }
+        let before = table.latest();
+        let snapshot = table.snapshot(&self.settings).await?;
+        for object in &before.objects {
+            let now = snapshot.objects.iter().find(|now| now.path == object.path);
+            if let Some(now) = now.filter(|now| now.version != object.version) {
+                self.engine.cache.retain_version(&now.path, &now.version);
+            }
+        }
+        snapshots.insert(table.definition.name.clone(), Arc::clone(&snapshot));
+        Ok(snapshot)
+    }
+
+    /// Adds a scan's counters to the query's.
+    pub(crate) fn register(&self, metrics: ScanMetrics, partitions: usize) {
+        self.partitions_total.fetch_add(partitions as u64, Ordering::Relaxed);
+        self.scans.lock().push(metrics);
+    }
+
+    /// Partitions finished and in all, of the scans that have begun.
+    pub fn progress(&self) -> (u64, u64) {
+        let done = self.scans.lock().iter().map(|scan| scan.partitions_done.value() as u64).sum();
+        (done, self.partitions_total.load(Ordering::Relaxed))
+    }
+
+    /// What it did so far.
+    pub fn stats(&self) -> QueryStats {
+        let scans = self.scans.lock();
+        let sum = |count: fn(&ScanMetrics) -> usize| scans.iter().map(|scan| count(scan) as u64).sum();
+        QueryStats {
+            bytes_from_storage: sum(|scan| scan.bytes_from_storage.value()),
+            bytes_to_storage: sum(|scan| scan.bytes_to_storage.value()),
+            requests: sum(|scan| scan.requests.value()),
+            bytes_scanned: sum(|scan| scan.bytes_scanned.value()),
+            bytes_returned: sum(|scan| scan.bytes_returned.value()),
+            partitions: Route::ALL.map(|route| scans.iter().map(|scan| scan.partitions(route).value() as u64).sum()),
+            partitions_pushed_back: sum(|scan| scan.partitions_pushed_back.value()),
+            segments_hit: sum(|scan| scan.segments_hit.value()),
+            segments_missed: sum(|scan| scan.segments_missed.value()),
+            segments_admitted: sum(|scan| scan.segments_admitted.value()),
+            segments_evicted: sum(|scan| scan.segments_evicted.value()),
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! One session: settings, statements, results.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, TrackConsumersPool};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use thermocline_storage::{NodeConfig, NodeError};
+
+use super::engine::{Engine, QueryRecord};
+use super::query_context::QueryContext;
+use super::result::QueryResult;
+use super::system::{PublicSchema, SystemSchema};
+use crate::catalog::{CatalogFile, ExternalTable, TableDefinition};
+use crate::plan::Separate;
+use crate::settings::Settings;
+
+/// How to open a database.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// The database directory; `None` keeps definitions in memory.
+    pub directory: Option<PathBuf>,
+    /// Settings to begin with.
+    pub settings: Settings,
+    /// Memory for running queries, beside the segment cache, in bytes. `SET
+    /// datafusion.runtime.memory_limit` changes it.
+    pub memory_limit: usize,
+    /// Output partitions of plans; `None` for one per core.
+    pub threads: Option<usize>,
+    /// Limits of storage nodes in this process.
+    pub embedded: NodeConfig,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        Self {
+            directory: None,
+            settings: Settings::default(),
+            memory_limit: 2 << 30,
+            threads: None,
+            embedded: NodeConfig::default(),
+        }
+    }
+}
+
+/// A session of a database.
+#[derive(Clone)]
+pub struct Session {
+    context: SessionContext,
+    engine: Arc<Engine>,
+    views: Arc<PublicSchema>,
+    /// The query that runs now, for progress.
+    current: Arc<Mutex<Option<Arc<QueryContext>>>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("id", &self.context.session_id()).finish_non_exhaustive()
+    }
+}
+
+/// Name of the one catalog.
+const CATALOG: &str = "thermocline";
+/// Schema of users' tables.
+const SCHEMA: &str = "public";
+
+impl Session {
+    /// A database without a directory, at default settings.
+    ///
+    /// # Errors
+    /// If no runtime can be made.
+    pub fn in_memory() -> Result<Self> {
+        Self::new(SessionOptions::default(), None)
+    }
+
+    /// Opens a database and restores what its catalog defines. A table whose objects cannot be
+    /// reached now is left out with a warning, not forgotten.
+    ///
+    /// # Errors
+    /// If the catalog cannot be read or does not parse.
+    pub async fn open(options: SessionOptions) -> Result<Self> {
+        let catalog = options.directory.as_deref().map(CatalogFile::open).transpose()?;
+        let session = Self::new(options, catalog)?;
+        let saved = session.engine.saved_catalog()?;
+        for statement in Self::parse(&saved).map_err(|error| error.context("catalog.sql"))? {
+            session.restore(statement).await?;
+        }
+        Ok(session)
+    }
+
+    fn new(options: SessionOptions, catalog: Option<CatalogFile>) -> Result<Self> {
+        let engine = Engine::new(&options.settings, catalog, options.embedded.clone());
+        let threads =
+            options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from)).max(1);
+        let mut config = SessionConfig::new()
+            .with_create_default_catalog_and_schema(false)
+            .with_default_catalog_and_schema(CATALOG, SCHEMA)
+            .with_information_schema(true)
+            .with_target_partitions(threads);
+        config.options_mut().extensions.insert(options.settings);
+        let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
+        let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
+        let state = SessionStateBuilder::new_with_default_features()
+            .with_config(config)
+            .with_runtime_env(runtime)
+            .with_physical_optimizer_rule(Arc::new(Separate::default()))
+            .build();
+        let context = SessionContext::new_with_state(state);
+        let views = Arc::new(PublicSchema::new(Arc::clone(&engine)));
+        let schemas = MemoryCatalogProvider::new();
+        schemas.register_schema(SCHEMA, Arc::clone(&views) as _)?;
+        schemas
+            .register_schema("system", Arc::new(SystemSchema::new(Arc::clone(&engine), context.state_weak_ref())))?;
+        context.register_catalog(CATALOG, Arc::new(schemas));
+        Ok(Self { context, engine, views, current: Arc::default() })
+    }
+
+    /// What this session shares with others of the process.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The settings as they are now.
+    pub fn settings(&self) -> Settings {
+        self.context.state().config_options().extensions.get::<Settings>().cloned().unwrap_or_default()
+    }
+
+    /// Changes a setting, as `SET` does. The prefix `thermocline.` may be left out.
+    ///
+    /// # Errors
+    /// If there is no such setting or the value does not fit it.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let name = if name.contains('.') { name.to_owned() } else { format!("thermocline.{name}") };
+        self.context.state_ref().write().config_mut().options_mut().set(&name, value)?;
+        self.apply_settings();
+        Ok(())
+    }
+
+    /// What the cache must know of a changed setting.
+    fn apply_settings(&self) {
+        let settings = self.settings();
+        self.engine.cache.set_policy(Arc::clone(&settings.cache_policy));
+        if self.engine.cache.limit() != settings.cache_size {
+            self.engine.cache.set_limit(settings.cache_size);
+        }
+    }
+
+    /// The query that runs now.
+    pub fn current(&self) -> Option<Arc<QueryContext>> {
+        self.current.lock().clone()
+    }
+
+    /// Cuts a script into statements.
+    ///
+    /// # Errors
+    /// If it does not parse; the error names line and column.
+    pub fn parse(script: &str) -> Result<Vec<Statement>> {
+        let dialect = datafusion::sql::sqlparser::dialect::GenericDialect {};
+        let statements = DFParserBuilder::new(script).with_dialect(&dialect).build()?.parse_statements()?;
+        Ok(statements.into())
+    }
+
+    /// Runs one statement and keeps its rows in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// Whatever the statement deserves. A storage node or object that failed is named.
+    pub async fn run(&self, sql: &str) -> Result<QueryResult> {
+        let mut statements = Self::parse(sql)?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => self.run_statement(statement).await,
+            (None, _) => plan_err!("there is no statement"),
+            _ => plan_err!("expected one statement"),
+        }
+    }
+
+    /// Runs a parsed statement and keeps its rows in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult> {
+        let mut query = self.stream(statement).await?;
+        let memory = MemoryConsumer::new("result rows").register(&self.context.runtime_env().memory_pool);
+        let mut batches = vec![];
+        while let Some(batch) = query.rows.try_next().await? {
+            memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
+                exec_datafusion_err!(
+                    "the result is too large to be held in memory; stream it with --format csv ({error})"
+                )
+            })?;
+            batches.push(batch);
+        }
+        Ok(QueryResult {
+            schema: Arc::clone(&query.schema),
+            batches,
+            has_rows: query.has_rows,
+            seconds: query.context.started().elapsed().as_secs_f64(),
+            stats: query.context.stats(),
+        })
+    }
+
+    /// Runs a parsed statement up to its first rows. Dropping the stream cancels the rest, here and
+    /// at the storage nodes.
+    ///
+    /// If an object changed between planning and reading, the query is planned once more.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        let sql = statement.to_string();
+        let state = self.context.state();
+        let plan = state.statement_to_plan(show_tables(statement)?).await?;
+        match plan {
+            LogicalPlan::Ddl(ddl) => {
+                self.define(ddl, true).await?;
+                Ok(self.nothing())
+            }
+            LogicalPlan::Dml(_) => {
+                plan_err!("external tables are read only: write objects to their location instead")
+            }
+            LogicalPlan::Statement(_) => {
+                let frame = self.context.execute_logical_plan(plan).await?;
+                self.apply_settings();
+                if frame.schema().fields().is_empty() {
+                    return Ok(self.nothing());
+                }
+                self.query(sql, frame.into_unoptimized_plan()).await
+            }
+            plan => {
+                // Resolves statements that DataFusion answers itself, such as DESCRIBE.
+                let frame = self.context.execute_logical_plan(plan).await?;
+                self.query(sql, frame.into_unoptimized_plan()).await
+            }
+        }
+    }
+
+    async fn query(&self, sql: String, plan: LogicalPlan) -> Result<QueryStream> {
+        let has_rows = !matches!(plan, LogicalPlan::Copy(_));
+        let mut attempt = 1;
+        loop {
+            let context = QueryContext::new(Arc::clone(&self.engine), self.settings());
+            *self.current.lock() = Some(Arc::clone(&context));
+            let record =
+                Recorder { sql: sql.clone(), rows: 0, error: None, forgotten: false, context: Arc::clone(&context) };
+            match self.begin(&plan, &context).await {
+                Ok((schema, rows)) => {
+                    let rows = recorded(rows, record);
+                    return Ok(QueryStream { schema, rows, has_rows, context });
+                }
+                Err(error) if attempt == 1 && is_stale(&error) => {
+                    // The failed attempt is not a query of the user's.
+                    record.forget();
+                    tracing::info!("planning again: {error}");
+                    attempt += 1;
+                }
+                Err(error) => {
+                    let error = if is_stale(&error) {
+                        error.context("an object changed again while the query was planned a second time")
+                    } else {
+                        error
+                    };
+                    record.failed(&error);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Plans and runs up to the first batch: until then, nothing was handed out and the query can
+    /// be planned again.
+    async fn begin(
+        &self,
+        plan: &LogicalPlan,
+        context: &Arc<QueryContext>,
+    ) -> Result<(arrow::datatypes::SchemaRef, Rows)> {
+        let mut state = self.context.state();
+        state.config_mut().set_extension(Arc::clone(context));
+        let deadline =
+            context.settings().statement_timeout.map(|limit| tokio::time::Instant::from_std(context.started() + limit));
+        let task_context = state.task_ctx();
+        let physical = within(deadline, state.create_physical_plan(plan)).await??;
+        let schema = physical.schema();
+        let physical: Arc<dyn ExecutionPlan> = physical;
+        let mut rows = execute_stream(physical, task_context)?;
+        let first = within(deadline, rows.next()).await?.transpose()?;
+        let rest = futures::stream::unfold(rows, move |mut rows| async move {
+            let batch = match within(deadline, rows.next()).await {
+                Ok(batch) => batch?,
+                Err(error) => Err(error),
+            };
+            let batch = batch.map_err(|error| match is_stale(&error) {
+                true => error.context("an object changed while the query was reading it; run the query again"),
+                false => error,
+            });
+            Some((batch, rows))
+        });
+        Ok((schema, futures::stream::iter(first.map(Ok)).chain(rest).boxed()))
+    }
+
+    fn nothing(&self) -> QueryStream {
+        QueryStream {
+            schema: Arc::new(arrow::datatypes::Schema::empty()),
+            rows: futures::stream::empty().boxed(),
+            has_rows: false,
+            context: QueryContext::new(Arc::clone(&self.engine), self.settings()),
+        }
+    }
+
+    async fn define(&self, ddl: DdlStatement, keep: bool) -> Result<()> {
+        match ddl {
+            DdlStatement::CreateExternalTable(statement) => self.create_table(&statement, keep).await,
+            DdlStatement::DropTable(drop) => {
+                let name = drop.name.table();
+                if self.engine.drop_table(name)? || drop.if_exists {
+                    Ok(())
+                } else {
+                    plan_err!("there is no table {name}")
+                }
+            }
+            DdlStatement::CreateView(view) => {
+                let name = view.name.table().to_owned();
+                let sql = view.definition.clone();
+                if self.engine.tables().iter().any(|table| table.definition.name == name) {
+                    return plan_err!("{name} is a table already");
+                }
+                self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::CreateView(view))).await?;
+                self.engine.set_view(&name, sql, keep)
+            }
+            DdlStatement::DropView(view) => {
+                let name = view.name.table().to_owned();
+                self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::DropView(view))).await?;
+                self.engine.set_view(&name, None, keep)
+            }
+            DdlStatement::CreateMemoryTable(table) => plan_err!(
+                "table {}: only external tables can be created: CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV LOCATION '...'",
+                table.name
+            ),
+            other => plan_err!("{} is not supported", other.name()),
+        }
+    }
+
+    async fn create_table(&self, statement: &CreateExternalTable, keep: bool) -> Result<()> {
+        let definition = TableDefinition::try_from_statement(statement)?;
+        let name = definition.name.clone();
+        if statement.name.schema().is_some_and(|schema| schema != SCHEMA) {
+            return plan_err!("table {}: tables are created in schema {SCHEMA}", statement.name);
+        }
+        if self.views.has_view(&name) {
+            return plan_err!("{name} is a view already");
+        }
+        let exists = self.engine.tables().iter().any(|table| table.definition.name == name);
+        match (exists, statement.if_not_exists, statement.or_replace) {
+            (true, true, _) => return Ok(()),
+            (true, false, false) => return plan_err!("table {name} already exists"),
+            _ => {}
+        }
+        let settings = self.settings();
+        let table = ExternalTable::create(definition, &self.engine.nodes, &settings).await?;
+        self.engine.add_table(Arc::new(table), statement.or_replace, keep)
+    }
+
+    /// Restores one definition of the catalog file.
+    async fn restore(&self, statement: Statement) -> Result<()> {
+        let sql = statement.to_string();
+        let plan = self.context.state().statement_to_plan(statement).await?;
+        let LogicalPlan::Ddl(ddl) = plan else {
+            return exec_err!("catalog.sql holds a statement that defines nothing: {sql}");
+        };
+        self.define(ddl, false).await.map_err(|error| error.context(format!("catalog.sql: {sql}")))
+    }
+}
+
+/// `SHOW TABLES` as users of other databases know it: users' tables, without the catalog's own.
+fn show_tables(statement: Statement) -> Result<Statement> {
+    use datafusion::sql::sqlparser::ast;
+    if let Statement::Statement(inner) = &statement
+        && matches!(inner.as_ref(), ast::Statement::ShowTables { .. })
+        && statement.to_string().eq_ignore_ascii_case("show tables")
+    {
+        let sql = "SELECT table_name, table_type FROM information_schema.tables \
+                   WHERE table_schema = 'public' ORDER BY table_name";
+        return Session::parse(sql)?.pop().ok_or_else(|| exec_datafusion_err!("SHOW TABLES does not parse"));
+    }
+    Ok(statement)
+}
+
+fn is_stale(error: &DataFusionError) -> bool {
+    NodeError::find(error).is_some_and(NodeError::is_stale)
+}
+
+/// `work`, unless the statement's time is over first.
+async fn within<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Result<T> {
+    match deadline {
+        None => Ok(work.await),
+        Some(deadline) => tokio::time::timeout_at(deadline, work)
+            .await
+            .map_err(|_| exec_datafusion_err!("canceled: thermocline.statement_timeout has passed")),
+    }
+}
+
+type Rows = futures::stream::BoxStream<'static, Result<RecordBatch>>;
+
+/// A statement under way.
+pub struct QueryStream {
+    /// Columns of the rows.
+    pub schema: arrow::datatypes::SchemaRef,
+    /// The rows as they come.
+    pub rows: Rows,
+    /// Whether the statement is one that yields rows, be they none.
+    pub has_rows: bool,
+    /// What it does.
+    pub context: Arc<QueryContext>,
+}
+
+impl std::fmt::Debug for QueryStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryStream").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Puts a query into `system.queries` when it ends, however it ends.
+struct Recorder {
+    sql: String,
+    rows: u64,
+    error: Option<String>,
+    /// Whether the query is not to be recorded.
+    forgotten: bool,
+    context: Arc<QueryContext>,
+}
+
+impl Recorder {
+    fn failed(mut self, error: &DataFusionError) {
+        self.error = Some(error.strip_backtrace());
+    }
+
+    fn forget(mut self) {
+        self.forgotten = true;
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        if self.forgotten {
+            return;
+        }
+        let stats = self.context.stats();
+        let settings = self.context.settings();
+        let seconds = self.context.started().elapsed().as_secs_f64();
+        self.context.engine().finished(QueryRecord {
+            id: self.context.id().clone(),
+            sql: std::mem::take(&mut self.sql),
+            mode: settings.mode.name(),
+            seconds,
+            rows: self.rows,
+            stats,
+            dollars: settings.dollars(seconds, stats.requests, stats.bytes_scanned, stats.bytes_returned),
+            error: self.error.take(),
+        });
+    }
+}
+
+/// The rows, counted; the recorder goes when they end or are dropped.
+fn recorded(rows: Rows, mut recorder: Recorder) -> Rows {
+    // Stands unless the rows come to an end.
+    recorder.error = Some("canceled".into());
+    futures::stream::unfold(Some((rows, recorder)), |state| async move {
+        let (mut rows, mut recorder) = state?;
+        match rows.next().await {
+            Some(Ok(batch)) => {
+                recorder.rows += batch.num_rows() as u64;
+                Some((Ok(batch), Some((rows, recorder))))
+            }
+            Some(Err(error)) => {
+                recorder.failed(&error);
+                Some((Err(error), None))
+            }
+            None => {
+                recorder.error = None;
+                None
+            }
+        }
+    })
+    .boxed()
+}

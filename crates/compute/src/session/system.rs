@@ -1,0 +1,272 @@
+//! Schemas of the catalog: users' tables, and `system`, the database about itself.
+
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{MemTable, MemorySchemaProvider, SchemaProvider, Session, TableProvider};
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use parking_lot::RwLock;
+use thermocline_pushdown::Route;
+
+use super::engine::Engine;
+use crate::settings::Settings;
+
+/// External tables of the engine, and this session's views.
+#[derive(Debug)]
+pub(super) struct PublicSchema {
+    engine: Arc<Engine>,
+    views: MemorySchemaProvider,
+}
+
+impl PublicSchema {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, views: MemorySchemaProvider::new() }
+    }
+
+    pub(super) fn has_view(&self, name: &str) -> bool {
+        self.views.table_exist(name)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for PublicSchema {
+    fn table_names(&self) -> Vec<String> {
+        let mut names = self.views.table_names();
+        names.extend(self.engine.tables().iter().map(|table| table.definition.name.clone()));
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.engine.tables().into_iter().find(|table| table.definition.name == name) {
+            return Ok(Some(table));
+        }
+        self.views.table(name).await
+    }
+
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        if table.table_type() == TableType::View {
+            self.views.register_table(name, table)
+        } else {
+            exec_err!("{name}: tables are made by CREATE EXTERNAL TABLE")
+        }
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.views.deregister_table(name)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.views.table_exist(name) || self.engine.tables().iter().any(|table| table.definition.name == name)
+    }
+}
+
+/// The schema `system`.
+#[derive(Debug)]
+pub(super) struct SystemSchema {
+    engine: Arc<Engine>,
+    state: StateRef,
+}
+
+/// The session whose settings `system.settings` shows.
+#[derive(Clone)]
+struct StateRef(Weak<RwLock<SessionState>>);
+
+impl fmt::Debug for StateRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StateRef")
+    }
+}
+
+impl SystemSchema {
+    pub(super) fn new(engine: Arc<Engine>, state: Weak<RwLock<SessionState>>) -> Self {
+        Self { engine, state: StateRef(state) }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for SystemSchema {
+    fn table_names(&self) -> Vec<String> {
+        TABLES.iter().map(|(name, _)| (*name).to_owned()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let Some((_, rows)) = TABLES.iter().find(|(known, _)| *known == name) else {
+            return Ok(None);
+        };
+        let settings = match self.state.0.upgrade() {
+            Some(state) => state.read().config_options().extensions.get::<Settings>().cloned().unwrap_or_default(),
+            None => Settings::default(),
+        };
+        Ok(Some(Arc::new(SystemTable { rows: *rows, engine: Arc::clone(&self.engine), settings })))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        TABLES.iter().any(|(known, _)| *known == name)
+    }
+}
+
+/// Makes the rows of a system table.
+type MakeRows = fn(&Engine, &Settings) -> Result<RecordBatch>;
+
+const TABLES: &[(&str, MakeRows)] = &[
+    ("segments", segments),
+    ("partitions", partitions),
+    ("queries", queries),
+    ("storage_nodes", storage_nodes),
+    ("settings", settings),
+];
+
+/// A system table: rows made when a query is planned, not when the table was looked up.
+struct SystemTable {
+    rows: MakeRows,
+    engine: Arc<Engine>,
+    settings: Settings,
+}
+
+impl fmt::Debug for SystemTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SystemTable")
+    }
+}
+
+#[async_trait]
+impl TableProvider for SystemTable {
+    fn schema(&self) -> SchemaRef {
+        (self.rows)(&self.engine, &self.settings).map_or_else(|_| Arc::new(Schema::empty()), |rows| rows.schema())
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let rows = (self.rows)(&self.engine, &self.settings)?;
+        MemTable::try_new(rows.schema(), vec![vec![rows]])?.scan(state, projection, filters, limit).await
+    }
+}
+
+/// Columns by name.
+fn batch(columns: Vec<(&str, ArrayRef)>) -> Result<RecordBatch> {
+    let fields: Vec<Field> =
+        columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+    let arrays = columns.into_iter().map(|(_, array)| array).collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?)
+}
+
+fn text<T>(rows: &[T], of: impl Fn(&T) -> &str) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(of(row))).collect::<StringArray>())
+}
+
+fn maybe_text<T>(rows: &[T], of: impl Fn(&T) -> Option<String>) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<StringArray>())
+}
+
+fn number<T>(rows: &[T], of: impl Fn(&T) -> u64) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt64Array>())
+}
+
+fn float<T>(rows: &[T], of: impl Fn(&T) -> f64) -> ArrayRef {
+    Arc::new(rows.iter().map(|row| Some(of(row))).collect::<Float64Array>())
+}
+
+fn segments(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
+    let rows = engine.cache.segments();
+    batch(vec![
+        ("table_name", text(&rows, |row| row.key.table.as_ref())),
+        ("object", text(&rows, |row| row.key.object.as_str())),
+        ("version", text(&rows, |row| row.key.version.as_str())),
+        ("partition", maybe_text(&rows, |row| Some(row.key.partition.to_string()))),
+        ("column_name", text(&rows, |row| row.key.column.as_ref())),
+        ("bytes", number(&rows, |row| row.bytes as u64)),
+        ("rows", number(&rows, |row| row.rows as u64)),
+        ("accesses", number(&rows, |row| row.uses.accesses)),
+        ("benefit", float(&rows, |row| row.benefit)),
+        ("pinned", Arc::new(rows.iter().map(|row| Some(row.pinned)).collect::<BooleanArray>())),
+    ])
+}
+
+fn partitions(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
+    let mut rows = vec![];
+    for table in engine.tables() {
+        let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
+        for (object, partition) in table.latest().partitions() {
+            rows.push((
+                table.definition.name.clone(),
+                object.node.label().to_owned(),
+                object.entry.clone(),
+                partition.range.to_string(),
+                partition.rows,
+                partition.stored_bytes(&columns),
+            ));
+        }
+    }
+    batch(vec![
+        ("table_name", text(&rows, |row| row.0.as_str())),
+        ("node", text(&rows, |row| row.1.as_str())),
+        ("object", text(&rows, |row| row.2.path.as_str())),
+        ("version", text(&rows, |row| row.2.version.as_str())),
+        ("partition", text(&rows, |row| row.3.as_str())),
+        ("rows", number(&rows, |row| row.4)),
+        ("stored_bytes", number(&rows, |row| row.5)),
+    ])
+}
+
+fn queries(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
+    let rows = engine.queries();
+    let route = |route| number(&rows, move |row| row.stats.partitions(route));
+    batch(vec![
+        ("query_id", text(&rows, |row| row.id.as_str())),
+        ("sql", text(&rows, |row| row.sql.as_str())),
+        ("mode", text(&rows, |row| row.mode)),
+        ("seconds", float(&rows, |row| row.seconds)),
+        ("rows", number(&rows, |row| row.rows)),
+        ("bytes_from_storage", number(&rows, |row| row.stats.bytes_from_storage)),
+        ("bytes_to_storage", number(&rows, |row| row.stats.bytes_to_storage)),
+        ("partitions_local", route(Route::Local)),
+        ("partitions_load", route(Route::Load)),
+        ("partitions_pushdown", route(Route::Pushdown)),
+        // The route arrives with selection bitmaps; until then no partition takes it.
+        ("partitions_bitmap", number(&rows, |_| 0)),
+        ("partitions_pullup", route(Route::Pullup)),
+        ("partitions_pushed_back", number(&rows, |row| row.stats.partitions_pushed_back)),
+        ("segments_hit", number(&rows, |row| row.stats.segments_hit)),
+        ("segments_missed", number(&rows, |row| row.stats.segments_missed)),
+        ("segments_admitted", number(&rows, |row| row.stats.segments_admitted)),
+        ("segments_evicted", number(&rows, |row| row.stats.segments_evicted)),
+        ("dollars", float(&rows, |row| row.dollars)),
+        ("error", maybe_text(&rows, |row| row.error.clone())),
+    ])
+}
+
+fn storage_nodes(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
+    let rows = engine.nodes.all();
+    batch(vec![
+        ("node", text(&rows, |row| row.label())),
+        ("embedded", Arc::new(rows.iter().map(|row| Some(row.is_embedded())).collect::<BooleanArray>())),
+        ("requests", number(&rows, |row| row.counters().requests)),
+        ("failures", number(&rows, |row| row.counters().failures)),
+        ("data_bytes", number(&rows, |row| row.counters().data_bytes)),
+        ("planning_bytes", number(&rows, |row| row.counters().planning_bytes)),
+    ])
+}
+
+fn settings(_: &Engine, settings: &Settings) -> Result<RecordBatch> {
+    let rows = settings.rows();
+    batch(vec![
+        ("name", text(&rows, |row| row.0.as_str())),
+        ("value", text(&rows, |row| row.1.as_str())),
+        ("description", text(&rows, |row| row.2)),
+    ])
+}

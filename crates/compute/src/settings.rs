@@ -1,0 +1,263 @@
+//! Settings: `SET thermocline.x = ...`, checked when they are set.
+
+use std::any::Any;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
+use datafusion::common::{Result, config_err, plan_err};
+use thermocline_cache::{Policy, policy_named};
+use thermocline_pushdown::Mode;
+use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_pushdown::wire::Compression;
+
+/// How answers are compressed on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WireCompression {
+    /// ZSTD over a network, LZ4 within the process.
+    Auto,
+    /// As given.
+    Fixed(Compression),
+}
+
+/// One session's settings, prefix `thermocline`.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Limit on routes.
+    pub mode: Mode,
+    /// Replacement policy of the segment cache, which all sessions of the process share.
+    pub cache_policy: Arc<dyn Policy>,
+    /// Limit of the segment cache, in bytes.
+    pub cache_size: usize,
+    /// Stored bytes that a partition aims at.
+    pub partition_size: u64,
+    /// Partitions in flight at once per scan.
+    pub partitions_in_flight: usize,
+    /// Stored bytes in flight at once per scan, unless one partition alone is larger.
+    pub bytes_in_flight: u64,
+    /// The longest wait for a storage node's next message.
+    pub request_timeout: Duration,
+    /// The longest that a query may take; `None` for no limit.
+    pub statement_timeout: Option<Duration>,
+    /// Compression of answers.
+    pub compression: WireCompression,
+    /// Dollars per hour of this compute node.
+    pub price_compute_hour: f64,
+    /// Dollars per thousand requests to storage.
+    pub price_requests_1000: f64,
+    /// Dollars per decimal GB that pushed-down fragments read at storage.
+    pub price_scanned_gb: f64,
+    /// Dollars per decimal GB that pushed-down fragments return.
+    pub price_returned_gb: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Hybrid,
+            cache_policy: Arc::new(thermocline_cache::Lfu),
+            cache_size: 1 << 30,
+            partition_size: 16 << 20,
+            partitions_in_flight: 16,
+            bytes_in_flight: 256 << 20,
+            request_timeout: Duration::from_secs(30),
+            statement_timeout: None,
+            compression: WireCompression::Auto,
+            // Table I of the PushdownDB paper: S3 and an r4.8xlarge, 2020.
+            price_compute_hour: 2.128,
+            price_requests_1000: 0.0004,
+            price_scanned_gb: 0.002,
+            price_returned_gb: 0.0007,
+        }
+    }
+}
+
+/// One row per setting: name, description, how to print it, how to change it.
+struct Setting {
+    name: &'static str,
+    description: &'static str,
+    get: fn(&Settings) -> String,
+    set: fn(&mut Settings, &str) -> Result<(), String>,
+}
+
+const SETTINGS: &[Setting] = &[
+    Setting {
+        name: "mode",
+        description: "limit on routes: hybrid, caching, pushdown or pullup",
+        get: |s| s.mode.to_string(),
+        set: |s, text| text.parse().map(|mode| s.mode = mode),
+    },
+    Setting {
+        name: "cache_policy",
+        description: "what the segment cache keeps: lfu or lru",
+        get: |s| s.cache_policy.name().to_owned(),
+        set: |s, text| policy_named(text).map(|policy| s.cache_policy = policy),
+    },
+    Setting {
+        name: "cache_size",
+        description: "limit of the segment cache, shared by all sessions of the process",
+        get: |s| format_size(s.cache_size as u64),
+        set: |s, text| parse_size(text).map(|size| s.cache_size = size as usize),
+    },
+    Setting {
+        name: "partition_size",
+        description: "stored bytes that a partition aims at",
+        get: |s| format_size(s.partition_size),
+        set: |s, text| at_least(parse_size(text)?, 64 << 10, text).map(|size| s.partition_size = size),
+    },
+    Setting {
+        name: "partitions_in_flight",
+        description: "partitions that a scan fetches at once",
+        get: |s| s.partitions_in_flight.to_string(),
+        set: |s, text| at_least(count(text)?, 1, text).map(|n| s.partitions_in_flight = n as usize),
+    },
+    Setting {
+        name: "bytes_in_flight",
+        description: "stored bytes that a scan fetches at once, unless one partition alone is larger",
+        get: |s| format_size(s.bytes_in_flight),
+        set: |s, text| at_least(parse_size(text)?, 1, text).map(|size| s.bytes_in_flight = size),
+    },
+    Setting {
+        name: "request_timeout",
+        description: "longest wait for a storage node's next message, such as 30s",
+        get: |s| format!("{}ms", s.request_timeout.as_millis()),
+        set: |s, text| duration(text).map(|time| s.request_timeout = time.max(Duration::from_millis(1))),
+    },
+    Setting {
+        name: "statement_timeout",
+        description: "longest that a query may take, such as 5min; 0 for no limit",
+        get: |s| format!("{}ms", s.statement_timeout.unwrap_or_default().as_millis()),
+        set: |s, text| duration(text).map(|time| s.statement_timeout = (!time.is_zero()).then_some(time)),
+    },
+    Setting {
+        name: "compression",
+        description: "compression of answers on the wire: auto, none, lz4 or zstd",
+        get: |s| {
+            match s.compression {
+                WireCompression::Auto => "auto",
+                WireCompression::Fixed(Compression::None) => "none",
+                WireCompression::Fixed(Compression::Lz4) => "lz4",
+                WireCompression::Fixed(Compression::Zstd) => "zstd",
+            }
+            .to_owned()
+        },
+        set: |s, text| {
+            s.compression = match text.trim().to_ascii_lowercase().as_str() {
+                "auto" => WireCompression::Auto,
+                "none" => WireCompression::Fixed(Compression::None),
+                "lz4" => WireCompression::Fixed(Compression::Lz4),
+                "zstd" => WireCompression::Fixed(Compression::Zstd),
+                _ => return Err(format!("unknown compression '{text}': expected auto, none, lz4 or zstd")),
+            };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "price_compute_hour",
+        description: "dollars per hour of this compute node",
+        get: |s| s.price_compute_hour.to_string(),
+        set: |s, text| price(text).map(|price| s.price_compute_hour = price),
+    },
+    Setting {
+        name: "price_requests_1000",
+        description: "dollars per thousand requests to storage",
+        get: |s| s.price_requests_1000.to_string(),
+        set: |s, text| price(text).map(|price| s.price_requests_1000 = price),
+    },
+    Setting {
+        name: "price_scanned_gb",
+        description: "dollars per GB that pushed-down fragments read at storage",
+        get: |s| s.price_scanned_gb.to_string(),
+        set: |s, text| price(text).map(|price| s.price_scanned_gb = price),
+    },
+    Setting {
+        name: "price_returned_gb",
+        description: "dollars per GB that pushed-down fragments return",
+        get: |s| s.price_returned_gb.to_string(),
+        set: |s, text| price(text).map(|price| s.price_returned_gb = price),
+    },
+];
+
+impl Settings {
+    /// Name (with prefix), value and description of every setting.
+    pub fn rows(&self) -> Vec<(String, String, &'static str)> {
+        SETTINGS
+            .iter()
+            .map(|setting| (format!("{}.{}", Self::PREFIX, setting.name), (setting.get)(self), setting.description))
+            .collect()
+    }
+
+    /// What a query cost under the configured prices.
+    pub fn dollars(&self, seconds: f64, requests: u64, scanned_bytes: u64, returned_bytes: u64) -> f64 {
+        const GB: f64 = 1e9;
+        seconds / 3600.0 * self.price_compute_hour
+            + requests as f64 / 1000.0 * self.price_requests_1000
+            + scanned_bytes as f64 / GB * self.price_scanned_gb
+            + returned_bytes as f64 / GB * self.price_returned_gb
+    }
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "thermocline";
+}
+
+impl ExtensionOptions for Settings {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn cloned(&self) -> Box<dyn ExtensionOptions> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<()> {
+        let Some(setting) = SETTINGS.iter().find(|setting| setting.name == key) else {
+            let names: Vec<_> = SETTINGS.iter().map(|setting| setting.name).collect();
+            return config_err!("there is no setting thermocline.{key}; there are {}", names.join(", "));
+        };
+        (setting.set)(self, value).or_else(|why| plan_err!("thermocline.{key}: {why}"))
+    }
+
+    fn entries(&self) -> Vec<ConfigEntry> {
+        self.rows()
+            .into_iter()
+            .map(|(key, value, description)| ConfigEntry { key, value: Some(value), description })
+            .collect()
+    }
+}
+
+fn count(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("'{text}' is not a whole number"))
+}
+
+fn at_least(value: u64, min: u64, text: &str) -> Result<u64, String> {
+    if value < min { Err(format!("{text} is below {min}")) } else { Ok(value) }
+}
+
+fn price(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(price) if price.is_finite() && price >= 0.0 => Ok(price),
+        _ => Err(format!("'{text}' is not a price in dollars")),
+    }
+}
+
+/// Parses `250ms`, `30s`, `5min`, `1h`; a plain number is milliseconds, as in PostgreSQL.
+fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
+    let text = text.trim();
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let seconds = match unit.trim() {
+        "" | "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
+}

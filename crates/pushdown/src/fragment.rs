@@ -1,0 +1,194 @@
+//! Fragments: the piece of a plan directly above a scan that may run at storage.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Statistics};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, displayable};
+use datafusion_proto::bytes::{
+    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+};
+
+use crate::validate::{Limits, check_plan};
+use crate::{FragmentCodec, FragmentInputExec, StreamInputExec};
+
+/// Why a fragment cannot be shipped or run.
+#[derive(Debug, thiserror::Error)]
+pub enum FragmentError {
+    /// The fragment holds something that is not local or not bounded.
+    #[error("operator {operator} may not run at storage: {reason}")]
+    Refused {
+        /// Name of the operator, as plans print it.
+        operator: String,
+        /// What about it is not local or bounded.
+        reason: String,
+    },
+    /// The encoded fragment is larger than the limit.
+    #[error("a fragment of {bytes} bytes passes the limit of {limit}")]
+    TooLarge {
+        /// Encoded size.
+        bytes: usize,
+        /// [`Limits::encoded_bytes_max`].
+        limit: usize,
+    },
+    /// The bytes do not decode to a plan, or the plan does not encode.
+    #[error("a fragment does not encode or decode: {0}")]
+    Codec(#[from] DataFusionError),
+}
+
+/// A chain of operators over the needed columns of one partition:
+///
+/// ```text
+///   partial aggregate        any chain of local and bounded operators,
+///     projection             absorbed by the compute node's `separate` rule
+///       filter
+///         FragmentInput      the needed columns A and B (design 4.2), in schema order
+/// ```
+///
+/// The same value is encoded for a storage node and instantiated over cached columns.
+#[derive(Debug, Clone)]
+pub struct Fragment {
+    root: Arc<dyn ExecutionPlan>,
+}
+
+impl Fragment {
+    /// The fragment that does nothing: all rows of `columns`.
+    pub fn scan(columns: SchemaRef) -> Self {
+        Self { root: Arc::new(FragmentInputExec::new(columns)) }
+    }
+
+    /// The same with statistics of the rows, which local planning uses and the wire does not carry.
+    pub fn scan_with_statistics(columns: SchemaRef, statistics: Statistics) -> Self {
+        Self { root: Arc::new(FragmentInputExec::with_statistics(columns, statistics)) }
+    }
+
+    /// What is known of the rows that the fragment yields.
+    ///
+    /// # Errors
+    /// If an operator cannot derive its statistics.
+    pub fn statistics(&self) -> Result<Arc<Statistics>, DataFusionError> {
+        StatisticsContext::new().compute(self.root.as_ref(), &StatisticsArgs::new())
+    }
+
+    /// Puts `operator` (whatever its input was) on top of this fragment.
+    ///
+    /// # Errors
+    /// If the operator cannot stand on this fragment's schema.
+    pub fn with_operator(&self, operator: &Arc<dyn ExecutionPlan>) -> Result<Self, DataFusionError> {
+        Ok(Self { root: fresh(operator, Arc::clone(&self.root))? })
+    }
+
+    /// The topmost operator.
+    pub fn root(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.root
+    }
+
+    /// Columns that the fragment yields.
+    pub fn schema(&self) -> SchemaRef {
+        self.root.schema()
+    }
+
+    /// Columns that the fragment reads, in the order of its input.
+    pub fn input_schema(&self) -> SchemaRef {
+        self.chain().last().map_or_else(|| self.schema(), |leaf| leaf.schema())
+    }
+
+    /// The filter directly above the input, in terms of the input's columns; `None` without one.
+    /// Readers prune row groups and pages with it; the fragment still applies it itself.
+    pub fn predicate(&self) -> Option<&Arc<dyn PhysicalExpr>> {
+        let chain = self.chain();
+        let above_leaf = chain.len().checked_sub(2)?;
+        chain.get(above_leaf)?.downcast_ref::<FilterExec>().map(FilterExec::predicate)
+    }
+
+    /// Whether the fragment can yield fewer or smaller rows than it reads: without that, Parquet's
+    /// own bytes are smaller than anything that a storage node could send (design 5.1).
+    pub fn reduces(&self) -> bool {
+        self.chain().iter().any(|node| {
+            node.downcast_ref::<FilterExec>().is_some()
+                || node.downcast_ref::<AggregateExec>().is_some()
+                || node.fetch().is_some()
+        })
+    }
+
+    /// Operators from the root to the input, the input included.
+    pub fn chain(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        let mut chain = vec![&self.root];
+        let mut node = &self.root;
+        while let Some(child) = node.children().first() {
+            chain.push(*child);
+            node = *child;
+        }
+        chain
+    }
+
+    /// The fragment as an executable plan of one partition over `input`, with state of its own:
+    /// instances run side by side without sharing heaps or dynamic filters.
+    ///
+    /// # Errors
+    /// If `input` does not have the fragment's input columns.
+    pub fn instantiate(&self, input: SendableRecordBatchStream) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::new(StreamInputExec::new(input));
+        for operator in self.chain().into_iter().rev().skip(1) {
+            plan = fresh(operator, plan)?;
+        }
+        Ok(plan)
+    }
+
+    /// The bytes for the wire: a DataFusion physical plan with [`FragmentCodec`].
+    ///
+    /// # Errors
+    /// [`FragmentError::Codec`] if an operator has no encoding.
+    pub fn encode(&self) -> Result<Vec<u8>, FragmentError> {
+        let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&self.root), &FragmentCodec)?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Decodes and validates; returns the fragment and its input columns.
+    ///
+    /// # Errors
+    /// [`FragmentError`] of every kind: whatever the bytes are, nothing panics.
+    pub fn decode(bytes: &[u8], context: &TaskContext, limits: &Limits) -> Result<(Self, SchemaRef), FragmentError> {
+        if bytes.len() > limits.encoded_bytes_max {
+            return Err(FragmentError::TooLarge { bytes: bytes.len(), limit: limits.encoded_bytes_max });
+        }
+        let root = physical_plan_from_bytes_with_extension_codec(bytes, context, &FragmentCodec)?;
+        check_plan(&root, limits)?;
+        let fragment = Self { root };
+        let input = fragment.input_schema();
+        Ok((fragment, input))
+    }
+}
+
+impl fmt::Display for Fragment {
+    /// The operators on one line, from the input upwards.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (position, node) in self.chain().into_iter().rev().enumerate() {
+            if position > 0 {
+                f.write_str(" -> ")?;
+            }
+            write!(f, "{}", displayable(node.as_ref()).one_line().to_string().trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// A copy of `operator` over `input` that shares no run-time state with the original. A top-K
+/// would otherwise share its dynamic filter with every other partition's top-K.
+fn fresh(
+    operator: &Arc<dyn ExecutionPlan>,
+    input: Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    if let Some(sort) = operator.downcast_ref::<SortExec>() {
+        let copy = SortExec::new(sort.expr().clone(), input).with_fetch(sort.fetch());
+        return Ok(Arc::new(copy));
+    }
+    Arc::clone(operator).replace_children(vec![input], ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}

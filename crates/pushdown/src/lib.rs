@@ -1,0 +1,44 @@
+//! The contract between a compute node and a storage node.
+//!
+//! Both sides link this crate and nothing of each other: the compute node builds a
+//! [`Fragment`], ships it in a [`wire::FragmentRequest`], and the storage node decodes it,
+//! refuses it unless it is [local and bounded](validate), and runs it over one object.
+//! The compute node runs the very same fragment over cached columns, which is why a
+//! result does not depend on the [`Route`] that a partition took.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use datafusion::arrow::datatypes::{DataType, Field, Schema};
+//! use datafusion::execution::TaskContext;
+//! use thermocline_pushdown::{Fragment, Limits};
+//!
+//! let columns = Arc::new(Schema::new(vec![Field::new("price", DataType::Int64, true)]));
+//! let fragment = Fragment::scan(columns);
+//! let bytes = fragment.encode()?;
+//! let (decoded, _) = Fragment::decode(&bytes, &TaskContext::default(), &Limits::default())?;
+//! assert_eq!(decoded.to_string(), fragment.to_string());
+//! # Ok::<(), thermocline_pushdown::FragmentError>(())
+//! ```
+//!
+//! Deliberately left out: how a request travels (crate `thermocline-storage`), how a plan
+//! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
+
+mod codec;
+mod format;
+mod fragment;
+mod ids;
+mod input;
+mod partition;
+mod route;
+pub mod units;
+pub mod validate;
+pub mod wire;
+
+pub use codec::FragmentCodec;
+pub use format::{CsvFormat, FileFormat};
+pub use fragment::{Fragment, FragmentError};
+pub use ids::{ObjectPath, ObjectVersion, QueryId};
+pub use input::{FragmentInputExec, StreamInputExec};
+pub use partition::{PartitionId, PartitionRange};
+pub use route::{Mode, Route};
+pub use validate::Limits;

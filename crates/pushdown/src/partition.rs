@@ -1,0 +1,37 @@
+//! Partitions: the unit of routing.
+
+use std::fmt;
+
+/// Position of a partition within its object, from 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionId(pub u32);
+
+/// The part of an object that a partition covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum PartitionRange {
+    /// Row groups `start..end` of a Parquet object.
+    RowGroups {
+        /// First row group.
+        start: u32,
+        /// One past the last row group.
+        end: u32,
+    },
+    /// Bytes `start..end` of a CSV object, cut at record ends.
+    Bytes {
+        /// First byte of the first record.
+        start: u64,
+        /// One past the last byte of the last record.
+        end: u64,
+        /// Records in the object before `start`; errors name rows of the object by it.
+        first_row: u64,
+    },
+}
+
+impl fmt::Display for PartitionRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PartitionRange::RowGroups { start, end } => write!(f, "row groups {start}..{end}"),
+            PartitionRange::Bytes { start, end, .. } => write!(f, "bytes {start}..{end}"),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! What may happen to a partition in a query, and the session's limits on it.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// What happens to one partition in one query.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Route {
+    /// Every needed segment is cached: no byte moves.
+    Local,
+    /// Missing segments are fetched, admitted to the cache, and processed locally.
+    Load,
+    /// The fragment runs at the storage node; its result moves.
+    Pushdown,
+    /// The stored bytes of the needed columns move, are processed locally and not admitted.
+    Pullup,
+}
+
+impl Route {
+    /// All routes, in the order in which reports list them.
+    pub const ALL: [Route; 4] = [Route::Local, Route::Load, Route::Pushdown, Route::Pullup];
+
+    /// Lower-case name, as `EXPLAIN` and the system tables print it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Route::Local => "local",
+            Route::Load => "load",
+            Route::Pushdown => "pushdown",
+            Route::Pullup => "pullup",
+        }
+    }
+}
+
+impl fmt::Display for Route {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A limit on routes, chosen per session (design 4.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Mode {
+    /// Cached partitions run locally, admitted ones are loaded, the rest is pushed down
+    /// (FlexPushdownDB section 4.4).
+    #[default]
+    Hybrid,
+    /// Never pushes down; what the cache does not admit is pulled up.
+    Caching,
+    /// Never caches; what cannot be pushed down is pulled up.
+    Pushdown,
+    /// Neither caches nor pushes.
+    Pullup,
+}
+
+impl Mode {
+    /// All modes, in the order in which reports list them.
+    pub const ALL: [Mode; 4] = [Mode::Pullup, Mode::Pushdown, Mode::Caching, Mode::Hybrid];
+
+    /// The setting's value.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Hybrid => "hybrid",
+            Mode::Caching => "caching",
+            Mode::Pushdown => "pushdown",
+            Mode::Pullup => "pullup",
+        }
+    }
+
+    /// Whether the mode reads and fills the segment cache.
+    pub fn caches(self) -> bool {
+        matches!(self, Mode::Hybrid | Mode::Caching)
+    }
+
+    /// Whether the mode may run fragments at storage.
+    pub fn pushes(self) -> bool {
+        matches!(self, Mode::Hybrid | Mode::Pushdown)
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mode {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Mode::ALL.into_iter().find(|mode| mode.name().eq_ignore_ascii_case(text.trim())).ok_or_else(|| {
+            let names: Vec<_> = Mode::ALL.iter().map(|mode| mode.name()).collect();
+            format!("unknown mode '{text}': expected one of {}", names.join(", "))
+        })
+    }
+}

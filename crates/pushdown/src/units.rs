@@ -1,0 +1,92 @@
+//! Sizes and rates as users write them: `8GiB`, `256MB`, `1Gbps`, `200Mbit/s`.
+
+/// Parses a size in bytes. Plain numbers are bytes; `KB`, `MB`, `GB`, `TB` are powers of 1000,
+/// `KiB`, `MiB`, `GiB`, `TiB` powers of 1024. Case and inner spaces do not matter.
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+///
+/// ```
+/// use thermocline_pushdown::units::parse_size;
+/// assert_eq!(parse_size("1.5 KiB"), Ok(1536));
+/// assert!(parse_size("much").is_err());
+/// ```
+pub fn parse_size(text: &str) -> Result<u64, String> {
+    let (number, unit) =
+        split(text).ok_or_else(|| format!("'{text}' is not a size: expected a number and a unit, such as 256MiB"))?;
+    let factor = match unit.as_str() {
+        "" | "b" => 1.0,
+        "kb" | "k" => 1e3,
+        "mb" | "m" => 1e6,
+        "gb" | "g" => 1e9,
+        "tb" | "t" => 1e12,
+        "kib" => 1024.0,
+        "mib" => 1024.0 * 1024.0,
+        "gib" => 1024.0 * 1024.0 * 1024.0,
+        "tib" => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+        _ => return Err(format!("'{text}' is not a size: unknown unit '{unit}'")),
+    };
+    Ok((number * factor) as u64)
+}
+
+/// Parses a rate in bytes per second. `bps`, `Kbps`, `Mbps`, `Gbps` (or `bit/s` and so on) are
+/// decimal bits per second; sizes followed by `/s` are bytes per second.
+///
+/// # Errors
+/// A sentence that names the text, for anything else, and for a rate below one byte a second.
+///
+/// ```
+/// use thermocline_pushdown::units::parse_rate;
+/// assert_eq!(parse_rate("1Gbps"), Ok(125_000_000));
+/// assert_eq!(parse_rate("10MiB/s"), Ok(10 * 1024 * 1024));
+/// ```
+pub fn parse_rate(text: &str) -> Result<u64, String> {
+    let wrong = || format!("'{text}' is not a rate: expected a number and a unit, such as 1Gbps or 100MiB/s");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let bits = |prefix: &str| match prefix {
+        "" => Some(1.0),
+        "k" => Some(1e3),
+        "m" => Some(1e6),
+        "g" => Some(1e9),
+        "t" => Some(1e12),
+        _ => None,
+    };
+    let bytes = if let Some(prefix) = unit.strip_suffix("bps").or_else(|| unit.strip_suffix("bit/s")) {
+        number * bits(prefix).ok_or_else(wrong)? / 8.0
+    } else if let Some(size) = unit.strip_suffix("/s") {
+        number * parse_size(&format!("1{size}")).map_err(|_| wrong())? as f64
+    } else {
+        return Err(wrong());
+    };
+    if bytes < 1.0 {
+        return Err(format!("the rate '{text}' is below one byte a second"));
+    }
+    Ok(bytes as u64)
+}
+
+/// Prints a size with one decimal in the binary unit that keeps it below 1024.
+///
+/// ```
+/// assert_eq!(thermocline_pushdown::units::format_size(1536), "1.5 KiB");
+/// ```
+pub fn format_size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
+}
+
+/// A non-negative finite number and the lower-case unit after it.
+fn split(text: &str) -> Option<(f64, String)> {
+    let text = text.trim();
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.replace('_', "").parse().ok()?;
+    number.is_finite().then(|| (number, unit.trim().to_ascii_lowercase()))
+}

@@ -1,0 +1,465 @@
+//! Messages between a compute node and a storage node, carried by Arrow Flight.
+//!
+//! | Flight call | carries | answers |
+//! |---|---|---|
+//! | `DoAction("handshake")` | [`Handshake`] | [`Handshake`] of the node |
+//! | `DoAction("list")` | [`ListRequest`] | [`ListResponse`] |
+//! | `DoAction("describe")` | [`DescribeRequest`] | [`DescribeResponse`] |
+//! | `DoGet` | [`Ticket`] with a [`FragmentRequest`] | Arrow batches, then a message whose metadata is a [`FragmentReport`] |
+//! | `DoGet` | [`Ticket`] with a [`RangesRequest`] | the ranges' bytes, in order, in message bodies |
+//!
+//! Errors travel as a gRPC status whose details are an [`ErrorDetail`].
+//! The messages are derived by hand so that a build needs no `protoc`.
+
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion_proto::protobuf;
+use prost::Message;
+
+use crate::{CsvFormat, FileFormat, PartitionRange};
+
+/// Version of these messages. Raised when an older peer could misread a newer one.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// First exchange: both sides compare what they link.
+#[derive(Clone, PartialEq, Message)]
+pub struct Handshake {
+    /// [`PROTOCOL_VERSION`].
+    #[prost(uint32, tag = "1")]
+    pub protocol_version: u32,
+    /// Version of DataFusion, whose plans and aggregate states both sides must share.
+    #[prost(string, tag = "2")]
+    pub datafusion_version: String,
+    /// Version of Thermocline, for messages to people.
+    #[prost(string, tag = "3")]
+    pub thermocline_version: String,
+}
+
+impl Handshake {
+    /// What this build speaks.
+    pub fn of_this_build() -> Self {
+        Self {
+            protocol_version: PROTOCOL_VERSION,
+            datafusion_version: datafusion::DATAFUSION_VERSION.to_owned(),
+            thermocline_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// Compares this build (the compute node) with `node`.
+    ///
+    /// # Errors
+    /// A sentence that says which side to upgrade.
+    pub fn check(&self, node: &Handshake) -> Result<(), String> {
+        let compatible =
+            self.protocol_version == node.protocol_version && self.datafusion_version == node.datafusion_version;
+        if compatible {
+            return Ok(());
+        }
+        let side =
+            if (node.protocol_version, &node.datafusion_version) < (self.protocol_version, &self.datafusion_version) {
+                "upgrade the storage node"
+            } else {
+                "upgrade this compute node"
+            };
+        Err(format!(
+            "the storage node speaks protocol {} with DataFusion {}, this compute node protocol {} with DataFusion {}: {side}",
+            node.protocol_version, node.datafusion_version, self.protocol_version, self.datafusion_version,
+        ))
+    }
+}
+
+/// Asks for all objects below a prefix.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListRequest {
+    /// Path below ROOT; empty for everything. A path that names an object lists just that one.
+    #[prost(string, tag = "1")]
+    pub prefix: String,
+}
+
+/// One object.
+#[derive(Clone, PartialEq, Eq, Hash, Message)]
+pub struct ObjectEntry {
+    /// Path below ROOT.
+    #[prost(string, tag = "1")]
+    pub path: String,
+    /// Version that a later read must find.
+    #[prost(string, tag = "2")]
+    pub version: String,
+    /// Stored bytes.
+    #[prost(uint64, tag = "3")]
+    pub size: u64,
+}
+
+/// Objects in the order of their paths.
+#[derive(Clone, PartialEq, Message)]
+pub struct ListResponse {
+    /// The objects.
+    #[prost(message, repeated, tag = "1")]
+    pub objects: Vec<ObjectEntry>,
+}
+
+/// Asks how objects are cut into partitions and what their statistics are.
+#[derive(Clone, PartialEq, Message)]
+pub struct DescribeRequest {
+    /// The objects, with the versions to describe.
+    #[prost(message, repeated, tag = "1")]
+    pub objects: Vec<ObjectEntry>,
+    /// How to read them.
+    #[prost(message, optional, tag = "2")]
+    pub format: Option<Format>,
+    /// Stored bytes that a CSV partition aims at.
+    #[prost(uint64, tag = "3")]
+    pub partition_bytes: u64,
+}
+
+/// One description per requested object, in the same order.
+#[derive(Clone, PartialEq, Message)]
+pub struct DescribeResponse {
+    /// The descriptions.
+    #[prost(message, repeated, tag = "1")]
+    pub objects: Vec<Description>,
+}
+
+/// What an object holds.
+#[derive(Clone, PartialEq, Message)]
+pub struct Description {
+    /// Parquet: the Thrift-encoded file metadata, as it stands in the object's footer.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub footer: prost::bytes::Bytes,
+    /// CSV: the record-aligned ranges.
+    #[prost(message, repeated, tag = "2")]
+    pub splits: Vec<Split>,
+    /// CSV: the column names of the header; empty without one.
+    #[prost(string, repeated, tag = "3")]
+    pub header: Vec<String>,
+}
+
+/// A record-aligned byte range of a CSV object.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Split {
+    /// First byte.
+    #[prost(uint64, tag = "1")]
+    pub start: u64,
+    /// One past the last byte.
+    #[prost(uint64, tag = "2")]
+    pub end: u64,
+    /// Records in it.
+    #[prost(uint64, tag = "3")]
+    pub rows: u64,
+}
+
+/// [`FileFormat`] on the wire.
+#[derive(Clone, PartialEq, Message)]
+pub struct Format {
+    /// The CSV dialect; absent for Parquet.
+    #[prost(message, optional, tag = "1")]
+    pub csv: Option<Csv>,
+}
+
+/// [`CsvFormat`] on the wire.
+#[derive(Clone, PartialEq, Message)]
+pub struct Csv {
+    /// See [`CsvFormat::delimiter`].
+    #[prost(uint32, tag = "1")]
+    pub delimiter: u32,
+    /// See [`CsvFormat::quote`].
+    #[prost(uint32, optional, tag = "2")]
+    pub quote: Option<u32>,
+    /// See [`CsvFormat::escape`].
+    #[prost(uint32, optional, tag = "3")]
+    pub escape: Option<u32>,
+    /// See [`CsvFormat::has_header`].
+    #[prost(bool, tag = "4")]
+    pub has_header: bool,
+    /// See [`CsvFormat::null_text`].
+    #[prost(string, tag = "5")]
+    pub null_text: String,
+}
+
+impl From<&FileFormat> for Format {
+    fn from(format: &FileFormat) -> Self {
+        match format {
+            FileFormat::Parquet => Format { csv: None },
+            FileFormat::Csv(csv) => Format {
+                csv: Some(Csv {
+                    delimiter: u32::from(csv.delimiter),
+                    quote: csv.quote.map(u32::from),
+                    escape: csv.escape.map(u32::from),
+                    has_header: csv.has_header,
+                    null_text: csv.null_text.clone(),
+                }),
+            },
+        }
+    }
+}
+
+impl TryFrom<&Format> for FileFormat {
+    type Error = DataFusionError;
+
+    fn try_from(format: &Format) -> Result<Self> {
+        let Some(csv) = &format.csv else {
+            return Ok(FileFormat::Parquet);
+        };
+        let byte = |value: u32, what: &str| {
+            u8::try_from(value)
+                .map_err(|_| DataFusionError::Plan(format!("CSV {what} {value} in a request is not one byte")))
+        };
+        Ok(FileFormat::Csv(CsvFormat {
+            delimiter: byte(csv.delimiter, "delimiter")?,
+            quote: csv.quote.map(|quote| byte(quote, "quote")).transpose()?,
+            escape: csv.escape.map(|escape| byte(escape, "escape")).transpose()?,
+            has_header: csv.has_header,
+            null_text: csv.null_text.clone(),
+        }))
+    }
+}
+
+/// A `DoGet` ticket.
+#[derive(Clone, PartialEq, Message)]
+pub struct Ticket {
+    /// What to get.
+    #[prost(oneof = "TicketKind", tags = "1, 2")]
+    pub kind: Option<TicketKind>,
+}
+
+/// What a [`Ticket`] asks for.
+#[derive(Clone, PartialEq, prost::Oneof)]
+pub enum TicketKind {
+    /// Run a fragment.
+    #[prost(message, tag = "1")]
+    Fragment(FragmentRequest),
+    /// Send stored bytes.
+    #[prost(message, tag = "2")]
+    Ranges(RangesRequest),
+}
+
+/// Who asks, for logs, fairness and deadlines.
+#[derive(Clone, PartialEq, Message)]
+pub struct Origin {
+    /// The query.
+    #[prost(string, tag = "1")]
+    pub query_id: String,
+    /// The tenant; empty for the default one.
+    #[prost(string, tag = "2")]
+    pub tenant: String,
+    /// Milliseconds after which nobody waits any more; 0 for the node's own limit.
+    #[prost(uint64, tag = "3")]
+    pub deadline_ms: u64,
+}
+
+/// Asks to run a fragment over one partition of an object.
+#[derive(Clone, PartialEq, Message)]
+pub struct FragmentRequest {
+    /// Who asks.
+    #[prost(message, optional, tag = "1")]
+    pub origin: Option<Origin>,
+    /// The object and the version it must have.
+    #[prost(message, optional, tag = "2")]
+    pub object: Option<ObjectEntry>,
+    /// How to read it.
+    #[prost(message, optional, tag = "3")]
+    pub format: Option<Format>,
+    /// All columns of the table: an encoded protobuf schema, see [`encode_schema`].
+    #[prost(bytes = "vec", tag = "4")]
+    pub table_schema: Vec<u8>,
+    /// The partitions to run over, all of this object.
+    #[prost(message, repeated, tag = "5")]
+    pub partitions: Vec<Range>,
+    /// [`Fragment::encode`](crate::Fragment::encode).
+    #[prost(bytes = "vec", tag = "6")]
+    pub fragment: Vec<u8>,
+    /// How to compress the batches.
+    #[prost(enumeration = "Compression", tag = "7")]
+    pub compression: i32,
+    /// Answer [`ErrorKind::RawIsSmaller`] instead of sending more than this many bytes; 0 for no limit.
+    #[prost(uint64, tag = "8")]
+    pub answer_bytes_max: u64,
+}
+
+/// [`PartitionRange`] on the wire.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct Range {
+    /// Whether start and end count row groups rather than bytes.
+    #[prost(bool, tag = "1")]
+    pub row_groups: bool,
+    /// First row group or byte.
+    #[prost(uint64, tag = "2")]
+    pub start: u64,
+    /// One past the last.
+    #[prost(uint64, tag = "3")]
+    pub end: u64,
+    /// Records before `start`, for a byte range.
+    #[prost(uint64, tag = "4")]
+    pub first_row: u64,
+}
+
+impl From<PartitionRange> for Range {
+    fn from(range: PartitionRange) -> Self {
+        match range {
+            PartitionRange::RowGroups { start, end } => {
+                Range { row_groups: true, start: u64::from(start), end: u64::from(end), first_row: 0 }
+            }
+            PartitionRange::Bytes { start, end, first_row } => Range { row_groups: false, start, end, first_row },
+        }
+    }
+}
+
+impl TryFrom<Range> for PartitionRange {
+    type Error = DataFusionError;
+
+    fn try_from(range: Range) -> Result<Self> {
+        if range.start > range.end {
+            return Err(DataFusionError::Plan(format!(
+                "the range {}..{} in a request is reversed",
+                range.start, range.end
+            )));
+        }
+        if !range.row_groups {
+            return Ok(PartitionRange::Bytes { start: range.start, end: range.end, first_row: range.first_row });
+        }
+        match (u32::try_from(range.start), u32::try_from(range.end)) {
+            (Ok(start), Ok(end)) => Ok(PartitionRange::RowGroups { start, end }),
+            _ => Err(DataFusionError::Plan(format!("row group {} in a request is out of range", range.end))),
+        }
+    }
+}
+
+/// Asks for stored bytes.
+#[derive(Clone, PartialEq, Message)]
+pub struct RangesRequest {
+    /// Who asks.
+    #[prost(message, optional, tag = "1")]
+    pub origin: Option<Origin>,
+    /// The object and the version it must have.
+    #[prost(message, optional, tag = "2")]
+    pub object: Option<ObjectEntry>,
+    /// First bytes, one per range.
+    #[prost(uint64, repeated, tag = "3")]
+    pub starts: Vec<u64>,
+    /// One past the last bytes, one per range.
+    #[prost(uint64, repeated, tag = "4")]
+    pub ends: Vec<u64>,
+}
+
+/// Compression of Arrow buffers on the wire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum Compression {
+    /// Plain buffers, for a link faster than a compressor.
+    None = 0,
+    /// LZ4, for fast links.
+    Lz4 = 1,
+    /// ZSTD level 1, for slow links.
+    Zstd = 2,
+}
+
+/// The last message of a fragment's answer.
+#[derive(Clone, PartialEq, Message)]
+pub struct FragmentReport {
+    /// Rows that the fragment read, after pruning.
+    #[prost(uint64, tag = "1")]
+    pub rows_in: u64,
+    /// Rows that it sent.
+    #[prost(uint64, tag = "2")]
+    pub rows_out: u64,
+    /// Stored bytes that it read.
+    #[prost(uint64, tag = "3")]
+    pub bytes_read: u64,
+    /// Time from the admission to the last batch, in microseconds.
+    #[prost(uint64, tag = "4")]
+    pub elapsed_us: u64,
+    /// Statistics of the columns that were read whole, where the format stores none (CSV).
+    #[prost(message, repeated, tag = "5")]
+    pub statistics: Vec<ColumnStatistics>,
+}
+
+/// Smallest and largest value of one column of one partition.
+#[derive(Clone, PartialEq, Message)]
+pub struct ColumnStatistics {
+    /// The partition.
+    #[prost(message, required, tag = "1")]
+    pub range: Range,
+    /// Name of the column.
+    #[prost(string, tag = "2")]
+    pub column: String,
+    /// Encoded smallest value, see [`encode_scalar`].
+    #[prost(bytes = "vec", tag = "3")]
+    pub min: Vec<u8>,
+    /// Encoded largest value.
+    #[prost(bytes = "vec", tag = "4")]
+    pub max: Vec<u8>,
+    /// NULLs.
+    #[prost(uint64, tag = "5")]
+    pub null_count: u64,
+}
+
+/// What went wrong, so that the caller knows what to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
+#[repr(i32)]
+pub enum ErrorKind {
+    /// A defect of the node. Report.
+    Internal = 0,
+    /// The object has another version now. Replan.
+    VersionChanged = 1,
+    /// The object is gone. Replan.
+    NotFound = 2,
+    /// The request is not allowed: a forbidden operator, a path outside ROOT. Report.
+    Refused = 3,
+    /// The stored bytes cannot be decoded. Report.
+    BadData = 4,
+    /// The answer passed the request's limit: fetch the stored bytes instead.
+    RawIsSmaller = 5,
+    /// The deadline passed. Report.
+    DeadlineExceeded = 6,
+    /// The node's memory limit does not allow the fragment: fetch the stored bytes instead.
+    ResourcesExhausted = 7,
+    /// The object store behind the node failed. Retry.
+    Unavailable = 8,
+}
+
+/// Details of a failed call.
+#[derive(Clone, PartialEq, Message)]
+pub struct ErrorDetail {
+    /// What to do about it.
+    #[prost(enumeration = "ErrorKind", tag = "1")]
+    pub kind: i32,
+    /// One sentence for people; names the object where there is one.
+    #[prost(string, tag = "2")]
+    pub message: String,
+}
+
+/// Encodes a schema as DataFusion's protobuf message.
+///
+/// # Errors
+/// If a type has no encoding.
+pub fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
+    Ok(protobuf::Schema::try_from(schema)?.encode_to_vec())
+}
+
+/// Decodes [`encode_schema`].
+///
+/// # Errors
+/// If the bytes are not a schema.
+pub fn decode_schema(bytes: &[u8]) -> Result<SchemaRef> {
+    let schema = protobuf::Schema::decode(bytes)
+        .map_err(|error| DataFusionError::Plan(format!("a table schema in a request does not decode: {error}")))?;
+    Ok(std::sync::Arc::new(Schema::try_from(&schema)?))
+}
+
+/// Encodes a value as DataFusion's protobuf message.
+///
+/// # Errors
+/// If its type has no encoding.
+pub fn encode_scalar(value: &ScalarValue) -> Result<Vec<u8>> {
+    Ok(protobuf::ScalarValue::try_from(value)?.encode_to_vec())
+}
+
+/// Decodes [`encode_scalar`].
+///
+/// # Errors
+/// If the bytes are not a value.
+pub fn decode_scalar(bytes: &[u8]) -> Result<ScalarValue> {
+    let value = protobuf::ScalarValue::decode(bytes)
+        .map_err(|error| DataFusionError::Plan(format!("a value in a message does not decode: {error}")))?;
+    Ok(ScalarValue::try_from(&value)?)
+}

@@ -1,0 +1,331 @@
+//! How a compute node speaks to a storage node, in-process or over Arrow Flight.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow_flight::flight_service_client::FlightServiceClient;
+use arrow_flight::{Action, FlightData};
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use prost::Message;
+use thermocline_pushdown::wire::{
+    DescribeRequest, DescribeResponse, Description, ErrorKind, Handshake, ListRequest, ListResponse, ObjectEntry,
+    Ticket,
+};
+use tokio::sync::OnceCell;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::service::MESSAGE_BYTES_MAX;
+use crate::{NodeError, StorageNode};
+
+/// How long to wait and how often to try.
+#[derive(Debug, Clone)]
+pub struct RemoteOptions {
+    /// The longest wait for a connection.
+    pub connect_timeout: Duration,
+    /// The longest wait for the next message of an answer; a node that hangs is given up after it.
+    pub request_timeout: Duration,
+    /// Attempts of an idempotent request, the first included.
+    pub attempts: u32,
+    /// Pause before the second attempt; it doubles with each further one.
+    pub backoff: Duration,
+}
+
+impl Default for RemoteOptions {
+    fn default() -> Self {
+        Self {
+            connect_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(30),
+            attempts: 3,
+            backoff: Duration::from_millis(100),
+        }
+    }
+}
+
+/// A storage node, as a compute node sees it. Cheap to clone; clones share the connection.
+#[derive(Clone)]
+pub struct NodeClient {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    /// `host:port`, or the ROOT of an embedded node.
+    label: String,
+    reach: Reach,
+    options: RemoteOptions,
+    /// Bytes of answers to list and describe requests, which plan a query rather than feed it.
+    planning_bytes: AtomicU64,
+    /// Bytes of answers to `DoGet`.
+    data_bytes: AtomicU64,
+    requests: AtomicU64,
+    failures: AtomicU64,
+}
+
+enum Reach {
+    Embedded(Arc<StorageNode>),
+    Remote {
+        /// Connects on first use and again whenever the connection was lost.
+        channel: Channel,
+        /// Set once the node's versions were found to match.
+        checked: OnceCell<()>,
+    },
+}
+
+/// What went over a client's wire so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClientCounters {
+    /// Bytes of object lists and descriptions.
+    pub planning_bytes: u64,
+    /// Bytes of fragments' answers and stored bytes.
+    pub data_bytes: u64,
+    /// Requests sent, retries included.
+    pub requests: u64,
+    /// Requests that failed.
+    pub failures: u64,
+}
+
+impl fmt::Debug for NodeClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "NodeClient({})", self.inner.label)
+    }
+}
+
+impl NodeClient {
+    /// A node in this process.
+    pub fn embedded(node: Arc<StorageNode>) -> Self {
+        let label = node.label().to_owned();
+        Self::new(label, Reach::Embedded(node), RemoteOptions { attempts: 1, ..RemoteOptions::default() })
+    }
+
+    /// The node at `address` (`host:port`). Connects on first use.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] if the address is not one.
+    pub fn remote(address: &str, options: RemoteOptions) -> Result<Self, NodeError> {
+        let wrong = |why: String| {
+            NodeError::new(ErrorKind::Refused, format!("'{address}' is not a storage node's address: {why}"))
+        };
+        if !address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
+            return Err(wrong("expected host:port".into()));
+        }
+        let endpoint = Endpoint::from_shared(format!("http://{address}"))
+            .map_err(|error| wrong(error.to_string()))?
+            .connect_timeout(options.connect_timeout)
+            .http2_keep_alive_interval(options.request_timeout / 2)
+            .keep_alive_timeout(options.request_timeout / 2)
+            .keep_alive_while_idle(true)
+            .tcp_nodelay(true)
+            .initial_stream_window_size(4 << 20)
+            .initial_connection_window_size(32 << 20);
+        let reach = Reach::Remote { channel: endpoint.connect_lazy(), checked: OnceCell::new() };
+        Ok(Self::new(address.to_owned(), reach, options))
+    }
+
+    fn new(label: String, reach: Reach, options: RemoteOptions) -> Self {
+        Self {
+            inner: Arc::new(Inner {
+                label,
+                reach,
+                options,
+                planning_bytes: AtomicU64::new(0),
+                data_bytes: AtomicU64::new(0),
+                requests: AtomicU64::new(0),
+                failures: AtomicU64::new(0),
+            }),
+        }
+    }
+
+    /// `host:port`, or the ROOT of an embedded node.
+    pub fn label(&self) -> &str {
+        &self.inner.label
+    }
+
+    /// Whether the node is in this process, so that no link lies in between.
+    pub fn is_embedded(&self) -> bool {
+        matches!(self.inner.reach, Reach::Embedded(_))
+    }
+
+    /// What went over the wire so far.
+    pub fn counters(&self) -> ClientCounters {
+        ClientCounters {
+            planning_bytes: self.inner.planning_bytes.load(Ordering::Relaxed),
+            data_bytes: self.inner.data_bytes.load(Ordering::Relaxed),
+            requests: self.inner.requests.load(Ordering::Relaxed),
+            failures: self.inner.failures.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Objects below `prefix`, by path.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+        let request = ListRequest { prefix: prefix.to_owned() };
+        let response: ListResponse = self
+            .retried(|| async {
+                match &self.inner.reach {
+                    Reach::Embedded(node) => Ok(ListResponse { objects: node.list(&request.prefix).await? }),
+                    Reach::Remote { .. } => self.action("list", request.encode_to_vec()).await,
+                }
+            })
+            .await?;
+        Ok(response.objects)
+    }
+
+    /// How the objects are cut into partitions, in the order of the request.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node and the object.
+    pub async fn describe(&self, request: DescribeRequest) -> Result<Vec<Description>, NodeError> {
+        let asked = request.objects.len();
+        let response: DescribeResponse = self
+            .retried(|| async {
+                match &self.inner.reach {
+                    Reach::Embedded(node) => node.describe(request.clone()).await,
+                    Reach::Remote { .. } => self.action("describe", request.encode_to_vec()).await,
+                }
+            })
+            .await?;
+        if response.objects.len() == asked {
+            Ok(response.objects)
+        } else {
+            Err(self.named(NodeError::new(
+                ErrorKind::Internal,
+                format!("{} objects were described where {asked} were asked for", response.objects.len()),
+            )))
+        }
+    }
+
+    /// The messages that answer `ticket`. The first message is waited for here, with retries: after
+    /// it, a failure cannot be repaired by asking again, because part of the answer may be in use.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node; so do the stream's errors. No wait is longer than
+    /// [`RemoteOptions::request_timeout`].
+    pub async fn get(&self, ticket: &Ticket) -> Result<BoxStream<'static, Result<FlightData, NodeError>>, NodeError> {
+        let bytes = ticket.encode_to_vec();
+        let (first, rest) = self
+            .retried(|| async {
+                let mut stream = match &self.inner.reach {
+                    Reach::Embedded(node) => node.get(&bytes).await?,
+                    Reach::Remote { .. } => self.do_get(&bytes).await?,
+                };
+                let first = self.timed(stream.try_next()).await??;
+                Ok((first, stream))
+            })
+            .await?;
+        let client = self.clone();
+        let messages = futures::stream::iter(first.map(Ok)).chain(rest.fuse());
+        let messages = futures::stream::try_unfold((client, messages), |(client, mut messages)| async move {
+            let message = client.timed(messages.try_next()).await.and_then(|message| message);
+            match message {
+                Ok(Some(message)) => {
+                    client.inner.data_bytes.fetch_add(wire_bytes(&message), Ordering::Relaxed);
+                    Ok(Some((message, (client, messages))))
+                }
+                Ok(None) => Ok(None),
+                Err(error) => {
+                    client.inner.failures.fetch_add(1, Ordering::Relaxed);
+                    Err(client.named(error))
+                }
+            }
+        });
+        Ok(messages.boxed())
+    }
+
+    async fn do_get(&self, ticket: &[u8]) -> Result<BoxStream<'static, Result<FlightData, NodeError>>, NodeError> {
+        let mut client = self.checked_client().await?;
+        let ticket = arrow_flight::Ticket::new(ticket.to_vec());
+        let answer = self.timed(client.do_get(ticket)).await??;
+        Ok(answer.into_inner().map_err(NodeError::from).boxed())
+    }
+
+    async fn action<M: Message + Default>(&self, name: &str, body: Vec<u8>) -> Result<M, NodeError> {
+        let client = self.checked_client().await?;
+        self.action_with(client, name, body).await
+    }
+
+    async fn action_with<M: Message + Default>(
+        &self,
+        mut client: FlightServiceClient<Channel>,
+        name: &str,
+        body: Vec<u8>,
+    ) -> Result<M, NodeError> {
+        let answer = self.timed(client.do_action(Action::new(name, body))).await??;
+        let result = self.timed(answer.into_inner().try_next()).await??;
+        let body = result.map(|result| result.body).unwrap_or_default();
+        self.inner.planning_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
+        M::decode(body).map_err(|error| {
+            NodeError::new(ErrorKind::Unavailable, format!("the answer to '{name}' does not decode: {error}"))
+        })
+    }
+
+    /// A client of a node whose versions match ours.
+    async fn checked_client(&self) -> Result<FlightServiceClient<Channel>, NodeError> {
+        let Reach::Remote { channel, checked } = &self.inner.reach else {
+            return Err(NodeError::new(ErrorKind::Internal, "an embedded node has no connection"));
+        };
+        let client = FlightServiceClient::new(channel.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        checked
+            .get_or_try_init(|| async {
+                let node: Handshake = self.action_with(client.clone(), "handshake", vec![]).await?;
+                Handshake::of_this_build().check(&node).map_err(|why| NodeError::new(ErrorKind::Refused, why))
+            })
+            .await?;
+        Ok(client)
+    }
+
+    /// Sends an idempotent request again, with growing pauses, while that may help.
+    async fn retried<T, F: Future<Output = Result<T, NodeError>>>(
+        &self,
+        request: impl Fn() -> F,
+    ) -> Result<T, NodeError> {
+        let mut pause = self.inner.options.backoff;
+        let mut attempt = 1;
+        loop {
+            self.inner.requests.fetch_add(1, Ordering::Relaxed);
+            match request().await {
+                Ok(answer) => return Ok(answer),
+                Err(error) if error.is_transient() && attempt < self.inner.options.attempts => {
+                    tracing::debug!(node = self.inner.label, attempt, "retrying: {error}");
+                    self.inner.failures.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(pause).await;
+                    pause *= 2;
+                    attempt += 1;
+                }
+                Err(error) => {
+                    self.inner.failures.fetch_add(1, Ordering::Relaxed);
+                    return Err(self.named(error));
+                }
+            }
+        }
+    }
+
+    async fn timed<T>(&self, wait: impl Future<Output = T>) -> Result<T, NodeError> {
+        if self.is_embedded() {
+            return Ok(wait.await);
+        }
+        tokio::time::timeout(self.inner.options.request_timeout, wait).await.map_err(|_| {
+            NodeError::new(
+                ErrorKind::DeadlineExceeded,
+                format!("no answer within {:?}", self.inner.options.request_timeout),
+            )
+        })
+    }
+
+    /// The error with the node's name in front, unless the node is this process.
+    fn named(&self, error: NodeError) -> NodeError {
+        if self.is_embedded() { error } else { error.context(format!("storage node {}", self.inner.label)) }
+    }
+}
+
+/// Bytes of a message as gRPC frames it.
+pub fn wire_bytes(message: &FlightData) -> u64 {
+    /// Compression flag and length in front of every gRPC message.
+    const FRAME_BYTES: u64 = 5;
+    message.encoded_len() as u64 + FRAME_BYTES
+}

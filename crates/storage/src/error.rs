@@ -1,0 +1,145 @@
+//! What goes wrong at a storage node, sorted by what the caller must do.
+
+use datafusion::common::DataFusionError;
+use prost::Message;
+use thermocline_pushdown::FragmentError;
+use thermocline_pushdown::wire::{ErrorDetail, ErrorKind};
+use tonic::{Code, Status};
+
+/// A failed request: what to do about it, and a sentence that names the object or the node.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct NodeError {
+    /// What the caller must do.
+    pub kind: ErrorKind,
+    /// For people.
+    pub message: String,
+}
+
+impl NodeError {
+    /// An error of `kind`.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+
+    /// The same error, saying of which object or node.
+    pub fn context(mut self, what: impl std::fmt::Display) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
+    /// Whether the same request may succeed if it is sent again.
+    pub fn is_transient(&self) -> bool {
+        self.kind == ErrorKind::Unavailable
+    }
+
+    /// Whether the object is not what was planned with, so that planning again may help.
+    pub fn is_stale(&self) -> bool {
+        matches!(self.kind, ErrorKind::VersionChanged | ErrorKind::NotFound)
+    }
+
+    /// The error that `error` wraps, however deep, if it came from a storage node.
+    pub fn find(error: &DataFusionError) -> Option<&NodeError> {
+        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+        while let Some(current) = source {
+            if let Some(found) = current.downcast_ref::<NodeError>() {
+                return Some(found);
+            }
+            // DataFusion boxes what it does not know and shows the box's content as no source.
+            if let Some(DataFusionError::External(inner)) = current.downcast_ref::<DataFusionError>()
+                && let Some(found) = inner.downcast_ref::<NodeError>()
+            {
+                return Some(found);
+            }
+            source = current.source();
+        }
+        None
+    }
+}
+
+impl From<NodeError> for DataFusionError {
+    fn from(error: NodeError) -> Self {
+        DataFusionError::External(Box::new(error))
+    }
+}
+
+impl From<NodeError> for parquet::errors::ParquetError {
+    fn from(error: NodeError) -> Self {
+        parquet::errors::ParquetError::External(Box::new(error))
+    }
+}
+
+impl From<FragmentError> for NodeError {
+    fn from(error: FragmentError) -> Self {
+        NodeError::new(ErrorKind::Refused, error.to_string())
+    }
+}
+
+impl From<DataFusionError> for NodeError {
+    fn from(error: DataFusionError) -> Self {
+        if let Some(found) = NodeError::find(&error) {
+            return found.clone();
+        }
+        let kind = match error.find_root() {
+            DataFusionError::ResourcesExhausted(_) => ErrorKind::ResourcesExhausted,
+            DataFusionError::Internal(_) => ErrorKind::Internal,
+            _ => ErrorKind::BadData,
+        };
+        NodeError::new(kind, error.strip_backtrace())
+    }
+}
+
+impl From<object_store::Error> for NodeError {
+    fn from(error: object_store::Error) -> Self {
+        let kind = match &error {
+            object_store::Error::NotFound { .. } => ErrorKind::NotFound,
+            object_store::Error::Precondition { .. } | object_store::Error::NotModified { .. } => {
+                ErrorKind::VersionChanged
+            }
+            object_store::Error::InvalidPath { .. }
+            | object_store::Error::PermissionDenied { .. }
+            | object_store::Error::Unauthenticated { .. } => ErrorKind::Refused,
+            _ => ErrorKind::Unavailable,
+        };
+        NodeError::new(kind, error.to_string())
+    }
+}
+
+impl From<NodeError> for Status {
+    fn from(error: NodeError) -> Self {
+        let code = match error.kind {
+            ErrorKind::Internal => Code::Internal,
+            ErrorKind::VersionChanged => Code::FailedPrecondition,
+            ErrorKind::NotFound => Code::NotFound,
+            ErrorKind::Refused => Code::PermissionDenied,
+            ErrorKind::BadData => Code::DataLoss,
+            ErrorKind::RawIsSmaller => Code::OutOfRange,
+            ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
+            ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
+            ErrorKind::Unavailable => Code::Unavailable,
+        };
+        let detail = ErrorDetail { kind: error.kind as i32, message: error.message.clone() };
+        Status::with_details(code, error.message, detail.encode_to_vec().into())
+    }
+}
+
+impl From<Status> for NodeError {
+    /// Reads our details if the peer is one of ours; otherwise judges by the code, so that a dead,
+    /// restarting or foreign server is told apart from a refused request.
+    fn from(status: Status) -> Self {
+        if !status.details().is_empty()
+            && let Ok(detail) = ErrorDetail::decode(status.details())
+            && let Ok(kind) = ErrorKind::try_from(detail.kind)
+        {
+            return NodeError::new(kind, detail.message);
+        }
+        let kind = match status.code() {
+            Code::DeadlineExceeded => ErrorKind::DeadlineExceeded,
+            Code::Unavailable | Code::Unknown | Code::Cancelled | Code::Aborted => ErrorKind::Unavailable,
+            Code::ResourceExhausted => ErrorKind::ResourcesExhausted,
+            Code::Internal => ErrorKind::Unavailable,
+            _ => ErrorKind::Refused,
+        };
+        NodeError::new(kind, format!("{}: {}", status.code(), status.message()))
+    }
+}

@@ -1,0 +1,46 @@
+//! The storage node: objects, and fragments of queries run beside them.
+//!
+//! One implementation serves two uses. `thermocline storage ROOT` puts a [`StorageNode`] behind
+//! Arrow Flight ([`serve`]); a compute node that reads local files holds the same node in-process.
+//! Both are spoken to through [`NodeClient`], in the same messages, so that what is tested embedded
+//! holds over a socket.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use thermocline_storage::{NodeClient, NodeConfig, Root, StorageNode};
+//!
+//! let node = StorageNode::new(Root::open("/data/warehouse")?, NodeConfig::default())?;
+//! let client = NodeClient::embedded(node);
+//! for object in client.list("lineorder").await? {
+//!     println!("{} {} bytes", object.path, object.size);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | data | where it lives | until |
+//! |---|---|---|
+//! | objects | ROOT, never written | |
+//! | footers, CSV split points | memory, least recently used out ([`NodeConfig::descriptions_max`]) | the object's version changes |
+//! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped |
+//!
+//! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
+
+mod client;
+pub mod csv;
+mod egress;
+mod error;
+mod node;
+mod reader;
+mod root;
+mod service;
+mod source;
+
+pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
+pub use egress::Egress;
+pub use error::NodeError;
+pub use node::{NodeConfig, NodeCounters, StorageNode};
+pub use reader::{PartitionReader, ReadOptions, csv_options, decode_footer};
+pub use root::Root;
+pub use service::{Server, serve};
+pub use source::{CountingSource, RangeSource};

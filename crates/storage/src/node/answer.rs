@@ -1,0 +1,169 @@
+//! Batches to Flight messages, in a task of their own so that decoding and sending overlap.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::FlightData;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::error::FlightError;
+use datafusion::common::DataFusionError;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::SendableRecordBatchStream;
+use futures::{StreamExt, TryStreamExt};
+use prost::Message;
+use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::storage_node::{Answer, before};
+use crate::NodeError;
+
+/// Encoded messages waiting for the link, per answer.
+const MESSAGES_AHEAD: usize = 4;
+/// Arrow bytes of a message before compression.
+const MESSAGE_BYTES: usize = 2 << 20;
+
+/// How to answer.
+pub(super) struct AnswerOptions {
+    pub(super) compression: Compression,
+    /// See [`thermocline_pushdown::wire::FragmentRequest::answer_bytes_max`].
+    pub(super) bytes_max: u64,
+    pub(super) deadline: Instant,
+}
+
+/// Encodes `batches` and closes with the report that `report` makes of the rows sent. The slot is
+/// held until the last message is handed over or the answer is dropped.
+pub(super) fn answer(
+    batches: SendableRecordBatchStream,
+    options: AnswerOptions,
+    report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
+    slot: OwnedSemaphorePermit,
+) -> Answer {
+    let (sender, mut receiver) = mpsc::channel(MESSAGES_AHEAD);
+    let task = SpawnedTask::spawn(async move {
+        let _slot = slot;
+        let outcome = produce(batches, &options, report, &sender).await;
+        if let Err(error) = outcome {
+            // A reader that is gone needs no error.
+            let _ = sender.send(Err(error)).await;
+        }
+    });
+    finished_by(task, move |context| receiver.poll_recv(context))
+}
+
+/// The receiver's items, then whatever the task itself has to say: a panic must not look like a
+/// short answer. Dropping the stream aborts the task.
+fn finished_by(
+    task: SpawnedTask<()>,
+    mut poll: impl FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<Result<FlightData, NodeError>>>
+    + Send
+    + 'static,
+) -> Answer {
+    let items = futures::stream::poll_fn(move |context| poll(context));
+    let end = futures::stream::once(async move {
+        match task.join().await {
+            Ok(()) => None,
+            Err(error) => {
+                Some(Err(NodeError::new(ErrorKind::Internal, format!("the fragment's task failed: {error}"))))
+            }
+        }
+    });
+    items.chain(end.filter_map(|end| async move { end })).boxed()
+}
+
+async fn produce(
+    batches: SendableRecordBatchStream,
+    options: &AnswerOptions,
+    report: impl FnOnce(u64) -> FragmentReport,
+    sender: &mpsc::Sender<Result<FlightData, NodeError>>,
+) -> Result<(), NodeError> {
+    let rows_out = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counted = Arc::clone(&rows_out);
+    let schema = batches.schema();
+    let compact = batches.map(move |batch| {
+        let batch = compact(batch?)?;
+        counted.fetch_add(batch.num_rows() as u64, std::sync::atomic::Ordering::Relaxed);
+        Ok::<_, DataFusionError>(batch)
+    });
+    let mut messages = FlightDataEncoderBuilder::new()
+        .with_schema(schema)
+        .with_options(write_options(options.compression)?)
+        .with_max_flight_data_size(MESSAGE_BYTES)
+        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
+
+    // With a limit, nothing is sent before it is clear that the limit holds: a caller that is told
+    // to fetch the stored bytes instead must not have paid for half an answer.
+    let mut held: Vec<FlightData> = vec![];
+    let mut held_bytes = 0;
+    while let Some(message) = before(options.deadline, messages.try_next()).await?.map_err(from_flight)? {
+        if options.bytes_max == 0 {
+            send(sender, options.deadline, message).await?;
+            continue;
+        }
+        held_bytes += message.encoded_len() as u64;
+        if held_bytes > options.bytes_max {
+            return Err(NodeError::new(
+                ErrorKind::RawIsSmaller,
+                format!("the answer passes {} bytes, the stored columns are smaller", options.bytes_max),
+            ));
+        }
+        held.push(message);
+    }
+    for message in held {
+        send(sender, options.deadline, message).await?;
+    }
+    let report = report(rows_out.load(std::sync::atomic::Ordering::Relaxed));
+    let trailer = FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() };
+    send(sender, options.deadline, trailer).await
+}
+
+async fn send(
+    sender: &mpsc::Sender<Result<FlightData, NodeError>>,
+    deadline: Instant,
+    message: FlightData,
+) -> Result<(), NodeError> {
+    before(deadline, sender.send(Ok(message)))
+        .await?
+        .map_err(|_| NodeError::new(ErrorKind::Unavailable, "the reader of the answer is gone"))
+}
+
+fn write_options(compression: Compression) -> Result<IpcWriteOptions, NodeError> {
+    let codec = match compression {
+        Compression::None => None,
+        Compression::Lz4 => Some(CompressionType::LZ4_FRAME),
+        Compression::Zstd => Some(CompressionType::ZSTD),
+    };
+    IpcWriteOptions::default()
+        .try_with_compression(codec)
+        .map_err(|error| NodeError::new(ErrorKind::Internal, error.to_string()))
+}
+
+fn from_flight(error: FlightError) -> NodeError {
+    match error {
+        FlightError::ExternalError(inner) => match inner.downcast::<DataFusionError>() {
+            Ok(error) => NodeError::from(*error),
+            Err(error) => NodeError::new(ErrorKind::Internal, error.to_string()),
+        },
+        error => NodeError::new(ErrorKind::Internal, error.to_string()),
+    }
+}
+
+/// The batch without bytes that its rows do not use: a view array that passed a filter still holds
+/// the whole pages that it points into, and the IPC format would send them.
+fn compact(batch: RecordBatch) -> Result<RecordBatch, DataFusionError> {
+    let columns: Vec<ArrayRef> = batch
+        .columns()
+        .iter()
+        .map(|column| match column.data_type() {
+            DataType::Utf8View => Arc::new(column.as_string_view().gc()) as ArrayRef,
+            DataType::BinaryView => Arc::new(column.as_binary_view().gc()) as ArrayRef,
+            _ => Arc::clone(column),
+        })
+        .collect();
+    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+}

@@ -1,0 +1,282 @@
+//! The node itself: ROOT, limits and counters.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use prost::Message;
+use thermocline_pushdown::Limits;
+use thermocline_pushdown::wire::{ErrorKind, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::describe::Descriptions;
+use crate::source::RootSource;
+use crate::{Egress, NodeError, RangeSource, Root};
+
+/// Limits of a storage node; none is unbounded.
+#[derive(Debug, Clone)]
+pub struct NodeConfig {
+    /// Memory for running fragments, in bytes.
+    pub memory_limit: usize,
+    /// Fragments that run at once.
+    pub pushdown_slots: usize,
+    /// Fragments that wait for a slot; more are told to come back.
+    pub queue_max: usize,
+    /// The longest that a request may take, whatever its own deadline says.
+    pub deadline_max: Duration,
+    /// Objects whose description is remembered.
+    pub descriptions_max: usize,
+    /// Bounds on one fragment.
+    pub limits: Limits,
+    /// Rows of a batch.
+    pub batch_rows: usize,
+    /// Whether filters are evaluated while Parquet is decoded, other columns only for what passes.
+    pub late_materialisation: bool,
+    /// What leaves the node, in bytes per second; `None` for no limit.
+    pub egress: Option<u64>,
+}
+
+impl Default for NodeConfig {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Self {
+            memory_limit: 2 << 30,
+            pushdown_slots: 2 * cores,
+            queue_max: 1024,
+            deadline_max: Duration::from_secs(3600),
+            descriptions_max: 100_000,
+            limits: Limits::default(),
+            batch_rows: 8192,
+            late_materialisation: true,
+            egress: None,
+        }
+    }
+}
+
+/// What a node has done; every field only grows.
+#[derive(Debug, Default)]
+pub struct NodeCounters {
+    /// Fragments answered in full.
+    pub fragments: AtomicU64,
+    /// Requests for stored bytes answered in full.
+    pub range_requests: AtomicU64,
+    /// Requests that ended in an error other than a stale version.
+    pub errors: AtomicU64,
+    /// Bytes sent in answers, as Flight messages.
+    pub bytes_sent: AtomicU64,
+}
+
+/// A storage node over one ROOT.
+#[derive(Debug)]
+pub struct StorageNode {
+    pub(super) root: Root,
+    pub(super) config: NodeConfig,
+    pub(super) context: Arc<TaskContext>,
+    pub(super) slots: Arc<Semaphore>,
+    pub(super) descriptions: Descriptions,
+    pub(super) waiting: AtomicU64,
+    egress: Option<Egress>,
+    counters: NodeCounters,
+}
+
+/// The messages of one answer.
+pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
+
+/// Stored bytes per message: large enough to cost nothing, small enough to share a link.
+const RAW_MESSAGE_BYTES: usize = 1 << 20;
+/// Stored bytes that one request may ask for at once before the next ones are read.
+const RAW_READ_BYTES: u64 = 16 << 20;
+
+impl StorageNode {
+    /// A node that serves `root` under `config`.
+    ///
+    /// # Errors
+    /// If the limits make no runtime.
+    pub fn new(root: Root, config: NodeConfig) -> Result<Arc<Self>, NodeError> {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(config.memory_limit));
+        let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
+        let context = SessionContext::new_with_config_rt(session, runtime).task_ctx();
+        Ok(Arc::new(Self {
+            root,
+            context,
+            slots: Arc::new(Semaphore::new(config.pushdown_slots.max(1))),
+            descriptions: Descriptions::new(config.descriptions_max),
+            waiting: AtomicU64::new(0),
+            egress: config.egress.map(Egress::new),
+            counters: NodeCounters::default(),
+            config,
+        }))
+    }
+
+    /// ROOT as people name it.
+    pub fn label(&self) -> &str {
+        self.root.label()
+    }
+
+    /// What the node has done so far.
+    pub fn counters(&self) -> &NodeCounters {
+        &self.counters
+    }
+
+    /// Objects below `prefix`, by path.
+    ///
+    /// # Errors
+    /// See [`Root::list`].
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+        self.root.list(prefix).await
+    }
+
+    /// Answers a `DoGet` ticket: a fragment's batches or stored bytes.
+    ///
+    /// Dropping the answer cancels the work behind it.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for bytes that are no ticket or a fragment that may not run here.
+    pub async fn get(self: &Arc<Self>, ticket: &[u8]) -> Result<Answer, NodeError> {
+        let ticket = Ticket::decode(ticket)
+            .map_err(|error| NodeError::new(ErrorKind::Refused, format!("a ticket does not decode: {error}")))?;
+        let answer = match ticket.kind {
+            Some(TicketKind::Fragment(request)) => self.execute(request).await,
+            Some(TicketKind::Ranges(request)) => self.raw(request),
+            None => Err(NodeError::new(ErrorKind::Refused, "a ticket asks for nothing")),
+        };
+        match answer {
+            Ok(answer) => Ok(self.metered(answer)),
+            Err(error) => {
+                self.count_error(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Stored bytes, a bounded read at a time.
+    fn raw(self: &Arc<Self>, request: RangesRequest) -> Result<Answer, NodeError> {
+        let object = required(request.object, "object")?;
+        if request.starts.len() != request.ends.len() {
+            return Err(NodeError::new(
+                ErrorKind::Refused,
+                format!("{}: a range has a start or an end only", object.path),
+            ));
+        }
+        let deadline = self.deadline(request.origin.as_ref());
+        let ranges: Vec<_> = request.starts.into_iter().zip(request.ends).map(|(start, end)| start..end).collect();
+        let source = Arc::new(RootSource::new(self.root.clone(), object));
+        let node = Arc::clone(self);
+        let reads = futures::stream::iter(bounded_reads(ranges)).then(move |ranges| {
+            let source = Arc::clone(&source);
+            async move { before(deadline, source.read(&ranges)).await? }
+        });
+        let messages = reads.flat_map(|read| match read {
+            Ok(read) => futures::stream::iter(raw_messages(read)).boxed(),
+            Err(error) => futures::stream::iter([Err(error)]).boxed(),
+        });
+        Ok(messages
+            .chain(futures::stream::poll_fn(move |_| {
+                node.counters.range_requests.fetch_add(1, Ordering::Relaxed);
+                std::task::Poll::Ready(None)
+            }))
+            .boxed())
+    }
+
+    /// When `origin` stops waiting.
+    pub(super) fn deadline(&self, origin: Option<&Origin>) -> Instant {
+        let asked = origin.map_or(0, |origin| origin.deadline_ms);
+        let limit = match asked {
+            0 => self.config.deadline_max,
+            asked => self.config.deadline_max.min(Duration::from_millis(asked)),
+        };
+        Instant::now() + limit
+    }
+
+    /// Counts what is sent and holds it to the egress limit.
+    fn metered(self: &Arc<Self>, answer: Answer) -> Answer {
+        let node = Arc::clone(self);
+        answer
+            .then(move |message| {
+                let node = Arc::clone(&node);
+                async move {
+                    match &message {
+                        Ok(message) => {
+                            let bytes = message.encoded_len();
+                            if let Some(egress) = &node.egress {
+                                egress.pass(bytes).await;
+                            }
+                            node.counters.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+                        }
+                        Err(error) => node.count_error(error),
+                    }
+                    message
+                }
+            })
+            .boxed()
+    }
+
+    fn count_error(&self, error: &NodeError) {
+        if !error.is_stale() && error.kind != ErrorKind::RawIsSmaller {
+            self.counters.errors.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(kind = ?error.kind, "request failed: {error}");
+        }
+    }
+}
+
+/// `work`, unless the deadline passes first.
+pub(super) async fn before<T>(deadline: Instant, work: impl Future<Output = T>) -> Result<T, NodeError> {
+    tokio::time::timeout_at(deadline, work)
+        .await
+        .map_err(|_| NodeError::new(ErrorKind::DeadlineExceeded, "the request's deadline passed at the storage node"))
+}
+
+pub(super) fn required<T>(field: Option<T>, name: &str) -> Result<T, NodeError> {
+    field.ok_or_else(|| NodeError::new(ErrorKind::Refused, format!("a request names no {name}")))
+}
+
+/// The ranges in groups of bounded size, long ranges cut: what is held in memory per request.
+fn bounded_reads(ranges: Vec<std::ops::Range<u64>>) -> Vec<Vec<std::ops::Range<u64>>> {
+    let mut reads = vec![];
+    let mut read: Vec<std::ops::Range<u64>> = vec![];
+    let mut bytes = 0;
+    for range in ranges {
+        if range.start > range.end {
+            // Kept as it is, for the source to refuse by name.
+            read.push(range);
+            continue;
+        }
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start + (RAW_READ_BYTES - bytes));
+            bytes += end - start;
+            read.push(start..end);
+            start = end;
+            if bytes >= RAW_READ_BYTES {
+                reads.push(std::mem::take(&mut read));
+                bytes = 0;
+            }
+        }
+    }
+    if !read.is_empty() {
+        reads.push(read);
+    }
+    reads
+}
+
+fn raw_messages(read: Vec<Bytes>) -> Vec<Result<FlightData, NodeError>> {
+    read.into_iter()
+        .flat_map(|bytes| {
+            (0..bytes.len())
+                .step_by(RAW_MESSAGE_BYTES)
+                .map(|start| bytes.slice(start..bytes.len().min(start + RAW_MESSAGE_BYTES)))
+                .collect::<Vec<_>>()
+        })
+        .map(|body| Ok(FlightData { data_body: body, ..FlightData::default() }))
+        .collect()
+}

@@ -1,0 +1,147 @@
+//! CSV partitions: byte ranges read ahead, converted by our own decoder.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt, stream};
+use thermocline_pushdown::wire::{self, ErrorKind, encode_scalar};
+use thermocline_pushdown::{CsvFormat, PartitionRange};
+
+use super::{PartitionReader, ReadOptions};
+use crate::csv::{CsvDecoder, CsvError, CsvOptions};
+use crate::{NodeError, RangeSource};
+
+/// Bytes per read: small enough that the first batch comes soon.
+const CHUNK_BYTES: u64 = 4 << 20;
+/// Reads in flight, so that a large partition is fetched by several requests side by side.
+const CHUNKS_AHEAD: usize = 3;
+
+/// The decoder's options for a table's dialect.
+pub fn csv_options(format: &CsvFormat) -> CsvOptions {
+    CsvOptions {
+        delimiter: format.delimiter,
+        quote: format.quote,
+        escape: format.escape,
+        has_header: format.has_header,
+        null_text: format.null_text.clone(),
+    }
+}
+
+/// Bytes `range` of the object, a whole number of records after `first_row` others.
+pub(super) fn stream(
+    reader: &PartitionReader,
+    format: &CsvFormat,
+    range: Range<u64>,
+    first_row: u64,
+    options: &ReadOptions,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream, NodeError> {
+    let object = reader.source.object().path.clone();
+    let batch_rows = context.session_config().batch_size();
+    let mut decoder = CsvDecoder::try_new(
+        Arc::clone(&reader.table_schema),
+        &csv_options(format),
+        options.columns.clone(),
+        batch_rows,
+    )
+    .map_err(|error| bad(&object, &error))?
+    .with_start(range.start, first_row + 1);
+    if options.statistics.is_some() {
+        decoder = decoder.with_statistics();
+    }
+    let schema = decoder.schema();
+    let state = Decoding {
+        object,
+        decoder,
+        chunks: chunks(Arc::clone(&reader.source), range.clone()),
+        statistics: options.statistics.clone(),
+        range: PartitionRange::Bytes { start: range.start, end: range.end, first_row },
+        finished: false,
+    };
+    let batches = stream::try_unfold(state, |mut state| async move {
+        Ok::<_, DataFusionError>(state.next().await?.map(|batch| (batch, state)))
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed())))
+}
+
+struct Decoding {
+    object: String,
+    decoder: CsvDecoder,
+    chunks: BoxStream<'static, Result<bytes::Bytes, NodeError>>,
+    statistics: Option<Arc<parking_lot::Mutex<Vec<wire::ColumnStatistics>>>>,
+    range: PartitionRange,
+    finished: bool,
+}
+
+impl Decoding {
+    async fn next(&mut self) -> Result<Option<RecordBatch>, NodeError> {
+        loop {
+            if let Some(batch) = self.decoder.next_batch() {
+                return Ok(Some(batch));
+            }
+            if self.finished {
+                return Ok(None);
+            }
+            match self.chunks.try_next().await? {
+                Some(chunk) => self.decoder.decode(&chunk).map_err(|error| bad(&self.object, &error))?,
+                None => {
+                    self.finished = true;
+                    self.decoder.finish().map_err(|error| bad(&self.object, &error))?;
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    /// Hands over what is now known of the whole partition.
+    fn publish(&mut self) {
+        let (Some(published), Some(found)) = (&self.statistics, self.decoder.column_statistics()) else {
+            return;
+        };
+        let schema: SchemaRef = self.decoder.schema();
+        let columns = schema.fields().iter().zip(found).filter_map(|(field, found)| {
+            Some(wire::ColumnStatistics {
+                range: self.range.into(),
+                column: field.name().clone(),
+                min: encoded(found.min)?,
+                max: encoded(found.max)?,
+                null_count: found.null_count,
+            })
+        });
+        published.lock().extend(columns);
+    }
+}
+
+fn encoded(value: Option<ArrayRef>) -> Option<Vec<u8>> {
+    encode_scalar(&ScalarValue::try_from_array(&value?, 0).ok()?).ok()
+}
+
+fn chunks(source: Arc<dyn RangeSource>, range: Range<u64>) -> BoxStream<'static, Result<bytes::Bytes, NodeError>> {
+    let count = (range.end - range.start).div_ceil(CHUNK_BYTES);
+    let reads = (0..count).map(move |chunk| {
+        let source = Arc::clone(&source);
+        let start = range.start + chunk * CHUNK_BYTES;
+        let chunk = start..range.end.min(start + CHUNK_BYTES);
+        async move {
+            let read = source.read(std::slice::from_ref(&chunk)).await?;
+            Ok(read.into_iter().next().unwrap_or_default())
+        }
+    });
+    stream::iter(reads).buffered(CHUNKS_AHEAD).boxed()
+}
+
+fn bad(object: &str, error: &CsvError) -> NodeError {
+    let kind = match error {
+        CsvError::InvalidOptions { .. } | CsvError::InvalidProjection { .. } | CsvError::UnsupportedType { .. } => {
+            ErrorKind::Refused
+        }
+        _ => ErrorKind::BadData,
+    };
+    NodeError::new(kind, format!("{object}: {error}"))
+}

@@ -1,0 +1,10 @@
+//! Reading the needed columns of one partition, from wherever its bytes come.
+
+mod csv;
+mod parquet;
+mod partition;
+
+pub use csv::csv_options;
+pub use parquet::decode_footer;
+pub(crate) use parquet::fetch_footer;
+pub use partition::{PartitionReader, ReadOptions};

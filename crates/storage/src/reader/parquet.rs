@@ -1,0 +1,205 @@
+//! Parquet partitions, read by DataFusion's Parquet source over our byte ranges: it prunes row
+//! groups and pages, decodes only the needed columns, and adapts types to the table's.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use bytes::Bytes;
+use datafusion::common::DataFusionError;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::object_store::ObjectStoreUrl;
+use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
+use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::{AsyncFileReader, MetadataFetch};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use thermocline_pushdown::wire::ErrorKind;
+
+use super::{PartitionReader, ReadOptions};
+use crate::{NodeError, RangeSource};
+
+/// What the first read of a footer fetches: enough for most footers in one round trip.
+const FOOTER_GUESS_BYTES: u64 = 64 << 10;
+/// Length field and magic number at the end of an object.
+const TAIL_BYTES: u64 = 8;
+
+/// Row groups `row_groups` of the object.
+pub(super) fn stream(
+    reader: &PartitionReader,
+    row_groups: Range<u32>,
+    options: &ReadOptions,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream, NodeError> {
+    let reader = reader.clone();
+    let options = options.clone();
+    let context = Arc::clone(context);
+    let schema = Arc::new(reader.table_schema.project(&options.columns).map_err(DataFusionError::from)?);
+    let object = reader.source.object().path.clone();
+    let opened = async move {
+        let footer = match &reader.footer {
+            Some(footer) => Arc::clone(footer),
+            None => load_metadata(Arc::clone(&reader.source)).await?,
+        };
+        let plan = scan_plan(&reader, footer, row_groups, &options)?;
+        plan.execute(0, context)
+    };
+    let named = move |error: DataFusionError| DataFusionError::from(NodeError::from(error).context(&object));
+    let stream = opened.into_stream().try_flatten().map_err(named).boxed();
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+}
+
+fn scan_plan(
+    reader: &PartitionReader,
+    footer: Arc<ParquetMetaData>,
+    row_groups: Range<u32>,
+    options: &ReadOptions,
+) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let object = reader.source.object();
+    if row_groups.end as usize > footer.num_row_groups() {
+        return Err(NodeError::new(
+            ErrorKind::Refused,
+            format!(
+                "row groups {}..{} are not among the object's {}",
+                row_groups.start,
+                row_groups.end,
+                footer.num_row_groups()
+            ),
+        )
+        .into());
+    }
+    let mut access = ParquetAccessPlan::new_none(footer.num_row_groups());
+    row_groups.for_each(|row_group| access.scan(row_group as usize));
+
+    let mut source = ParquetSource::new(Arc::clone(&reader.table_schema))
+        .with_parquet_file_reader_factory(Arc::new(SourceReaderFactory { source: Arc::clone(&reader.source), footer }))
+        .with_pushdown_filters(options.late_materialisation)
+        .with_enable_page_index(options.predicate.is_some())
+        .with_bloom_filter_on_read(false);
+    if let Some(predicate) = &options.predicate {
+        source = source.with_predicate(over_table(predicate, &reader.table_schema)?);
+    }
+    let file = PartitionedFile::new(object.path.clone(), object.size).with_extension(access);
+    let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+        .with_projection_indices(Some(options.columns.clone()))?
+        .with_file(file)
+        .build();
+    Ok(DataSourceExec::from_data_source(config))
+}
+
+/// A predicate over the needed columns, in terms of the whole table's.
+fn over_table(predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>, DataFusionError> {
+    reassign_expr_columns(Arc::clone(predicate), schema)
+}
+
+/// The object's footer as stored, without magic number and length.
+///
+/// # Errors
+/// [`ErrorKind::BadData`] if the object is no Parquet file or is cut short.
+pub(crate) async fn fetch_footer(source: &dyn RangeSource) -> Result<Bytes, NodeError> {
+    let object = source.object();
+    let bad = |why: String| NodeError::new(ErrorKind::BadData, format!("{}: {why}", object.path));
+    if object.size < TAIL_BYTES + 4 {
+        return Err(bad(format!("{} bytes are too few for a Parquet file", object.size)));
+    }
+    let start = object.size.saturating_sub(FOOTER_GUESS_BYTES);
+    let tail = read_one(source, start..object.size).await?;
+    let (before, end) = tail.split_at_checked(tail.len() - TAIL_BYTES as usize).unwrap_or((&[], &tail));
+    let (length, magic) = end.split_at_checked(4).unwrap_or((&[], end));
+    if magic != b"PAR1" {
+        return Err(bad("not a Parquet file, or cut short: it does not end in PAR1".into()));
+    }
+    let length = u64::from(u32::from_le_bytes(length.try_into().unwrap_or_default()));
+    let footer_end = object.size - TAIL_BYTES;
+    let Some(footer_start) = footer_end.checked_sub(length).filter(|start| *start >= 4) else {
+        return Err(bad(format!("corrupt Parquet file: a footer of {length} bytes in {} bytes", object.size)));
+    };
+    if footer_start >= start {
+        let from = before.len() - length as usize;
+        return Ok(tail.slice(from..before.len()));
+    }
+    read_one(source, footer_start..footer_end).await
+}
+
+/// Decodes [`fetch_footer`], without page index.
+///
+/// # Errors
+/// [`ErrorKind::BadData`] if the bytes are not a footer.
+pub fn decode_footer(object: &str, footer: &[u8]) -> Result<ParquetMetaData, NodeError> {
+    ParquetMetaDataReader::decode_metadata(footer)
+        .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{object}: corrupt Parquet footer: {error}")))
+}
+
+async fn read_one(source: &dyn RangeSource, range: Range<u64>) -> Result<Bytes, NodeError> {
+    let read = source.read(std::slice::from_ref(&range)).await?;
+    Ok(read.into_iter().next().unwrap_or_default())
+}
+
+/// Footer and page index.
+pub(crate) async fn load_metadata(source: Arc<dyn RangeSource>) -> Result<Arc<ParquetMetaData>, DataFusionError> {
+    let object = source.object().path.clone();
+    let footer = decode_footer(&object, &fetch_footer(source.as_ref()).await?)?;
+    let mut reader = ParquetMetaDataReader::new_with_metadata(footer).with_page_index_policy(PageIndexPolicy::Optional);
+    reader.load_page_index(SourceFetch(source)).await?;
+    Ok(Arc::new(reader.finish()?))
+}
+
+struct SourceFetch(Arc<dyn RangeSource>);
+
+impl MetadataFetch for SourceFetch {
+    fn fetch(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        async move { Ok(read_one(self.0.as_ref(), range).await?) }.boxed()
+    }
+}
+
+#[derive(Debug)]
+struct SourceReaderFactory {
+    source: Arc<dyn RangeSource>,
+    footer: Arc<ParquetMetaData>,
+}
+
+impl ParquetFileReaderFactory for SourceReaderFactory {
+    fn create_reader(
+        &self,
+        _: usize,
+        _: PartitionedFile,
+        _: Option<usize>,
+        _: &ExecutionPlanMetricsSet,
+    ) -> datafusion::common::Result<Box<dyn AsyncFileReader + Send>> {
+        Ok(Box::new(SourceReader { source: Arc::clone(&self.source), footer: Arc::clone(&self.footer) }))
+    }
+}
+
+/// The parquet crate's view of a [`RangeSource`]: all column chunks of a row group in one read.
+struct SourceReader {
+    source: Arc<dyn RangeSource>,
+    footer: Arc<ParquetMetaData>,
+}
+
+impl AsyncFileReader for SourceReader {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, Result<Bytes, ParquetError>> {
+        async move { Ok(read_one(self.source.as_ref(), range).await?) }.boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, Result<Vec<Bytes>, ParquetError>> {
+        async move { Ok(self.source.read(&ranges).await?) }.boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
+        let footer = Arc::clone(&self.footer);
+        async move { Ok(footer) }.boxed()
+    }
+}

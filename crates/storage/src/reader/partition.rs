@@ -1,0 +1,73 @@
+//! One reader for both formats and both sides.
+
+use std::sync::Arc;
+
+use ::parquet::file::metadata::ParquetMetaData;
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use thermocline_pushdown::wire::{ColumnStatistics, ErrorKind};
+use thermocline_pushdown::{FileFormat, PartitionRange};
+
+use crate::{NodeError, RangeSource};
+
+/// Reads partitions of one object.
+#[derive(Debug, Clone)]
+pub struct PartitionReader {
+    /// Where the bytes come from.
+    pub source: Arc<dyn RangeSource>,
+    /// How they encode rows.
+    pub format: FileFormat,
+    /// All columns of the table. For CSV, in the order of the file's fields.
+    pub table_schema: SchemaRef,
+    /// The footer, if the format has one and it is at hand; it is fetched otherwise.
+    pub footer: Option<Arc<ParquetMetaData>>,
+}
+
+/// What to read of a partition.
+#[derive(Debug, Clone, Default)]
+pub struct ReadOptions {
+    /// Positions of the needed columns in the table schema, in the order to yield them.
+    pub columns: Vec<usize>,
+    /// A filter over the needed columns by which row groups and pages may be skipped. The caller
+    /// still applies it: rows that do not pass may be among the yielded ones.
+    pub predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// Whether to decode the predicate's columns first and the others only for the rows that pass.
+    pub late_materialisation: bool,
+    /// Where to put statistics of the columns that were read whole, if the format stores none.
+    pub statistics: Option<Arc<parking_lot::Mutex<Vec<ColumnStatistics>>>>,
+}
+
+impl PartitionReader {
+    /// A stream of the partition's rows. Nothing is read before it is polled.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] if the range is not one of this format or a column is not in the
+    /// schema. The stream's errors name the object.
+    pub fn stream(
+        &self,
+        range: PartitionRange,
+        options: &ReadOptions,
+        context: &Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream, NodeError> {
+        let object = &self.source.object().path;
+        if let Some(column) = options.columns.iter().find(|column| **column >= self.table_schema.fields().len()) {
+            return Err(NodeError::new(
+                ErrorKind::Refused,
+                format!("{object}: column {column} is not among the table's {}", self.table_schema.fields().len()),
+            ));
+        }
+        match (&self.format, range) {
+            (FileFormat::Parquet, PartitionRange::RowGroups { start, end }) => {
+                super::parquet::stream(self, start..end, options, context)
+            }
+            (FileFormat::Csv(format), PartitionRange::Bytes { start, end, first_row }) => {
+                super::csv::stream(self, format, start..end, first_row, options, context)
+            }
+            (format, range) => Err(NodeError::new(
+                ErrorKind::Refused,
+                format!("{object}: {range} is not a partition of a {} object", format.name()),
+            )),
+        }
+    }
+}

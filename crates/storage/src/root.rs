@@ -1,0 +1,209 @@
+//! ROOT: the directory or bucket that a storage node serves, and nothing outside of it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::prefix::PrefixStore;
+use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
+use url::Url;
+
+use crate::NodeError;
+
+/// An opened ROOT.
+#[derive(Debug, Clone)]
+pub struct Root {
+    store: Arc<dyn ObjectStore>,
+    /// The canonical directory, if ROOT is one: object paths are checked against it so that no
+    /// symbolic link leads out.
+    directory: Option<PathBuf>,
+    label: String,
+}
+
+impl Root {
+    /// Opens a directory, or an object-store URL such as `s3://bucket/prefix` with the usual
+    /// environment variables (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`,
+    /// `AWS_ENDPOINT_URL`).
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`] if the directory is not there, [`ErrorKind::Refused`] for a URL that
+    /// is not understood.
+    pub fn open(location: &str) -> Result<Self, NodeError> {
+        match Url::parse(location) {
+            Ok(url) if url.scheme().len() > 1 && url.scheme() != "file" => Self::open_url(&url),
+            Ok(url) if url.scheme() == "file" => {
+                let path = url.to_file_path().map_err(|()| {
+                    NodeError::new(ErrorKind::Refused, format!("{location} does not name a local directory"))
+                })?;
+                Self::open_directory(path)
+            }
+            _ => Self::open_directory(PathBuf::from(location)),
+        }
+    }
+
+    fn open_directory(path: PathBuf) -> Result<Self, NodeError> {
+        let directory = path
+            .canonicalize()
+            .map_err(|error| NodeError::new(ErrorKind::NotFound, format!("{}: {error}", path.display())))?;
+        if !directory.is_dir() {
+            return Err(NodeError::new(ErrorKind::NotFound, format!("{} is not a directory", path.display())));
+        }
+        let store = LocalFileSystem::new_with_prefix(&directory).map_err(NodeError::from)?;
+        let label = directory.display().to_string();
+        Ok(Self { store: Arc::new(store), directory: Some(directory), label })
+    }
+
+    fn open_url(url: &Url) -> Result<Self, NodeError> {
+        if url.scheme() != "s3" && url.scheme() != "s3a" {
+            return Err(NodeError::new(
+                ErrorKind::Refused,
+                format!("{url}: unknown scheme '{}', expected a directory, file:// or s3://", url.scheme()),
+            ));
+        }
+        let mut builder = AmazonS3Builder::from_env().with_url(url.as_str());
+        let endpoint = std::env::var("AWS_ENDPOINT_URL").or_else(|_| std::env::var("AWS_ENDPOINT"));
+        if endpoint.is_ok_and(|endpoint| endpoint.starts_with("http://")) {
+            builder = builder.with_allow_http(true);
+        }
+        let bucket: Arc<dyn ObjectStore> =
+            Arc::new(builder.build().map_err(|error| NodeError::from(error).context(url))?);
+        let prefix = Path::from_url_path(url.path())
+            .map_err(|error| NodeError::new(ErrorKind::Refused, format!("{url}: {error}")))?;
+        let store: Arc<dyn ObjectStore> =
+            if prefix.as_ref().is_empty() { bucket } else { Arc::new(PrefixStore::new(bucket, prefix)) };
+        Ok(Self { store, directory: None, label: url.to_string() })
+    }
+
+    /// ROOT as people name it.
+    pub fn label(&self) -> &str {
+        &self.label
+    }
+
+    /// All objects below `prefix` (or the one object that it names), by path. Hidden files
+    /// (a name that starts with `.` or `_`) and empty ones are left out, as Spark and Trino do.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails.
+    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+        let path = checked_path(prefix)?;
+        let mut found: Vec<ObjectMeta> = vec![];
+        if !path.as_ref().is_empty() {
+            match self.store.head(&path).await {
+                Ok(meta) => found.push(meta),
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) if is_directory(&error) => {}
+                Err(error) => return Err(NodeError::from(error).context(prefix)),
+            }
+        }
+        if found.is_empty() {
+            let listed = self.store.list((!path.as_ref().is_empty()).then_some(&path));
+            found = listed.try_collect().await.map_err(|error| NodeError::from(error).context(prefix))?;
+        }
+        found.retain(|meta| meta.size > 0 && !hidden(&meta.location, &path));
+        found.sort_by(|a, b| a.location.cmp(&b.location));
+        let mut objects = Vec::with_capacity(found.len());
+        for meta in found {
+            // A link out of ROOT is no object of ROOT.
+            if self.confine(&meta.location).await.is_ok() {
+                objects.push(ObjectEntry {
+                    path: meta.location.to_string(),
+                    version: version_of(&meta),
+                    size: meta.size,
+                });
+            }
+        }
+        Ok(objects)
+    }
+
+    /// Reads from `object`, but only in the version that the entry names.
+    ///
+    /// # Errors
+    /// [`ErrorKind::VersionChanged`] or [`ErrorKind::NotFound`] if it is not there in that version,
+    /// [`ErrorKind::Refused`] for a path that leaves ROOT.
+    pub async fn get(&self, object: &ObjectEntry, range: std::ops::Range<u64>) -> Result<GetResult, NodeError> {
+        let path = checked_path(&object.path)?;
+        self.confine(&path).await?;
+        let etag = object.version.strip_prefix(ETAG);
+        let options = GetOptions::new().with_range(Some(range)).with_if_match(etag);
+        let result =
+            self.store.get_opts(&path, options).await.map_err(|error| NodeError::from(error).context(&object.path))?;
+        // Not every server heeds If-Match, and none knows our size-and-time versions.
+        if !same_version(&object.version, &result.meta) {
+            return Err(NodeError::new(
+                ErrorKind::VersionChanged,
+                format!(
+                    "{} was overwritten (version {} is now {})",
+                    object.path,
+                    object.version,
+                    version_of(&result.meta)
+                ),
+            ));
+        }
+        Ok(result)
+    }
+
+    /// Refuses a path that a symbolic link leads out of ROOT.
+    async fn confine(&self, path: &Path) -> Result<(), NodeError> {
+        let Some(directory) = &self.directory else {
+            return Ok(());
+        };
+        let full = directory.join(path.as_ref());
+        let real = tokio::fs::canonicalize(&full).await.map_err(|error| {
+            let kind =
+                if error.kind() == std::io::ErrorKind::NotFound { ErrorKind::NotFound } else { ErrorKind::Refused };
+            NodeError::new(kind, format!("{path}: {error}"))
+        })?;
+        if real.starts_with(directory) {
+            Ok(())
+        } else {
+            Err(NodeError::new(ErrorKind::Refused, format!("{path} leads out of the storage node's ROOT")))
+        }
+    }
+}
+
+/// Marks a version that is an ETag; other versions are size and modification time.
+const ETAG: &str = "etag:";
+
+fn version_of(meta: &ObjectMeta) -> String {
+    match &meta.e_tag {
+        Some(etag) => format!("{ETAG}{etag}"),
+        // A listing may give milliseconds where a read gives seconds.
+        None => format!("size:{}-time:{}", meta.size, meta.last_modified.timestamp()),
+    }
+}
+
+fn same_version(version: &str, meta: &ObjectMeta) -> bool {
+    if version.starts_with(ETAG) {
+        return version == version_of(meta);
+    }
+    version == version_of(&ObjectMeta { e_tag: None, ..meta.clone() })
+}
+
+/// A path below ROOT; refuses `..`, absolute paths and whatever else is not one.
+fn checked_path(text: &str) -> Result<Path, NodeError> {
+    let trimmed = text.strip_suffix('/').unwrap_or(text);
+    let refused = |why: &str| NodeError::new(ErrorKind::Refused, format!("path '{text}' is refused: {why}"));
+    if trimmed.starts_with('/') {
+        return Err(refused("it is absolute"));
+    }
+    if trimmed.split('/').any(|part| part == ".." || part == ".") {
+        return Err(refused("it leaves ROOT"));
+    }
+    Path::parse(trimmed).map_err(|error| refused(&error.to_string()))
+}
+
+/// Whether the part of `path` below `prefix` has a hidden component.
+fn hidden(path: &Path, prefix: &Path) -> bool {
+    let below = path.prefix_match(prefix);
+    below.is_some_and(|mut parts| parts.any(|part| part.as_ref().starts_with(['.', '_'])))
+}
+
+/// `head` on a local directory fails in ways that are not `NotFound`.
+fn is_directory(error: &object_store::Error) -> bool {
+    matches!(error, object_store::Error::Generic { store: "LocalFileSystem", .. })
+        || error.to_string().contains("Is a directory")
+}

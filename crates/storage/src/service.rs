@@ -1,0 +1,188 @@
+//! The node behind Arrow Flight: a thin translation, with nothing to decide.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, HandshakeResponse,
+    PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
+};
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use prost::Message;
+use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Handshake, ListRequest, ListResponse};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use crate::{NodeError, StorageNode};
+
+/// Largest request: a fragment and a table schema.
+const REQUEST_BYTES_MAX: usize = 16 << 20;
+/// Largest message of an answer.
+pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// A peer that does not answer a ping for this long is gone, and its work with it.
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+/// A listening storage node. Dropping it closes the listener and every connection.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    shutdown: Option<oneshot::Sender<()>>,
+    task: JoinHandle<Result<(), tonic::transport::Error>>,
+}
+
+impl Server {
+    /// Where it listens; the true port if port 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Lets answers under way finish, then stops.
+    pub async fn shutdown(mut self) {
+        if let Some(shutdown) = self.shutdown.take() {
+            let _already_stopped = shutdown.send(());
+        }
+        let _stopped = (&mut self.task).await;
+    }
+
+    /// Waits until the server stops by itself, which is an error.
+    ///
+    /// # Errors
+    /// What stopped it.
+    pub async fn stopped(&mut self) -> std::io::Result<()> {
+        match (&mut self.task).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(std::io::Error::other(error)),
+            Err(error) => Err(std::io::Error::other(error)),
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Serves `node` on `address`.
+///
+/// # Errors
+/// If the address cannot be bound.
+pub async fn serve(node: Arc<StorageNode>, address: SocketAddr) -> std::io::Result<Server> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    let (shutdown, stopped) = oneshot::channel::<()>();
+    let service = FlightServiceServer::new(NodeService { node })
+        .max_decoding_message_size(REQUEST_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX);
+    let incoming = TcpListenerStream::new(listener).inspect_ok(|stream| {
+        // Answers are written in whole messages: waiting for more to send only adds delay.
+        let _best_effort = stream.set_nodelay(true);
+    });
+    let server = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .initial_stream_window_size(4 << 20)
+        .initial_connection_window_size(32 << 20)
+        .add_service(service)
+        .serve_with_incoming_shutdown(incoming, async {
+            let _closed_too = stopped.await;
+        });
+    Ok(Server { address, shutdown: Some(shutdown), task: tokio::spawn(server) })
+}
+
+struct NodeService {
+    node: Arc<StorageNode>,
+}
+
+#[async_trait]
+impl FlightService for NodeService {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoActionStream = BoxStream<'static, Result<ActionResult, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+
+    async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
+        let answer = self.node.get(&request.into_inner().ticket).await?;
+        Ok(Response::new(answer.map_err(Status::from).boxed()))
+    }
+
+    async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
+        let action = request.into_inner();
+        let body = match action.r#type.as_str() {
+            "handshake" => Handshake::of_this_build().encode_to_vec(),
+            "list" => {
+                let request: ListRequest = decoded(&action)?;
+                ListResponse { objects: self.node.list(&request.prefix).await? }.encode_to_vec()
+            }
+            "describe" => {
+                let request: DescribeRequest = decoded(&action)?;
+                self.node.describe(request).await?.encode_to_vec()
+            }
+            other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),
+        };
+        Ok(Response::new(futures::stream::iter([Ok(ActionResult { body: body.into() })]).boxed()))
+    }
+
+    async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
+        let actions = [
+            ("handshake", "Versions of this node"),
+            ("list", "Objects below a prefix"),
+            ("describe", "Partitions and statistics of objects"),
+        ];
+        let actions = actions
+            .map(|(name, description)| Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() }));
+        Ok(Response::new(futures::stream::iter(actions).boxed()))
+    }
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        Err(unused("Handshake", "DoAction(\"handshake\")"))
+    }
+
+    async fn list_flights(&self, _: Request<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
+        Err(unused("ListFlights", "DoAction(\"list\")"))
+    }
+
+    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {
+        Err(unused("GetFlightInfo", "DoAction(\"describe\")"))
+    }
+
+    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<PollInfo>, Status> {
+        Err(unused("PollFlightInfo", "DoGet"))
+    }
+
+    async fn get_schema(&self, _: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
+        Err(unused("GetSchema", "DoAction(\"describe\")"))
+    }
+
+    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {
+        Err(Status::unimplemented("a storage node's objects are read only"))
+    }
+
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoExchangeStream>, Status> {
+        Err(unused("DoExchange", "DoGet"))
+    }
+}
+
+fn unused(call: &str, instead: &str) -> Status {
+    Status::unimplemented(format!("a storage node does not answer {call}; use {instead}"))
+}
+
+fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
+    M::decode(action.body.as_ref()).map_err(|error| {
+        NodeError::new(ErrorKind::Refused, format!("the body of action '{}' does not decode: {error}", action.r#type))
+            .into()
+    })
+}

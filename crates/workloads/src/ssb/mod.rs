@@ -1,0 +1,68 @@
+//! The Star Schema Benchmark (SSB): data generator, the 13 queries, random query batches.
+//!
+//! The distributions are those of SSB `dbgen` (O'Neil et al., *Star Schema Benchmark*, rev. 3);
+//! the random numbers are not, so single rows differ from `dbgen` while selectivities agree.
+//! `lineorder` comes out sorted by `lo_orderdate`, without a sort: the number of orders of each
+//! day is drawn first, then the orders are made in day order. Every row depends only on the
+//! scale and its own number, so any range of rows can be made by any thread, in bounded memory.
+//!
+//! ```text
+//! sizes -> source (rows of one table)  -> plan (rows per object) -> generate (threads)
+//!             customer, supplier, part,                                 |
+//!             dates, lineorder                              write (temp name, rename)
+//!                                                                       |
+//!                                                        encode (Parquet, or CSV by csv)
+//! ```
+//!
+//! ```
+//! use std::path::PathBuf;
+//! # let directory = tempfile::tempdir()?;
+//! # let out: PathBuf = directory.path().to_path_buf();
+//! # use thermocline_workloads::ssb;
+//! let options = ssb::SsbOptions {
+//!     scale: 0.001,
+//!     format: ssb::Format::Parquet,
+//!     partition_size: 1 << 20,
+//!     out,
+//!     threads: 1,
+//! };
+//! let summary = ssb::generate(&options, &|_| {})?;
+//! assert_eq!(summary.tables.len(), ssb::TABLES.len());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Departures from `dbgen`, each of them a fault there or a nuisance here:
+//! - `d_date` is `January 1 1992`, without the comma, so that no CSV field needs quotes;
+//!   addresses have no commas for the same reason.
+//! - Month names, month ends, weekdays and flags are right, and every day has a season.
+//! - `p_brand1` has two digits after the category (`MFGR#1101`), so text order is number order.
+//!
+//! Left out: the refresh streams of `dbgen`, and NULLs (SSB has none).
+
+mod batch;
+mod calendar;
+mod csv;
+mod customer;
+mod dates;
+mod encode;
+mod generate;
+mod geography;
+mod lineorder;
+mod part;
+mod plan;
+mod queries;
+mod random;
+mod schema;
+mod sizes;
+mod source;
+mod supplier;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use batch::{BatchQuery, batch, reshuffle, wlfu_batch};
+pub use encode::{EncodeError, Format};
+pub use generate::{GenerateError, Progress, SsbOptions, Summary, TableSummary, generate};
+pub use queries::QUERIES;
+pub use schema::{TABLES, Table, create_table_sql, schema};

@@ -1,0 +1,67 @@
+//! What the writer needs to know of a table's rows.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, UInt16Array};
+use arrow::datatypes::UInt16Type;
+use arrow::error::ArrowError;
+
+use super::schema::Table;
+
+/// Rows of one table, made on demand.
+///
+/// Rows come in units: an order with its lines for `lineorder`, one row elsewhere. The rows of
+/// a unit depend only on the scale and the unit's number.
+pub(super) trait Source: Sync {
+    fn table(&self) -> Table;
+
+    fn units(&self) -> u64;
+
+    /// Rows of all units together.
+    fn rows(&self) -> u64;
+
+    /// The rows of `units`, in order, with the columns of
+    /// [`generated_schema`](super::schema::generated_schema).
+    ///
+    /// # Errors
+    /// Only if the columns do not fit the schema, which is a bug.
+    fn batch(&self, units: Range<u64>) -> Result<RecordBatch, ArrowError>;
+}
+
+/// A word list, shared by all batches of its column.
+#[derive(Clone)]
+pub(super) struct Words(Arc<StringArray>);
+
+impl Words {
+    /// At most 65,535 words, so that a `u16` counts them.
+    pub(super) fn new<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Self {
+        let words: StringArray = words.into_iter().map(Some).collect();
+        debug_assert!(words.len() <= usize::from(u16::MAX));
+        Self(Arc::new(words))
+    }
+
+    pub(super) fn len(&self) -> u16 {
+        self.0.len() as u16
+    }
+
+    /// The column whose row i is the word number `keys[i]`.
+    ///
+    /// # Errors
+    /// If a key is past the end of the list.
+    pub(super) fn column(&self, keys: Vec<u16>) -> Result<ArrayRef, ArrowError> {
+        let keys = UInt16Array::from(keys);
+        let words: ArrayRef = self.0.clone();
+        Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(keys, words)?))
+    }
+}
+
+/// An `Int32` column.
+pub(super) fn integers(values: impl IntoIterator<Item = i32>) -> ArrayRef {
+    Arc::new(Int32Array::from_iter_values(values))
+}
+
+/// A `Utf8` column.
+pub(super) fn texts<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> ArrayRef {
+    Arc::new(StringArray::from_iter_values(values))
+}
