@@ -1,6 +1,7 @@
 //! Reading an SSB `lineorder` file in memory, against arrow-csv.
 //!
 //! `cargo bench --bench csv`
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a benchmark may panic")]
 
 use std::hint::black_box;
 use std::io::Write;
@@ -88,9 +89,16 @@ fn lineorder(quoted_strings: bool) -> Vec<u8> {
     data
 }
 
-fn ours(schema: &SchemaRef, data: &[u8], projection: &[usize], with_statistics: bool) -> usize {
-    let options = CsvOptions::default();
-    let mut decoder = CsvDecoder::try_new(schema.clone(), &options, projection.to_vec(), BATCH_ROWS).unwrap();
+/// Reads `passes` times `data`, which starts with a record.
+fn ours(
+    schema: &SchemaRef,
+    options: &CsvOptions,
+    data: &[u8],
+    passes: usize,
+    projection: &[usize],
+    with_statistics: bool,
+) -> usize {
+    let mut decoder = CsvDecoder::try_new(schema.clone(), options, projection.to_vec(), BATCH_ROWS).unwrap();
     if with_statistics {
         decoder = decoder.with_statistics();
     }
@@ -100,13 +108,21 @@ fn ours(schema: &SchemaRef, data: &[u8], projection: &[usize], with_statistics: 
             rows += black_box(&batch).num_rows();
         }
     };
-    for chunk in data.chunks(CHUNK_BYTES) {
+    for chunk in (0..passes).flat_map(|_| data.chunks(CHUNK_BYTES)) {
         decoder.decode(chunk).unwrap();
         take(&mut decoder);
     }
     decoder.finish().unwrap();
     take(&mut decoder);
     rows
+}
+
+fn split(options: &CsvOptions, data: &[u8], passes: usize) -> usize {
+    let mut scanner = SplitScanner::try_new(options, 8 << 20).unwrap();
+    for chunk in (0..passes).flat_map(|_| data.chunks(CHUNK_BYTES)) {
+        scanner.push(chunk).unwrap();
+    }
+    scanner.finish().unwrap().splits.len()
 }
 
 fn arrow_csv(schema: &SchemaRef, data: &[u8], projection: &[usize]) -> usize {
@@ -129,6 +145,7 @@ fn first_batch(schema: &SchemaRef, data: &[u8]) -> RecordBatch {
 fn reading(criterion: &mut Criterion) {
     let schema = schema();
     let all: Vec<usize> = (0..schema.fields().len()).collect();
+    let options = CsvOptions::default();
     for (name, data) in [("plain", lineorder(false)), ("quoted", lineorder(true))] {
         let expected = ReaderBuilder::new(schema.clone())
             .with_header(true)
@@ -144,10 +161,10 @@ fn reading(criterion: &mut Criterion) {
         group.warm_up_time(Duration::from_millis(500));
         for (columns, projection) in [("0", &[] as &[usize]), ("5", &FLIGHT_1), ("17", &all)] {
             group.bench_function(format!("ours/{columns}_columns"), |bencher| {
-                bencher.iter(|| ours(&schema, &data, projection, false));
+                bencher.iter(|| ours(&schema, &options, &data, 1, projection, false));
             });
             group.bench_function(format!("ours/{columns}_columns_with_statistics"), |bencher| {
-                bencher.iter(|| ours(&schema, &data, projection, true));
+                bencher.iter(|| ours(&schema, &options, &data, 1, projection, true));
             });
             if !projection.is_empty() {
                 group.bench_function(format!("arrow_csv/{columns}_columns"), |bencher| {
@@ -156,13 +173,36 @@ fn reading(criterion: &mut Criterion) {
             }
         }
         group.bench_function("split_scanner", |bencher| {
-            bencher.iter(|| {
-                let mut scanner = SplitScanner::try_new(&CsvOptions::default(), 8 << 20).unwrap();
-                for chunk in data.chunks(CHUNK_BYTES) {
-                    scanner.push(chunk).unwrap();
-                }
-                scanner.finish().unwrap()
+            bencher.iter(|| split(&options, &data, 1));
+        });
+        group.finish();
+    }
+}
+
+/// The same 100 times over the first MiB: what the processor alone allows, as
+/// for bytes that have just been received.
+fn reading_from_cache(criterion: &mut Criterion) {
+    const PASSES: usize = 100;
+    let schema = schema();
+    let all: Vec<usize> = (0..schema.fields().len()).collect();
+    let options = CsvOptions { has_header: false, ..CsvOptions::default() };
+    for (name, file) in [("plain", lineorder(false)), ("quoted", lineorder(true))] {
+        let is_newline = |byte: &u8| *byte == b'\n';
+        let start = file.iter().position(is_newline).unwrap() + 1;
+        let end = file[..CHUNK_BYTES].iter().rposition(is_newline).unwrap() + 1;
+        let data = file[start..end].to_vec();
+        drop(file);
+
+        let mut group = criterion.benchmark_group(format!("{name}_in_cache"));
+        group.throughput(Throughput::Bytes((PASSES * data.len()) as u64));
+        group.sample_size(10).measurement_time(Duration::from_secs(3));
+        for (columns, projection) in [("0", &[] as &[usize]), ("5", &FLIGHT_1), ("17", &all)] {
+            group.bench_function(format!("ours/{columns}_columns"), |bencher| {
+                bencher.iter(|| ours(&schema, &options, &data, PASSES, projection, false));
             });
+        }
+        group.bench_function("split_scanner", |bencher| {
+            bencher.iter(|| split(&options, &data, PASSES));
         });
         group.finish();
     }
@@ -180,5 +220,5 @@ fn memory(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, reading, memory);
+criterion_group!(benches, reading, reading_from_cache, memory);
 criterion_main!(benches);

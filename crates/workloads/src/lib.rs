@@ -5,6 +5,8 @@
 //! assert_eq!((QUERIES.len(), TABLES.len()), (13, 5));
 //! ```
 //!
-//! Deliberately left out: engines. A driver is given something that answers SQL.
+//! Deliberately left out: the processes that a measurement runs against, and files of results
+//! (the binary starts and writes those).
 
+pub mod bench;
 pub mod ssb;

@@ -3,8 +3,8 @@
 //! The only file of the reader with `unsafe` code. It is needed because an
 //! AVX2 instruction is undefined on a processor that lacks it, which no type
 //! can rule out: [`run`] is the one place that asks the processor, and the one
-//! way to get at [`Registers`]. Without it, finding field ends takes most of
-//! the time of reading a few columns (see `benches/csv.rs`).
+//! way to get at `Registers`. Without it the split scanner takes 3.7 times
+//! as long, and reading 5 of 17 columns 1.3 times (`benches/csv.rs`).
 #![expect(unsafe_code, reason = "AVX2 needs a run-time check, see above")]
 
 pub(super) use imp::run;

@@ -179,27 +179,39 @@ impl<N: Copy + Default, P: Parser<N>> Values<N, P> {
     #[inline(always)]
     fn append(&mut self, fields: &Fields<'_>) -> Result<(), (usize, BadField)> {
         let data = fields.records.data();
-        self.values.reserve(fields.rows.len());
+        let null_parses = self.null_parses;
+        // A local vector, so that its fields stay in registers.
+        let mut values = std::mem::take(&mut self.values);
+        values.reserve(fields.rows.len());
+        let mut result = Ok(());
         for (row, start, end) in fields.iter() {
-            let value = if self.null_parses { None } else { self.parser.fast(data, start, end - start) };
-            let value = match value {
-                Some(value) => value,
-                None => self.exact(fields.raw(start, end)).map_err(|bad| (row, bad))?,
+            let fast = self.parser.fast(data, start, end - start);
+            let value = match fast {
+                Some(value) if !null_parses => value,
+                _ => match self.exact(fields.raw(start, end), values.len()) {
+                    Ok(value) => value,
+                    Err(bad) => {
+                        result = Err((row, bad));
+                        break;
+                    }
+                },
             };
-            self.values.push(value);
+            values.push(value);
         }
-        Ok(())
+        self.values = values;
+        result
     }
 
-    /// The value of any field; that of NULL is noted and does not matter.
+    /// The value of any field. NULL is noted at `position`; its value does not
+    /// matter.
     #[inline(never)]
-    fn exact(&mut self, raw: &[u8]) -> Result<N, BadField> {
+    fn exact(&mut self, raw: &[u8], position: usize) -> Result<N, BadField> {
         let content = unquote(raw, self.rules.dialect, &mut self.scratch).unwrap_or(raw);
         if content == &*self.rules.null_text {
             if !self.rules.nullable {
                 return Err(BadField::Null);
             }
-            self.nulls.push(self.values.len());
+            self.nulls.push(position);
             return Ok(N::default());
         }
         self.parser.parse(content).ok_or(BadField::Value)

@@ -31,6 +31,7 @@ pub(super) enum BadField {
 ///
 /// The scanner lets a field that starts with a quote pass only if it ends with
 /// the closing one. `scratch` holds the content when it is not a part of `raw`.
+#[inline]
 pub(super) fn unquote<'a>(raw: &'a [u8], dialect: Dialect, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let quote = dialect.quote?;
     let [first, content @ .., _] = raw else {

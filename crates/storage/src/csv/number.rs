@@ -40,31 +40,37 @@ fn eight_digits(text: u64) -> Option<u64> {
 /// The first `len` <= 8 bytes from `start` on, which must be digits.
 #[inline(always)]
 fn up_to_eight_digits(data: &[u8], start: usize, len: usize) -> Option<u64> {
+    let text = load8(data, start)? ^ ASCII_ZEROS;
     if len.wrapping_sub(1) >= 8 {
         return None;
     }
-    let text = load8(data, start)? ^ ASCII_ZEROS;
     eight_digits(text << (64 - 8 * len))
-}
-
-/// Fast path: 1 to 16 digits.
-#[inline(always)]
-fn digits(data: &[u8], start: usize, len: usize) -> Option<u64> {
-    if len <= 8 {
-        return up_to_eight_digits(data, start, len);
-    }
-    let head = up_to_eight_digits(data, start, len - 8)?;
-    let tail = up_to_eight_digits(data, start + len - 8, 8)?;
-    Some(head * 100_000_000 + tail)
 }
 
 /// Fast path: an optional minus, then 1 to 16 digits.
 #[inline(always)]
 pub(super) fn fast_integer(data: &[u8], start: usize, len: usize) -> Option<i64> {
-    if data.get(start) == Some(&b'-') {
-        return digits(data, start + 1, len.wrapping_sub(1)).map(|value| -value.cast_signed());
+    match up_to_eight_digits(data, start, len) {
+        Some(value) => Some(value.cast_signed()),
+        None => fast_long_integer(data, start, len),
     }
-    digits(data, start, len).map(u64::cast_signed)
+}
+
+/// The rest of [`fast_integer`], apart to keep the loops around that short.
+#[inline(never)]
+fn fast_long_integer(data: &[u8], start: usize, len: usize) -> Option<i64> {
+    let negative = data.get(start) == Some(&b'-');
+    let start = start + usize::from(negative);
+    let len = len.wrapping_sub(usize::from(negative));
+    let value = if len <= 8 {
+        up_to_eight_digits(data, start, len)?
+    } else {
+        let head = up_to_eight_digits(data, start, len - 8)?;
+        let tail = up_to_eight_digits(data, start + len - 8, 8)?;
+        head * 100_000_000 + tail
+    };
+    let value = value.cast_signed();
+    Some(if negative { -value } else { value })
 }
 
 /// An integer that fits 64 bits, signed or unsigned, white space around it

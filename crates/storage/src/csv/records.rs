@@ -122,20 +122,24 @@ impl RecordIndex {
         }
     }
 
+    /// Takes the field ends of the block at position `base`.
+    #[inline(always)]
+    fn take_block(&mut self, scanned: &mut Scanned, masks: Masks, base: usize) {
+        if masks.newlines != 0 {
+            scanned.newlines += masks.newlines.count_ones() as usize;
+            scanned.consumed = base + masks.newlines.ilog2() as usize + 1;
+        }
+        self.push(&mut scanned.entries, masks.delimiters | masks.newlines, base);
+    }
+
     /// Appends `base` plus the positions of the set bits.
     #[inline(always)]
     fn push(&mut self, entries: &mut usize, mut bits: u64, base: usize) {
         self.reserve(*entries);
         let count = bits.count_ones() as usize;
-        // Whole groups are written, also past the last set bit: what is too
-        // much is overwritten by the next block, and the loop is predictable.
-        let groups = self.ends[*entries..*entries + BLOCK_BYTES].as_chunks_mut::<8>().0;
-        for group in groups.iter_mut().take(count.div_ceil(8)) {
-            for end in group {
-                // The highest bit only keeps the operand from being zero.
-                *end = base as u32 + (bits | 1 << 63).trailing_zeros();
-                bits &= bits.wrapping_sub(1);
-            }
+        for end in &mut self.ends[*entries..*entries + count] {
+            *end = base as u32 + bits.trailing_zeros();
+            bits &= bits.wrapping_sub(1);
         }
         *entries += count;
     }
@@ -199,20 +203,15 @@ impl Kernel for Scan<'_> {
         let mut scanned = Scanned { entries: 1, ..Scanned::default() };
         index.reserve(0);
         index.ends[0] = BEFORE_FIRST;
-        let mut base = 0;
-        let mut take = |masks: Masks| {
-            if masks.newlines != 0 {
-                scanned.newlines += masks.newlines.count_ones() as usize;
-                scanned.consumed = base + masks.newlines.ilog2() as usize + 1;
-            }
-            index.push(&mut scanned.entries, masks.delimiters | masks.newlines, base);
-            base += BLOCK_BYTES;
-        };
         let (blocks, rest) = data.as_chunks::<BLOCK_BYTES>();
+        let mut base = 0;
         for block in blocks {
-            take(scanner.scan_block::<B>(block));
+            let masks = scanner.scan_block::<B>(block);
+            index.take_block(&mut scanned, masks, base);
+            base += BLOCK_BYTES;
         }
-        take(scanner.scan_partial(rest));
+        let masks = scanner.scan_partial(rest);
+        index.take_block(&mut scanned, masks, base);
         scanned.broken = scanner.broken().map(|at| at as usize);
         scanned
     }

@@ -1,8 +1,9 @@
 //! String columns.
 
+use std::mem;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, GenericStringBuilder, OffsetSizeTrait, StringViewBuilder};
+use arrow::array::{Array, ArrayBuilder, ArrayRef, GenericStringBuilder, OffsetSizeTrait, StringViewBuilder};
 
 use super::convert::{Column, ColumnStatistics, Fields};
 use super::field::{BadField, FieldRules, unquote};
@@ -23,23 +24,27 @@ fn append(
     for (row, start, end) in fields.iter() {
         let raw = fields.raw(start, end);
         let fail = |bad| (row, bad);
-        let is_quoted = raw.first().copied() == rules.dialect.quote && !raw.is_empty();
-        if is_quoted {
-            let content = unquote(raw, rules.dialect, scratch).unwrap_or(raw);
-            let value = std::str::from_utf8(content).map_err(|_| fail(BadField::Utf8))?;
-            sink.push(Some(value));
-        } else if raw == &*rules.null_text {
-            if !rules.nullable {
-                return Err(fail(BadField::Null));
+        // Field ends are ASCII, so a slice of valid text is valid.
+        let checked = |bytes, range| match fields.text {
+            Some(text) => text.get(range).ok_or(fail(BadField::Utf8)),
+            None => std::str::from_utf8(bytes).map_err(|_| fail(BadField::Utf8)),
+        };
+        match unquote(raw, rules.dialect, scratch) {
+            // Nothing but the quotes was dropped.
+            Some(content) if content.len() + 2 == raw.len() => {
+                sink.push(Some(checked(content, start + 1..end - 1)?));
             }
-            sink.push(None);
-        } else {
-            // Field ends are ASCII, so a slice of valid text is valid.
-            let value = match fields.text {
-                Some(text) => text.get(start..end),
-                None => std::str::from_utf8(raw).ok(),
-            };
-            sink.push(Some(value.ok_or(fail(BadField::Utf8))?));
+            Some(content) => {
+                let value = std::str::from_utf8(content).map_err(|_| fail(BadField::Utf8))?;
+                sink.push(Some(value));
+            }
+            None if raw == &*rules.null_text => {
+                if !rules.nullable {
+                    return Err(fail(BadField::Null));
+                }
+                sink.push(None);
+            }
+            None => sink.push(Some(checked(raw, start..end)?)),
         }
     }
     Ok(())
@@ -65,7 +70,10 @@ impl Sink for StringViewBuilder {
     #[inline(always)]
     fn push(&mut self, value: Option<&str>) {
         // Cannot panic: a record, and so a string, is far below 4 GiB.
-        self.append_option(value);
+        match value {
+            Some(value) => self.append_value(value),
+            None => self.append_null(),
+        }
     }
 }
 
@@ -75,7 +83,9 @@ impl Column for StringViewColumn {
     }
 
     fn finish(&mut self, with_statistics: bool) -> ArrayRef {
-        let array = self.builder.finish();
+        // The next batch will have as many rows.
+        let next = StringViewBuilder::with_capacity(self.builder.len());
+        let array = mem::replace(&mut self.builder, next).finish();
         if with_statistics {
             self.null_count += array.null_count() as u64;
         }
@@ -121,7 +131,9 @@ impl<O: OffsetSizeTrait> Column for StringColumn<O> {
     }
 
     fn finish(&mut self, with_statistics: bool) -> ArrayRef {
-        let array = self.builder.finish();
+        // The next batch will be as large.
+        let next = GenericStringBuilder::with_capacity(self.builder.len(), self.builder.values_slice().len());
+        let array = mem::replace(&mut self.builder, next).finish();
         if with_statistics {
             self.null_count += array.null_count() as u64;
         }

@@ -1,0 +1,249 @@
+//! Bad input gets an error that names what and where, and nothing is lost.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
+use parquet::arrow::ArrowWriter;
+use tempfile::TempDir;
+use thermocline_compute::{Session, SessionOptions};
+use thermocline_pushdown::Mode;
+
+fn write_parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
+    let batch = RecordBatch::try_from_iter(columns).unwrap();
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let mut writer = ArrowWriter::try_new(fs::File::create(path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+fn numbers(range: std::ops::Range<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(range))
+}
+
+/// A folder `t` with one object of 1000 rows: `a` counts up, `s` is text.
+fn good_table() -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let text: ArrayRef = Arc::new(StringArray::from_iter_values((0..1000).map(|i| format!("value {i}"))));
+    write_parquet(&folder.path().join("t/0.parquet"), vec![("a", numbers(0..1000)), ("s", text)]);
+    folder
+}
+
+async fn session() -> Session {
+    Session::open(SessionOptions::default()).await.unwrap()
+}
+
+fn create(folder: &Path, format: &str, options: &str) -> String {
+    format!("CREATE EXTERNAL TABLE t {options} STORED AS {format} LOCATION '{}'", folder.join("t").display())
+}
+
+/// The statement fails and the message holds every part.
+async fn fails(session: &Session, sql: &str, parts: &[&str]) {
+    let error = session.run(sql).await.expect_err(sql).to_string();
+    for part in parts {
+        assert!(error.contains(part), "{sql}\nsaid: {error}\nwithout: {part}");
+    }
+}
+
+async fn count(session: &Session, sql: &str) -> String {
+    let result = session.run(sql).await.unwrap();
+    arrow::util::display::array_value_to_string(result.batches[0].column(0), 0).unwrap()
+}
+
+#[tokio::test]
+async fn missing_and_empty_locations() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = session().await;
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["No such file", "/t"]).await;
+    fs::create_dir(folder.path().join("t")).unwrap();
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["no PARQUET objects", "/t"]).await;
+    fs::write(folder.path().join("t/notes.md"), "x").unwrap();
+    fails(&session, &create(folder.path(), "CSV", ""), &["no CSV objects"]).await;
+    fails(&session, "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION ''", &["LOCATION is empty"]).await;
+    fails(&session, "CREATE EXTERNAL TABLE t STORED AS AVRO LOCATION '/tmp'", &["AVRO", "PARQUET and CSV"]).await;
+    fails(&session, "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'ftp://x/y'", &["ftp"]).await;
+    fails(&session, "CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://nowhere'", &["host:port"]).await;
+    fails(&session, "SELECT * FROM t", &["t"]).await;
+}
+
+#[tokio::test]
+async fn objects_with_other_columns() {
+    let folder = good_table();
+    write_parquet(&folder.path().join("t/1.parquet"), vec![("a", numbers(0..10))]);
+    let session = session().await;
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["1.parquet", "no column 's'"]).await;
+
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    write_parquet(&folder.path().join("t/1.parquet"), vec![("a", Arc::clone(&text)), ("s", text)]);
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["1.parquet", "column 'a'", "Int64"]).await;
+
+    // Narrower integers are read as the table's.
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
+    let narrow: ArrayRef = Arc::new(Int32Array::from(vec![7000]));
+    write_parquet(&folder.path().join("t/1.parquet"), vec![("s", text), ("a", narrow)]);
+    session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+    for mode in Mode::ALL {
+        session.set("mode", mode.name()).unwrap();
+        assert_eq!(count(&session, "SELECT max(a) FROM t WHERE s <> 'y'").await, "7000");
+    }
+}
+
+#[tokio::test]
+async fn truncated_and_corrupt_parquet() {
+    let folder = good_table();
+    let session = session().await;
+    let path = folder.path().join("t/0.parquet");
+    let whole = fs::read(&path).unwrap();
+
+    fs::write(&path, &whole[..whole.len() - 20]).unwrap();
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["0.parquet", "not a Parquet file, or cut short"]).await;
+    fs::write(&path, b"PAR1").unwrap();
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["0.parquet", "too few"]).await;
+
+    // A footer that claims to be longer than the object.
+    let mut lying = whole.clone();
+    let at = lying.len() - 8;
+    lying[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+    fs::write(&path, &lying).unwrap();
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["0.parquet", "corrupt Parquet"]).await;
+
+    // Damage anywhere is an error or harmless, in every mode, and never a panic.
+    for position in (4..whole.len()).step_by(whole.len() / 150 + 1) {
+        let mut damaged = whole.clone();
+        damaged[position] ^= 0x5a;
+        fs::write(&path, &damaged).unwrap();
+        let session = self::session().await;
+        if session.run(&create(folder.path(), "PARQUET", "")).await.is_err() {
+            continue;
+        }
+        for mode in Mode::ALL {
+            session.set("mode", mode.name()).unwrap();
+            match session.run("SELECT sum(length(s)), sum(a) FROM t WHERE a >= 0").await {
+                Ok(_) => {}
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(!error.contains("panic"), "byte {position}, {mode}: {error}");
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn bad_csv_rows_are_named() {
+    let cases: &[(&[u8], &[&str])] = &[
+        (b"a,b\n1,2\n3\n", &["0.csv", "row 2"]),
+        (b"a,b\n1,2\n3,4,5\n", &["0.csv", "row 2"]),
+        (b"a,b\n1,2\nx,4\n", &["0.csv", "row 2", "'a'", "x"]),
+        (b"a,b\n1,99999999999\n", &["0.csv", "row 1", "'b'", "99999999999"]),
+        (b"a,b\n1,\"2\n", &["0.csv", "quote"]),
+        (b"a,b,s\n1,2,\xff\xfe\n", &["0.csv", "row 1", "'s'"]),
+    ];
+    for (text, parts) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("t")).unwrap();
+        fs::write(folder.path().join("t/0.csv"), text).unwrap();
+        let columns = if text.starts_with(b"a,b,s") { "(a INT, b INT, s VARCHAR)" } else { "(a INT, b INT)" };
+        let session = session().await;
+        let created = session.run(&create(folder.path(), "CSV", columns)).await;
+        for mode in Mode::ALL {
+            session.set("mode", mode.name()).unwrap();
+            let error = match &created {
+                Err(error) => error.to_string(),
+                Ok(_) => {
+                    let sql = if columns.contains('s') { "SELECT a, b, s FROM t" } else { "SELECT a, b FROM t" };
+                    session.run(sql).await.expect_err("bad CSV").to_string()
+                }
+            };
+            for part in *parts {
+                assert!(
+                    error.contains(part),
+                    "{}\n{mode} said: {error}\nwithout: {part}",
+                    String::from_utf8_lossy(text)
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn unusual_but_correct_csv() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("t")).unwrap();
+    // A byte order mark, CRLF, quotes with newlines and commas, no newline at the end.
+    fs::write(folder.path().join("t/0.csv"), "\u{feff}a,s\r\n1,\"x\r\ny, \"\"z\"\"\"\r\n,plain\r\n3,").unwrap();
+    let session = session().await;
+    session.run(&create(folder.path(), "CSV", "")).await.unwrap();
+    for mode in Mode::ALL {
+        session.set("mode", mode.name()).unwrap();
+        assert_eq!(count(&session, "SELECT sum(a) FROM t").await, "4");
+        assert_eq!(count(&session, "SELECT s FROM t WHERE a = 1").await, "x\r\ny, \"z\"");
+        assert_eq!(count(&session, "SELECT count(*) FROM t WHERE s IS NULL").await, "1");
+        assert_eq!(count(&session, "SELECT count(*) FROM t").await, "3");
+    }
+}
+
+#[tokio::test]
+async fn new_changed_and_deleted_objects() {
+    for mode in Mode::ALL {
+        let folder = good_table();
+        let session = session().await;
+        session.set("mode", mode.name()).unwrap();
+        session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+        let sql = "SELECT sum(a), count(*), max(length(s)) FROM t WHERE a >= 0";
+        assert_eq!(count(&session, sql).await, "499500");
+        assert_eq!(count(&session, sql).await, "499500");
+
+        let text: ArrayRef = Arc::new(StringArray::from(vec!["new"; 10]));
+        write_parquet(&folder.path().join("t/1.parquet"), vec![("a", numbers(0..10)), ("s", Arc::clone(&text))]);
+        assert_eq!(count(&session, sql).await, "499545", "{mode}: a new object is seen");
+
+        write_parquet(&folder.path().join("t/0.parquet"), vec![("a", numbers(0..10)), ("s", text)]);
+        assert_eq!(count(&session, sql).await, "90", "{mode}: an overwritten object is read anew");
+
+        fs::remove_file(folder.path().join("t/0.parquet")).unwrap();
+        assert_eq!(count(&session, sql).await, "45", "{mode}: a deleted object is gone");
+    }
+}
+
+#[tokio::test]
+async fn settings_and_statements_that_do_not_fit() {
+    let session = session().await;
+    fails(&session, "SET thermocline.mode = 'fast'", &["mode", "fast", "hybrid"]).await;
+    fails(&session, "SET thermocline.cache_size = 'much'", &["cache_size", "much"]).await;
+    fails(&session, "SET thermocline.nothing = '1'", &["nothing"]).await;
+    fails(&session, "SELEC 1", &["SELEC"]).await;
+    fails(&session, "CREATE TABLE x (a INT)", &["CREATE EXTERNAL TABLE"]).await;
+    fails(&session, "DROP TABLE nothing", &["no table nothing"]).await;
+    session.run("DROP TABLE IF EXISTS nothing").await.unwrap();
+    session.run("SET thermocline.cache_size = '64MiB'").await.unwrap();
+    assert_eq!(session.settings().cache_size, 64 << 20);
+    let folder = good_table();
+    session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+    fails(&session, &create(folder.path(), "PARQUET", ""), &["already exists"]).await;
+    fails(&session, "INSERT INTO t VALUES (1, 'x')", &["read only"]).await;
+}
+
+#[tokio::test]
+async fn a_catalog_is_kept_and_restored() {
+    let folder = good_table();
+    let database = folder.path().join("db");
+    let options = SessionOptions { directory: Some(database.clone()), ..SessionOptions::default() };
+    let session = Session::open(options.clone()).await.unwrap();
+    session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+    session.run("CREATE VIEW v AS SELECT a FROM t WHERE a < 10").await.unwrap();
+    drop(session);
+
+    let session = Session::open(options.clone()).await.unwrap();
+    assert_eq!(count(&session, "SELECT count(*) FROM v").await, "10");
+    session.run("DROP VIEW v").await.unwrap();
+    session.run("DROP TABLE t").await.unwrap();
+    drop(session);
+    let session = Session::open(options).await.unwrap();
+    fails(&session, "SELECT * FROM t", &["t"]).await;
+
+    fs::write(database.join("catalog.sql"), "CREATE EXTERNAL TABLE broken").unwrap();
+    let options = SessionOptions { directory: Some(database), ..SessionOptions::default() };
+    assert!(Session::open(options).await.unwrap_err().to_string().contains("catalog.sql"));
+}

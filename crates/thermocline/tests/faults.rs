@@ -1,0 +1,266 @@
+//! Storage nodes that are not there, die, hang, answer garbage, or are asked for what they must not do.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use arrow_flight::Ticket as FlightTicket;
+use arrow_flight::flight_service_client::FlightServiceClient;
+use prost::Message;
+use support::data;
+use support::topology::{NodeProcess, spread};
+use thermocline_compute::{Session, SessionOptions};
+use thermocline_pushdown::FileFormat;
+use thermocline_pushdown::wire::{
+    Compression, Format, FragmentRequest, ObjectEntry, Origin, Range, RangesRequest, Ticket, TicketKind, encode_schema,
+};
+use thermocline_workloads::ssb::{Format as DataFormat, Table, create_table_sql, schema};
+
+const HEAVY: &str = "SELECT lo_orderkey, sum(lo_revenue), max(lo_shipmode) FROM lineorder \
+    WHERE lo_quantity > 1 GROUP BY lo_orderkey ORDER BY 2 DESC LIMIT 5";
+
+async fn session() -> Session {
+    let session = Session::open(SessionOptions::default()).await.unwrap();
+    session.set("request_timeout", "2s").unwrap();
+    session
+}
+
+async fn define(session: &Session, location: &str) {
+    session
+        .run(&create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("{location}/lineorder")))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_not_there() {
+    let free = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap().to_string();
+    drop(free);
+    let session = session().await;
+    let started = Instant::now();
+    let sql = create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
+    let error = session.run(&sql).await.unwrap_err().to_string();
+    assert!(error.contains(&address), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(20));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_hangs_or_talks_nonsense() {
+    for answer in [&b""[..], &b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"[..], &[0xff; 4096][..]] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let mut open = vec![];
+            while let Ok((mut socket, _)) = listener.accept() {
+                let _ = socket.read(&mut [0; 1024]);
+                let _ = socket.write_all(answer);
+                open.push(socket);
+            }
+        });
+        let session = session().await;
+        let sql =
+            create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
+        let started = Instant::now();
+        let error = session.run(&sql).await.unwrap_err().to_string();
+        assert!(error.contains(&address), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_killed_during_a_query_is_named_and_welcome_back() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (left, right) = (temporary.path().join("left"), temporary.path().join("right"));
+    spread(data::ssb(DataFormat::Parquet), &[&left, &right]);
+    let left = NodeProcess::over(&left);
+    // Slow enough that the kill comes in the middle.
+    let slow = ["--egress-limit", "100KiB/s"];
+    let mut killed = NodeProcess::start(right.to_str().unwrap(), "127.0.0.1:0", &slow, &[]);
+    let address = killed.address.clone();
+
+    let session = session().await;
+    define(&session, &format!("thermocline://{},{address}", left.address)).await;
+    session.set("mode", "pullup").unwrap();
+    let query = tokio::spawn({
+        let session = session.clone();
+        async move { session.run(HEAVY).await }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let started = Instant::now();
+    killed.process.kill().unwrap();
+    killed.process.wait().unwrap();
+    let error = query.await.unwrap().unwrap_err().to_string();
+    assert!(error.contains(&address), "{error}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+
+    let again = NodeProcess::start(right.to_str().unwrap(), &address, &[], &[]);
+    assert_eq!(again.address, address);
+    assert_eq!(session.run(HEAVY).await.unwrap().rows(), 5);
+}
+
+/// User and system time of a process so far, in clock ticks.
+fn cpu_ticks(process: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dropped_query_stops_at_the_node() {
+    let node = NodeProcess::over(data::ssb(DataFormat::Csv));
+    let session = session().await;
+    let sql = create_table_sql(Table::Lineorder, DataFormat::Csv, &format!("thermocline://{}/lineorder", node.address));
+    session.run(&sql).await.unwrap();
+    session.set("mode", "pushdown").unwrap();
+    // Quadratic in the text, so that it would run for minutes.
+    let slow = "SELECT count(*) FROM lineorder WHERE length(repeat(lo_shipmode, 2000)) + length(reverse(repeat(lo_shipmode, 2000))) < 3";
+    let query = tokio::spawn({
+        let session = session.clone();
+        async move { session.run(slow).await }
+    });
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let pid = node.process.id();
+    let busy = cpu_ticks(pid);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(cpu_ticks(pid) > busy, "the node works on the query");
+    query.abort();
+    let _ = query.await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let idle = cpu_ticks(pid);
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(cpu_ticks(pid) - idle <= 2, "the node is idle a second after the query was dropped");
+}
+
+async fn get(address: &str, ticket: Vec<u8>) -> tonic::Status {
+    let mut client = FlightServiceClient::connect(format!("http://{address}")).await.unwrap();
+    match client.do_get(FlightTicket::new(ticket)).await {
+        Err(status) => status,
+        Ok(answer) => {
+            let mut messages = answer.into_inner();
+            loop {
+                match messages.message().await {
+                    Err(status) => return status,
+                    Ok(Some(_)) => {}
+                    Ok(None) => panic!("the request was answered"),
+                }
+            }
+        }
+    }
+}
+
+fn ranges(path: &str) -> Vec<u8> {
+    let object = ObjectEntry { path: path.into(), version: "etag:x".into(), size: 100 };
+    let request =
+        RangesRequest { origin: Some(Origin::default()), object: Some(object), starts: vec![0], ends: vec![10] };
+    Ticket { kind: Some(TicketKind::Ranges(request)) }.encode_to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn paths_that_leave_root_are_refused() {
+    let temporary = tempfile::tempdir().unwrap();
+    let root = temporary.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::write(temporary.path().join("secret.parquet"), "secret secret secret").unwrap();
+    std::os::unix::fs::symlink(temporary.path().join("secret.parquet"), root.join("link.parquet")).unwrap();
+    let node = NodeProcess::over(&root);
+    for path in ["../secret.parquet", "a/../../secret.parquet", "/etc/passwd", "link.parquet", "./x"] {
+        let status = get(&node.address, ranges(path)).await;
+        assert_eq!(status.code(), tonic::Code::PermissionDenied, "{path}: {status}");
+        assert!(status.message().contains(path.trim_start_matches("a/../")), "{path}: {status}");
+    }
+    let session = session().await;
+    let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://{}/../'", node.address);
+    let error = session.run(&sql).await.unwrap_err().to_string();
+    assert!(error.contains("ROOT"), "{error}");
+    // A link out of ROOT is not listed either.
+    let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://{}'", node.address);
+    let error = session.run(&sql).await.unwrap_err().to_string();
+    assert!(error.contains("no PARQUET objects"), "{error}");
+}
+
+fn fragment_request(root: &Path, fragment: Vec<u8>) -> Vec<u8> {
+    let path = std::fs::read_dir(root.join("dates")).unwrap().next().unwrap().unwrap().path();
+    let object = ObjectEntry {
+        path: format!("dates/{}", path.file_name().unwrap().to_str().unwrap()),
+        version: "any".into(),
+        size: std::fs::metadata(path).unwrap().len(),
+    };
+    let request = FragmentRequest {
+        origin: None,
+        object: Some(object),
+        format: Some(Format::from(&FileFormat::Parquet)),
+        table_schema: encode_schema(&schema(Table::Dates)).unwrap(),
+        partitions: vec![Range { row_groups: true, start: 0, end: 1, first_row: 0 }],
+        fragment,
+        compression: Compression::None as i32,
+        answer_bytes_max: 0,
+    };
+    Ticket { kind: Some(TicketKind::Fragment(request)) }.encode_to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn forbidden_and_garbled_fragments_are_refused() {
+    use std::sync::Arc;
+
+    use datafusion::physical_expr::LexOrdering;
+    use datafusion::physical_expr::expressions::{Column, col};
+    use datafusion::physical_plan::ExecutionPlan;
+    use datafusion::physical_plan::sorts::sort::SortExec;
+    use thermocline_pushdown::Fragment;
+
+    let root = data::ssb(DataFormat::Parquet);
+    let node = NodeProcess::over(root);
+
+    // A full sort is not bounded.
+    let columns = schema(Table::Dates);
+    let scan = Fragment::scan(Arc::clone(&columns));
+    let order = LexOrdering::new([datafusion::physical_expr::PhysicalSortExpr::new_default(
+        col("d_datekey", &columns).unwrap(),
+    )])
+    .unwrap();
+    let sort: Arc<dyn ExecutionPlan> = Arc::new(SortExec::new(order.clone(), Arc::clone(scan.root())));
+    let status = get(&node.address, fragment_request(root, scan.with_operator(&sort).unwrap().encode().unwrap())).await;
+    assert_eq!(status.code(), tonic::Code::PermissionDenied);
+    assert!(status.message().contains("SortExec"), "{status}");
+
+    // So is a top-K of everything.
+    let sort: Arc<dyn ExecutionPlan> =
+        Arc::new(SortExec::new(order, Arc::clone(scan.root())).with_fetch(Some(1 << 40)));
+    let status = get(&node.address, fragment_request(root, scan.with_operator(&sort).unwrap().encode().unwrap())).await;
+    assert!(status.message().contains("top-K"), "{status}");
+
+    // An expression nested a thousand deep.
+    let mut deep: Arc<dyn datafusion::physical_expr::PhysicalExpr> = Arc::new(Column::new("d_datekey", 0));
+    for _ in 0..1000 {
+        deep = Arc::new(datafusion::physical_expr::expressions::NegativeExpr::new(deep));
+    }
+    let deep: Arc<dyn ExecutionPlan> = Arc::new(
+        datafusion::physical_plan::projection::ProjectionExec::try_new(
+            vec![(deep, "x".to_owned())],
+            Arc::clone(scan.root()),
+        )
+        .unwrap(),
+    );
+    let status = get(&node.address, fragment_request(root, scan.with_operator(&deep).unwrap().encode().unwrap())).await;
+    assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+
+    for garbage in [vec![], vec![0xff; 100], b"SELECT 1".to_vec()] {
+        let status = get(&node.address, fragment_request(root, garbage)).await;
+        assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+        assert!(status.message().contains("dates/"), "{status}");
+    }
+    // A ticket that is none, and one that is far too large.
+    assert_eq!(get(&node.address, vec![0xff; 64]).await.code(), tonic::Code::PermissionDenied);
+    let status = get(&node.address, fragment_request(root, vec![7; 20 << 20])).await;
+    assert!(matches!(status.code(), tonic::Code::OutOfRange | tonic::Code::ResourceExhausted), "{status}");
+
+    // The node is still well.
+    let session = session().await;
+    let sql = create_table_sql(Table::Dates, DataFormat::Parquet, &format!("thermocline://{}/dates", node.address));
+    session.run(&sql).await.unwrap();
+    assert_eq!(session.run("SELECT d_datekey FROM dates WHERE d_year = 1992").await.unwrap().rows(), 366);
+}

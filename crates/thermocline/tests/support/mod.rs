@@ -1,0 +1,9 @@
+//! What the integration tests share: the DuckDB oracle, data, topologies, canonical rows.
+
+#![expect(dead_code, reason = "every test binary uses its own part")]
+
+pub mod data;
+pub mod oracle;
+pub mod rows;
+pub mod s3;
+pub mod topology;

@@ -1,0 +1,79 @@
+//! Queries in a session, one after the other.
+
+use datafusion::common::Result;
+use thermocline_compute::Session;
+
+use super::record::{Record, result_hash};
+
+/// What the records of one measurement have in common.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    /// Name of the workload, such as `ssb`.
+    pub workload: String,
+    /// Its scale factor.
+    pub scale: f64,
+    /// `parquet` or `csv`.
+    pub format: String,
+    /// Limit of the link, in bytes a second.
+    pub egress_bytes_per_s: Option<u64>,
+}
+
+impl Measurement {
+    pub(super) fn record(&self, mode: &str, query: &str, run: &'static str) -> Record {
+        Record {
+            workload: self.workload.clone(),
+            scale: self.scale,
+            format: self.format.clone(),
+            mode: mode.to_owned(),
+            policy: String::new(),
+            cache_bytes: 0,
+            egress_bytes_per_s: self.egress_bytes_per_s,
+            query: query.to_owned(),
+            run,
+            seconds: 0.0,
+            rows: 0,
+            result_hash: String::new(),
+            bytes_from_storage: 0,
+            bytes_to_storage: 0,
+            partitions_local: 0,
+            partitions_load: 0,
+            partitions_pushdown: 0,
+            partitions_bitmap: 0,
+            partitions_pullup: 0,
+            partitions_pushed_back: 0,
+            segments_hit: 0,
+            segments_missed: 0,
+            segments_admitted: 0,
+            segments_evicted: 0,
+            dollars: 0.0,
+        }
+    }
+}
+
+/// Runs `queries` (name and SQL) in `session` as it is set, and hands out a record each.
+///
+/// # Errors
+/// The first query's that fails.
+pub async fn measure(
+    session: &Session,
+    measurement: &Measurement,
+    queries: impl IntoIterator<Item = (&str, &str)>,
+    run: &'static str,
+    mut on_record: impl FnMut(Record) -> Result<()>,
+) -> Result<()> {
+    for (name, sql) in queries {
+        let settings = session.settings();
+        let result = session.run(sql).await.map_err(|error| error.context(format!("query {name}")))?;
+        let stats = &result.stats;
+        on_record(Record {
+            policy: settings.cache_policy.name().to_owned(),
+            cache_bytes: settings.cache_size as u64,
+            seconds: result.seconds,
+            rows: result.rows() as u64,
+            result_hash: result_hash(&result.batches)?,
+            dollars: settings.dollars(result.seconds, stats.requests, stats.bytes_scanned, stats.bytes_returned),
+            ..measurement.record(settings.mode.name(), name, run).with_stats(stats)
+        })?;
+    }
+    Ok(())
+}
