@@ -1,2 +1,34 @@
-//! x
-fn main() {}
+//! `thermocline`: the command line of the database.
+//!
+//! ```text
+//! main -> cli (arguments) -> sql ------> shell | scripts -> run -> output
+//!                         -> storage     a storage node
+//!                         -> generate    benchmark data
+//!                         -> bench       experiments, one JSON object a query
+//!                         -> demo        all modes side by side on a slow link
+//! ```
+//!
+//! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
+
+mod cli;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    start_logging();
+    match cli::parse(std::env::args_os()) {
+        Ok(command) => command.run().map_or_else(cli::Failure::report, |()| ExitCode::SUCCESS),
+        Err(error) => {
+            // Help and version arrive here too, with exit code 0; that nobody reads them is no error.
+            let _nobody_listens = error.print();
+            ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+        }
+    }
+}
+
+/// Logs go to standard error, at the level of `RUST_LOG`; warnings if it is not set or wrong.
+fn start_logging() {
+    use tracing_subscriber::EnvFilter;
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+}

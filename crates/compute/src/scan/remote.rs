@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use async_trait::async_trait;
@@ -12,6 +12,8 @@ use bytes::{Bytes, BytesMut};
 use datafusion::common::{DataFusionError, Result};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use parking_lot::Mutex;
+use prost::Message;
 use thermocline_pushdown::wire::{
     Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind,
 };
@@ -168,20 +170,26 @@ impl FragmentCall {
         let path = object.entry.path.clone();
         let messages = object.node.get(&ticket).await.map_err(|error| error.context(&path))?;
         let metrics = self.metrics.clone();
-        let counted = messages
-            .inspect_ok(move |message| {
-                let bytes = wire_bytes(message) as usize;
-                metrics.bytes_from_storage.add(bytes);
-                metrics.bytes_returned.add(bytes);
-            })
-            .map_err(|error| FlightError::ExternalError(Box::new(error)));
+        let reported: Arc<Mutex<Option<Bytes>>> = Arc::default();
+        let report = Arc::clone(&reported);
+        // The closing report is no Arrow message; it must not reach the decoder.
+        let batches = messages.try_filter(move |message| {
+            let bytes = wire_bytes(message) as usize;
+            metrics.bytes_from_storage.add(bytes);
+            metrics.bytes_returned.add(bytes);
+            let is_arrow = !message.data_header.is_empty();
+            if !is_arrow && !message.app_metadata.is_empty() {
+                *report.lock() = Some(message.app_metadata.clone());
+            }
+            std::future::ready(is_arrow)
+        });
         let answer = Answer {
-            decoder: FlightDataDecoder::new(counted),
+            decoder: FlightDataDecoder::new(batches.map_err(|error| FlightError::ExternalError(Box::new(error)))),
             object,
             partition,
             schema,
             metrics: self.metrics.clone(),
-            reported: false,
+            reported,
         };
         Ok(futures::stream::try_unfold(answer, |mut answer| async move {
             Ok(answer.next().await?.map(|batch| (batch, answer)))
@@ -196,51 +204,34 @@ struct Answer {
     partition: Arc<Partition>,
     schema: arrow::datatypes::SchemaRef,
     metrics: ScanMetrics,
-    /// Whether the closing report has come: an answer without it was cut short.
-    reported: bool,
+    /// The closing report, once it has come: an answer without it was cut short.
+    reported: Arc<Mutex<Option<Bytes>>>,
 }
 
 impl Answer {
     async fn next(&mut self) -> Result<Option<RecordBatch>> {
-        loop {
-            let Some(message) = self.decoder.try_next().await.map_err(|error| self.failed(error))? else {
-                if self.reported {
-                    return Ok(None);
+        while let Some(message) = self.decoder.try_next().await.map_err(|error| self.failed(error))? {
+            if let DecodedPayload::RecordBatch(batch) = message.payload {
+                if batch.num_columns() != self.schema.fields().len() {
+                    return Err(self.garbled("the answer has other columns than asked for"));
                 }
-                return Err(self.garbled("the answer ended early"));
-            };
-            match message.payload {
-                DecodedPayload::RecordBatch(batch) => {
-                    if batch.schema().fields().len() != self.schema.fields().len() {
-                        return Err(self.garbled("the answer has other columns than asked for"));
-                    }
-                    // Same columns; the wire may have dropped what the plan knows about nulls.
-                    let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-                    return RecordBatch::try_new_with_options(
-                        Arc::clone(&self.schema),
-                        batch.columns().to_vec(),
-                        &options,
-                    )
+                // Same columns; the wire may have dropped what the plan knows about nulls.
+                let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+                return RecordBatch::try_new_with_options(Arc::clone(&self.schema), batch.columns().to_vec(), &options)
                     .map(Some)
                     .map_err(|error| self.garbled(&error.to_string()));
-                }
-                DecodedPayload::None if !message.inner.app_metadata.is_empty() => {
-                    let report = <FragmentReport as prost::Message>::decode(message.inner.app_metadata)
-                        .map_err(|error| self.garbled(&error.to_string()))?;
-                    self.learn(&report);
-                }
-                DecodedPayload::None | DecodedPayload::Schema(_) => {}
             }
         }
-    }
-
-    fn learn(&mut self, report: &FragmentReport) {
-        self.reported = true;
+        let Some(report) = self.reported.lock().take() else {
+            return Err(self.garbled("the answer ended early"));
+        };
+        let report = FragmentReport::decode(report).map_err(|error| self.garbled(&error.to_string()))?;
         self.metrics.bytes_scanned.add(report.bytes_read as usize);
         self.metrics.time_storage.add_duration(Duration::from_micros(report.elapsed_us));
         for column in &report.statistics {
             self.partition.learn(column);
         }
+        Ok(None)
     }
 
     fn failed(&self, error: FlightError) -> DataFusionError {
@@ -263,5 +254,5 @@ impl Answer {
 }
 
 fn prost_len(ticket: &Ticket) -> usize {
-    prost::Message::encoded_len(ticket)
+    ticket.encoded_len()
 }

@@ -91,6 +91,8 @@ pub struct StorageNode {
 /// The messages of one answer.
 pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 
+/// Longest silence of a node that is working.
+const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Stored bytes per message: large enough to cost nothing, small enough to share a link.
 const RAW_MESSAGE_BYTES: usize = 1 << 20;
 /// Stored bytes that one request may ask for at once before the next ones are read.
@@ -201,7 +203,7 @@ impl StorageNode {
     /// Counts what is sent and holds it to the egress limit.
     fn metered(self: &Arc<Self>, answer: Answer) -> Answer {
         let node = Arc::clone(self);
-        answer
+        kept_alive(answer)
             .then(move |message| {
                 let node = Arc::clone(&node);
                 async move {
@@ -227,6 +229,20 @@ impl StorageNode {
             tracing::warn!(kind = ?error.kind, "request failed: {error}");
         }
     }
+}
+
+/// The answer with an empty message whenever nothing came for a while, so that a reader can tell a
+/// long aggregation from a node that hangs.
+fn kept_alive(answer: Answer) -> Answer {
+    futures::stream::unfold(Some(answer), |answer| async move {
+        let mut answer = answer?;
+        match tokio::time::timeout(HEARTBEAT, answer.next()).await {
+            Ok(Some(message)) => Some((message, Some(answer))),
+            Ok(None) => None,
+            Err(_) => Some((Ok(FlightData::default()), Some(answer))),
+        }
+    })
+    .boxed()
 }
 
 /// `work`, unless the deadline passes first.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_datafusion_err, plan_datafusion_err};
 use thermocline_compute::{Session, SessionOptions};
-use thermocline_pushdown::units::{format_size, parse_rate, parse_size};
 use thermocline_pushdown::Mode;
+use thermocline_pushdown::units::{format_size, parse_rate, parse_size};
 use thermocline_workloads::bench::{Measurement, Record, Reference, measure, measure_reference};
 use thermocline_workloads::ssb::{Format, QUERIES, TABLES, batch, create_table_sql, reshuffle};
 
@@ -16,7 +16,7 @@ use super::ssb_data::ssb_data;
 
 /// Arguments of `thermocline bench`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     #[command(subcommand)]
     workload: Workload,
 }
@@ -77,7 +77,7 @@ struct SsbArgs {
 ///
 /// # Errors
 /// If an argument does not fit or a query fails.
-pub(crate) async fn bench(args: BenchArgs) -> Result<()> {
+pub async fn bench(args: BenchArgs) -> Result<()> {
     let Workload::Ssb(args) = args.workload;
     ssb(args).await
 }
@@ -137,8 +137,10 @@ async fn ssb(mut args: SsbArgs) -> Result<()> {
     if args.reference {
         for reference in [Reference::Memory, Reference::Files, Reference::FilesPushdownFilters] {
             for run in std::iter::once("warmup").chain((0..args.passes.max(1)).map(|_| "timed")) {
-                measure_reference(reference, &measurement, &data, format, named(&timed), run, |record| sink.put(record))
-                    .await?;
+                measure_reference(reference, &measurement, &data, format, named(&timed), run, |record| {
+                    sink.put(record)
+                })
+                .await?;
             }
         }
     }
@@ -207,7 +209,9 @@ impl Sink {
     fn new(json: Option<&PathBuf>) -> Result<Self> {
         let json = json
             .map(|path| {
-                File::create(path).map(BufWriter::new).map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
+                File::create(path)
+                    .map(BufWriter::new)
+                    .map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
             })
             .transpose()?;
         Ok(Self { json, totals: vec![] })

@@ -22,7 +22,7 @@ const PARTITION_SIZE: u64 = 2 << 20;
 
 /// Arguments of `thermocline demo`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct DemoArgs {
+pub struct DemoArgs {
     /// Where the generated data is kept between runs [default: a folder of the user's cache]
     #[arg(long)]
     data: Option<PathBuf>,
@@ -57,7 +57,7 @@ impl Pass {
 ///
 /// # Errors
 /// If the data cannot be written, the node does not start, or the modes disagree.
-pub(crate) async fn demo(args: DemoArgs) -> Result<()> {
+pub async fn demo(args: DemoArgs) -> Result<()> {
     let started = Instant::now();
     let data = ssb_data(args.data, SCALE, Format::Parquet, PARTITION_SIZE)?;
     let node = NodeProcess::start(&data, Some(LINK)).await?;
@@ -69,12 +69,18 @@ pub(crate) async fn demo(args: DemoArgs) -> Result<()> {
         let session = Session::open(SessionOptions::default()).await?;
         session.set("mode", mode.name())?;
         for table in TABLES {
-            session.run(&create_table_sql(table, Format::Parquet, &format!("thermocline://{}/{table}", node.address))).await?;
+            session
+                .run(&create_table_sql(table, Format::Parquet, &format!("thermocline://{}/{table}", node.address)))
+                .await?;
         }
         for run in ["cold", "warm"] {
             eprint!("\r\x1b[K  {mode}, {run} ...");
-            let measurement =
-                Measurement { workload: "ssb".into(), scale: SCALE, format: "parquet".into(), egress_bytes_per_s: None };
+            let measurement = Measurement {
+                workload: "ssb".into(),
+                scale: SCALE,
+                format: "parquet".into(),
+                egress_bytes_per_s: None,
+            };
             let mut records = vec![];
             measure(&session, &measurement, QUERIES, "timed", |record| {
                 records.push(record);
@@ -93,7 +99,9 @@ pub(crate) async fn demo(args: DemoArgs) -> Result<()> {
         started.elapsed().as_secs_f64()
     );
     println!("  thermocline storage {} --listen 127.0.0.1:32020 --egress-limit {LINK}", data.display());
-    println!("  thermocline sql -c \"CREATE EXTERNAL TABLE lineorder STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/lineorder'\" \\");
+    println!(
+        "  thermocline sql -c \"CREATE EXTERNAL TABLE lineorder STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/lineorder'\" \\"
+    );
     println!("      -c \"EXPLAIN ANALYZE SELECT sum(lo_revenue) FROM lineorder WHERE lo_quantity < 5\"");
     Ok(())
 }

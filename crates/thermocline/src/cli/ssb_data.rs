@@ -10,7 +10,7 @@ use thermocline_workloads::ssb::{Format, SsbOptions, generate};
 ///
 /// # Errors
 /// If it cannot be written.
-pub(crate) fn ssb_data(parent: Option<PathBuf>, scale: f64, format: Format, partition_size: u64) -> Result<PathBuf> {
+pub fn ssb_data(parent: Option<PathBuf>, scale: f64, format: Format, partition_size: u64) -> Result<PathBuf> {
     let parent = parent.unwrap_or_else(user_cache);
     let out = parent.join(format!("ssb-{scale}-{}-{partition_size}", format.extension()));
     let complete = out.join("complete");

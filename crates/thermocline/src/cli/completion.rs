@@ -1,0 +1,210 @@
+//! What Tab offers in the shell.
+
+use datafusion::catalog::TableProvider;
+use rustyline::completion::Completer;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::Validator;
+use rustyline::{Context, Helper};
+use thermocline_compute::Session;
+
+/// Keywords that people type. The parser knows many more, which would drown them.
+const KEYWORDS: &[&str] = &[
+    "ALL",
+    "ANALYZE",
+    "AND",
+    "AS",
+    "ASC",
+    "AVG",
+    "BETWEEN",
+    "BIGINT",
+    "BOOLEAN",
+    "BY",
+    "CASE",
+    "CAST",
+    "COALESCE",
+    "COPY",
+    "COUNT",
+    "CREATE",
+    "CROSS",
+    "CSV",
+    "DATE",
+    "DECIMAL",
+    "DESC",
+    "DESCRIBE",
+    "DISTINCT",
+    "DOUBLE",
+    "DROP",
+    "ELSE",
+    "END",
+    "EXCEPT",
+    "EXISTS",
+    "EXPLAIN",
+    "EXTERNAL",
+    "EXTRACT",
+    "FALSE",
+    "FILTER",
+    "FIRST",
+    "FROM",
+    "FULL",
+    "GROUP",
+    "GROUPING",
+    "HAVING",
+    "IF",
+    "ILIKE",
+    "IN",
+    "INNER",
+    "INT",
+    "INTERSECT",
+    "INTERVAL",
+    "IS",
+    "JOIN",
+    "LAST",
+    "LEFT",
+    "LIKE",
+    "LIMIT",
+    "LOCATION",
+    "MAX",
+    "MIN",
+    "NOT",
+    "NULL",
+    "NULLS",
+    "OFFSET",
+    "ON",
+    "OPTIONS",
+    "OR",
+    "ORDER",
+    "OUTER",
+    "OVER",
+    "PARQUET",
+    "PARTITION",
+    "REPLACE",
+    "RIGHT",
+    "ROLLUP",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "STORED",
+    "SUBSTRING",
+    "SUM",
+    "TABLE",
+    "TABLES",
+    "THEN",
+    "TIMESTAMP",
+    "TO",
+    "TRUE",
+    "UNION",
+    "USING",
+    "VALUES",
+    "VARCHAR",
+    "VERBOSE",
+    "VIEW",
+    "WHEN",
+    "WHERE",
+    "WITH",
+];
+
+/// Tables of the schema `system`.
+const SYSTEM_TABLES: &[&str] =
+    &["system.partitions", "system.queries", "system.segments", "system.settings", "system.storage_nodes"];
+
+const COMMANDS: &[&str] = &["\\?", "\\d", "\\q", "\\timing"];
+
+/// Knows the words; does nothing else to the line.
+#[derive(Debug, Default)]
+pub struct Words {
+    /// Tables, columns and settings, sorted, each once.
+    names: Vec<String>,
+}
+
+impl Words {
+    /// Learns the tables, columns and settings that there are now.
+    pub fn refresh(&mut self, session: &Session) {
+        self.names.clear();
+        self.names.extend(SYSTEM_TABLES.iter().map(|&name| name.to_owned()));
+        self.names.extend(session.settings().rows().into_iter().map(|(name, ..)| name));
+        for table in session.engine().tables() {
+            self.names.push(table.definition.name.clone());
+            self.names.extend(table.schema().fields().iter().map(|field| field.name().clone()));
+        }
+        self.names.sort();
+        self.names.dedup();
+    }
+
+    /// Where the word before the cursor starts, and what it may become.
+    fn candidates(&self, line: &str) -> (usize, Vec<String>) {
+        let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '\\' | '?');
+        let start = line.char_indices().rev().take_while(|(_, c)| is_part(*c)).last().map_or(line.len(), |(at, _)| at);
+        let word = line.get(start..).unwrap_or_default();
+        if word.is_empty() {
+            return (start, vec![]);
+        }
+        if word.starts_with('\\') {
+            let commands = COMMANDS.iter().filter(|command| start == 0 && command.starts_with(word));
+            return (start, commands.map(|&command| command.to_owned()).collect());
+        }
+        let mut found: Vec<String> =
+            self.names.iter().filter(|name| starts_with_ignoring_case(name, word)).cloned().collect();
+        // As it was begun: `sel` becomes `select`, `SEL` becomes `SELECT`.
+        let lower = word.chars().any(char::is_lowercase);
+        let keywords = KEYWORDS.iter().filter(|keyword| starts_with_ignoring_case(keyword, word));
+        found.extend(keywords.map(|keyword| if lower { keyword.to_lowercase() } else { (*keyword).to_owned() }));
+        // A column of `alias.col`.
+        if let Some((alias, column)) = word.rsplit_once('.').filter(|_| found.is_empty()) {
+            let names = self.names.iter().filter(|name| !name.contains('.') && starts_with_ignoring_case(name, column));
+            found.extend(names.map(|name| format!("{alias}.{name}")));
+        }
+        (start, found)
+    }
+}
+
+fn starts_with_ignoring_case(name: &str, start: &str) -> bool {
+    name.get(..start.len()).is_some_and(|head| head.eq_ignore_ascii_case(start))
+}
+
+impl Completer for Words {
+    type Candidate = String;
+
+    fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
+        Ok(self.candidates(line.get(..pos).unwrap_or_default()))
+    }
+}
+
+impl Hinter for Words {
+    type Hint = String;
+}
+
+impl Highlighter for Words {}
+
+/// Statements of several lines are read line by line, each with its prompt, so a line is always valid.
+impl Validator for Words {}
+
+impl Helper for Words {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words() -> Words {
+        let mut words = Words::default();
+        words.refresh(&Session::in_memory().unwrap());
+        words.names.extend(["lineorder".to_owned(), "lo_orderdate".to_owned()]);
+        words
+    }
+
+    #[test]
+    fn words_become_names_and_keywords() {
+        let words = words();
+        assert_eq!(words.candidates("sel"), (0, vec!["select".to_owned()]));
+        assert_eq!(words.candidates("SELECT * FROM LINE"), (14, vec!["lineorder".to_owned()]));
+        assert_eq!(words.candidates("set thermocline.mo"), (4, vec!["thermocline.mode".to_owned()]));
+        assert_eq!(words.candidates("select l.lo_"), (7, vec!["l.lo_orderdate".to_owned()]));
+        assert_eq!(words.candidates("\\ti"), (0, vec!["\\timing".to_owned()]));
+        assert_eq!(words.candidates("select 'größe "), (16, vec![]));
+    }
+
+    #[test]
+    fn keywords_are_sorted() {
+        assert!(KEYWORDS.is_sorted());
+    }
+}

@@ -1,0 +1,166 @@
+//! `thermocline generate`: benchmark data.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_workloads::ssb;
+
+use super::Failure;
+use super::failure::notice;
+use super::output;
+
+/// Arguments of `thermocline generate`.
+#[derive(Debug, Args)]
+pub struct GenerateArgs {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+/// What to generate.
+#[derive(Debug, Subcommand)]
+enum Workload {
+    /// The Star Schema Benchmark: lineorder and four dimension tables
+    Ssb(SsbArgs),
+}
+
+/// Arguments of `thermocline generate ssb`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+struct SsbArgs {
+    /// Scale factor; 1 is about 6,000,000 rows
+    #[arg(long, value_name = "F", default_value_t = 1.0)]
+    scale: f64,
+
+    /// Format of the objects
+    #[arg(long, value_enum, default_value_t = FileFormat::Parquet)]
+    format: FileFormat,
+
+    /// Stored bytes of an object, about
+    #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = parse_size)]
+    partition_size: u64,
+
+    /// Folder that gets one folder a table; must not hold them yet
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+
+    /// Threads; 0 for one a core. The data does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    threads: usize,
+}
+
+const EXAMPLES: &str = "\
+Prints the statements that define the tables on standard output, all else on standard error.
+The data depends on nothing but scale, format and partition size.
+
+Examples:
+  thermocline generate ssb --scale 0.1 --out /data/ssb
+  thermocline generate ssb --scale 10 --format csv --out /data/ssb | thermocline sql mydb";
+
+/// Format of the objects.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum FileFormat {
+    /// Parquet with Zstandard
+    Parquet,
+    /// CSV with a header line
+    Csv,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`Failure`].
+pub fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
+    match &arguments.workload {
+        Workload::Ssb(arguments) => generate_ssb(arguments),
+    }
+}
+
+fn generate_ssb(arguments: &SsbArgs) -> Result<(), Failure> {
+    let format = match arguments.format {
+        FileFormat::Parquet => ssb::Format::Parquet,
+        FileFormat::Csv => ssb::Format::Csv,
+    };
+    let options = ssb::SsbOptions {
+        scale: arguments.scale,
+        format,
+        partition_size: arguments.partition_size,
+        out: arguments.out.clone(),
+        threads: arguments.threads,
+    };
+    let bars = Bars::new();
+    let summary = ssb::generate(&options, &|progress| bars.show(progress));
+    bars.clear();
+    let summary = summary.map_err(|error| match error {
+        ssb::GenerateError::Scale(_) | ssb::GenerateError::PartitionSize(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Failed(error.to_string()),
+    })?;
+    notice(format_args!("{}", table(&summary)));
+    // The catalog outlives the working directory.
+    let out = arguments
+        .out
+        .canonicalize()
+        .map_err(|error| Failure::Failed(format!("{}: {error}", arguments.out.display())))?;
+    let mut sql = String::new();
+    for table in ssb::TABLES {
+        let location = out.join(table.name()).display().to_string();
+        let _infallible = writeln!(sql, "{};", ssb::create_table_sql(table, format, &location));
+    }
+    output::print(sql.as_bytes())?;
+    output::flush()
+}
+
+/// Table, rows, objects and size, aligned.
+fn table(summary: &ssb::Summary) -> String {
+    let mut text = format!("{:<10} {:>13} {:>8} {:>11}", "table", "rows", "objects", "size");
+    for table in &summary.tables {
+        let _infallible = write!(
+            text,
+            "\n{:<10} {:>13} {:>8} {:>11}",
+            table.table.name(),
+            table.rows,
+            table.objects,
+            format_size(table.bytes)
+        );
+    }
+    text
+}
+
+/// A progress bar per table; nothing if standard error is not a terminal.
+struct Bars {
+    all: MultiProgress,
+    tables: HashMap<ssb::Table, ProgressBar>,
+}
+
+impl Bars {
+    fn new() -> Self {
+        let all = MultiProgress::new();
+        let bar = |table: ssb::Table| {
+            let bar = all.add(ProgressBar::new(0));
+            bar.set_style(style("{prefix:10} [{bar:30}] {human_pos:>11}/{human_len} rows {elapsed}"));
+            bar.set_prefix(table.name());
+            (table, bar)
+        };
+        let tables = ssb::TABLES.map(bar).into_iter().collect();
+        Self { all, tables }
+    }
+
+    fn show(&self, progress: ssb::Progress) {
+        if let Some(bar) = self.tables.get(&progress.table) {
+            bar.set_length(progress.rows_total);
+            // Threads report out of order; rows only grow.
+            bar.set_position(bar.position().max(progress.rows_done));
+        }
+    }
+
+    fn clear(&self) {
+        let _not_drawn = self.all.clear();
+    }
+}
+
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ")
+}

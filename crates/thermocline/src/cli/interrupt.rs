@@ -1,0 +1,64 @@
+//! Ctrl-C, for as long as no line is edited.
+
+use tokio::sync::watch;
+
+use super::Failure;
+
+/// Hears of Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
+#[derive(Debug, Clone)]
+pub struct Interrupt {
+    /// How often Ctrl-C was pressed; only grows.
+    presses: watch::Receiver<u64>,
+}
+
+impl Interrupt {
+    /// Starts to listen. From then on, Ctrl-C does not end the process by itself; with
+    /// `insistent`, a second one does, for when output blocks.
+    ///
+    /// # Errors
+    /// If the signal cannot be listened to.
+    pub fn listen(insistent: bool) -> Result<Self, Failure> {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut signals =
+            signal(SignalKind::interrupt()).map_err(|error| Failure::Failed(format!("no signals: {error}")))?;
+        let (sender, presses) = watch::channel(0);
+        tokio::spawn(async move {
+            while signals.recv().await.is_some() {
+                sender.send_modify(|presses| *presses += 1);
+                if insistent && *sender.borrow() > 1 {
+                    std::process::exit(130);
+                }
+            }
+        });
+        Ok(Self { presses })
+    }
+
+    /// Forgets what was pressed before.
+    pub fn reset(&mut self) {
+        self.presses.mark_unchanged();
+    }
+
+    /// Whether Ctrl-C was pressed since the last reset.
+    pub fn pressed(&self) -> bool {
+        self.presses.has_changed().unwrap_or(false)
+    }
+
+    /// Waits for Ctrl-C; returns at once if it was pressed since the last reset.
+    pub async fn wait(&mut self) {
+        if self.presses.changed().await.is_err() {
+            // Nobody listens any more, so nobody will press.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// `work`, unless Ctrl-C is pressed first.
+    ///
+    /// # Errors
+    /// [`Failure::Interrupted`].
+    pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        tokio::select! {
+            done = work => Ok(done),
+            () = self.wait() => Err(Failure::Interrupted),
+        }
+    }
+}

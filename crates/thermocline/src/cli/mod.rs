@@ -1,0 +1,110 @@
+//! Commands and their arguments.
+
+mod bench;
+mod completion;
+mod demo;
+mod failure;
+mod generate;
+mod interrupt;
+mod node_process;
+mod output;
+mod progress;
+mod run;
+mod shell;
+mod sql;
+mod ssb_data;
+mod statement;
+mod storage;
+
+use std::ffi::OsString;
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+pub use failure::Failure;
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "thermocline",
+    version,
+    about = "A SQL database over object storage that caches, pushes down, or both",
+    after_help = EXAMPLES,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  thermocline sql                                   a shell; \\? lists its commands
+  thermocline sql mydb -c 'SHOW TABLES'             one statement, then exit
+  thermocline storage /data                         a storage node on 127.0.0.1:32020
+  thermocline generate ssb --scale 1 --out /data/ssb | thermocline sql mydb
+
+RUST_LOG=info shows more of what happens, on standard error.";
+
+/// One command.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run SQL: a shell, or scripts
+    Sql(sql::SqlArgs),
+    /// Run a storage node: objects, and fragments of queries beside them
+    Storage(storage::StorageArgs),
+    /// Generate benchmark data
+    Generate(generate::GenerateArgs),
+    /// Measure: every query in every mode
+    Bench(bench::BenchArgs),
+    /// See it work: a small data set behind a slow link, all modes side by side
+    Demo(demo::DemoArgs),
+}
+
+impl Command {
+    /// Does what the command says.
+    pub fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Sql(arguments) => block_on(sql::run(arguments)),
+            Self::Storage(arguments) => block_on(storage::run(arguments)),
+            Self::Generate(arguments) => generate::run(&arguments),
+            Self::Bench(arguments) => block_on(async { Ok(bench::bench(arguments).await?) }),
+            Self::Demo(arguments) => block_on(async { Ok(demo::demo(arguments).await?) }),
+        }
+    }
+}
+
+/// Reads the arguments.
+pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, clap::Error> {
+    let matches = Cli::command().try_get_matches_from(arguments)?;
+    let mut command = Cli::from_arg_matches(&matches)?.command;
+    if let (Command::Sql(sql), Some(matches)) = (&mut command, matches.subcommand_matches("sql")) {
+        sql.order_scripts(matches);
+    }
+    Ok(command)
+}
+
+/// Stack of a worker thread: planning recurses over deep expressions.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Runs a command on a runtime of its own. Work that is left over when the command ends, such as
+/// a read of standard input that nobody answers, does not hold up the exit.
+fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_stack_size(STACK_BYTES)
+        .build()
+        .map_err(|error| Failure::Failed(format!("no runtime: {error}")))?;
+    let result = runtime.block_on(work);
+    runtime.shutdown_background();
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,86 @@
+//! Rows as text: a table for people, CSV and JSON for programs.
+
+pub mod csv;
+pub mod json;
+pub mod table;
+
+use std::io::{self, IsTerminal, Write};
+
+use clap::ValueEnum;
+
+use super::Failure;
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// An aligned table, once all rows are there
+    Table,
+    /// CSV with a header per result, as rows come; NULL is nothing, an empty string is ""
+    Csv,
+    /// One JSON object per line, as rows come
+    Json,
+}
+
+/// Rows that are made into text at a time.
+pub const ROWS_AT_ONCE: usize = 1024;
+
+/// Writes to standard output, in few large pieces.
+///
+/// # Errors
+/// [`Failure::OutputClosed`] if nobody reads it.
+pub fn print(text: &[u8]) -> Result<(), Failure> {
+    io::stdout().lock().write_all(text).map_err(|error| Failure::output(&error))
+}
+
+/// Hands what was printed to whoever reads it.
+///
+/// # Errors
+/// As [`print`].
+pub fn flush() -> Result<(), Failure> {
+    io::stdout().lock().flush().map_err(|error| Failure::output(&error))
+}
+
+/// Whether rows go to a person's terminal.
+pub fn to_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
+#[cfg(test)]
+mod samples {
+    //! One batch of every kind of value, and what may go wrong with each.
+
+    use std::sync::Arc;
+
+    use arrow::array::{
+        ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float64Array, Int64Array, RecordBatch,
+        StringArray, StringViewArray, TimestampMicrosecondArray,
+    };
+    use arrow::datatypes::{Field, Int32Type, Schema};
+
+    pub fn batch(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
+        let fields: Vec<_> =
+            columns.iter().map(|(name, array)| Field::new(*name, array.data_type().clone(), true)).collect();
+        let arrays = columns.into_iter().map(|(_, array)| array).collect();
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+    }
+
+    pub fn kinds() -> RecordBatch {
+        let decimal =
+            Decimal128Array::from(vec![Some(-12_345), None, Some(7)]).with_precision_and_scale(38, 2).unwrap();
+        batch(vec![
+            ("i", Arc::new(Int64Array::from(vec![Some(i64::MAX), None, Some(i64::MIN)])) as _),
+            ("f", Arc::new(Float64Array::from(vec![Some(0.1), None, Some(f64::NAN)])) as _),
+            ("d", Arc::new(decimal) as _),
+            ("b", Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])) as _),
+            ("s", Arc::new(StringArray::from(vec![Some("a,\"b\"\nc"), None, Some("")])) as _),
+            ("v", Arc::new(StringViewArray::from(vec![Some("größe"), None, Some("\u{1}")])) as _),
+            ("k", Arc::new(vec![Some("x"), None, Some("x")].into_iter().collect::<DictionaryArray<Int32Type>>()) as _),
+            ("day", Arc::new(Date32Array::from(vec![Some(0), None, Some(-1)])) as _),
+            (
+                "at",
+                Arc::new(TimestampMicrosecondArray::from(vec![Some(1_500_000), None, Some(0)]).with_timezone("UTC"))
+                    as _,
+            ),
+        ])
+    }
+}

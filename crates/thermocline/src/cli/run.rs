@@ -1,0 +1,204 @@
+//! Runs one statement: rows to standard output, progress and Ctrl-C meanwhile.
+//!
+//! ```text
+//!   task: session ---channel---> here: text ---> standard output
+//!     ^ aborted                    ^ Ctrl-C, closed pipe
+//!     +----------------------------+
+//! ```
+//!
+//! The query runs in a task of its own, so that Ctrl-C is heard while it computes, and the next
+//! rows are made while the last ones are written.
+
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::DataFusionError;
+use datafusion::sql::parser::Statement;
+use futures::TryStreamExt;
+use thermocline_compute::{QueryResult, Session};
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+
+use super::Failure;
+use super::interrupt::Interrupt;
+use super::output::{self, Format, ROWS_AT_ONCE};
+use super::progress::ProgressLine;
+
+/// The longest wait for a canceled query to let go; it ends anyway.
+const CANCEL_WAIT: Duration = Duration::from_secs(1);
+
+/// A finished statement.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished {
+    /// Rows of its result; `None` if it is one that has none.
+    pub rows: Option<u64>,
+    /// From its start to its last row written.
+    pub time: Duration,
+}
+
+/// Runs statements of one session.
+#[derive(Debug)]
+pub struct Runner {
+    /// The session.
+    pub session: Session,
+    /// How rows are written.
+    pub format: Format,
+    /// Cancels the statement that runs.
+    pub interrupt: Interrupt,
+}
+
+impl Runner {
+    /// Runs `statement` and writes its rows.
+    ///
+    /// # Errors
+    /// What the statement fails with; [`Failure::Interrupted`] after Ctrl-C.
+    pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
+        let started = Instant::now();
+        let rows = match self.format {
+            Format::Table => self.run_table(statement).await?,
+            Format::Csv | Format::Json => self.run_streaming(statement).await?,
+        };
+        output::flush()?;
+        Ok(Finished { rows, time: started.elapsed() })
+    }
+
+    async fn run_table(&mut self, statement: Statement) -> Result<Option<u64>, Failure> {
+        let mut task = JoinSet::new();
+        let progress = ProgressLine::follow(&self.session);
+        let session = self.session.clone();
+        task.spawn(async move { session.run_statement(statement).await });
+        let finished = self.interrupt.or(task.join_next()).await;
+        drop(progress);
+        match finished {
+            Ok(Some(result)) => {
+                let result = result.map_err(|error| panicked(&error))??;
+                self.print_table(&result)?;
+                Ok(result.has_rows.then_some(result.rows() as u64))
+            }
+            Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
+            Err(failure) => {
+                cancel(task).await;
+                Err(failure)
+            }
+        }
+    }
+
+    fn print_table(&self, result: &QueryResult) -> Result<(), Failure> {
+        if !result.has_rows {
+            return Ok(());
+        }
+        let layout = output::table::Layout::new(&result.schema, &result.batches)?;
+        let mut text = String::new();
+        layout.header(&mut text);
+        output::print(text.as_bytes())?;
+        for batch in &result.batches {
+            for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+                if self.interrupt.pressed() {
+                    return Err(Failure::Interrupted);
+                }
+                text.clear();
+                layout.rows(batch, start, &mut text)?;
+                output::print(text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn run_streaming(&mut self, statement: Statement) -> Result<Option<u64>, Failure> {
+        let mut task = JoinSet::new();
+        let progress = ProgressLine::follow(&self.session);
+        let (sender, mut pieces) = mpsc::channel(1);
+        task.spawn(stream(self.session.clone(), statement, sender));
+        let written = self.print_stream(&mut pieces, progress.as_ref()).await;
+        drop(progress);
+        match written {
+            Ok(rows) => match task.join_next().await {
+                Some(Err(error)) => Err(panicked(&error)),
+                Some(Ok(Err(error))) => Err(error.into()),
+                Some(Ok(Ok(()))) | None => Ok(rows),
+            },
+            Err(failure) => {
+                drop(pieces);
+                cancel(task).await;
+                Err(failure)
+            }
+        }
+    }
+
+    /// Writes pieces until there are no more, which is so after an error too.
+    async fn print_stream(
+        &mut self,
+        pieces: &mut mpsc::Receiver<Piece>,
+        progress: Option<&ProgressLine>,
+    ) -> Result<Option<u64>, Failure> {
+        let mut rows = None;
+        let mut text = String::new();
+        while let Some(piece) = self.interrupt.or(pieces.recv()).await? {
+            if let Some(progress) = progress.filter(|_| output::to_terminal()) {
+                // Rows and progress would overwrite each other.
+                progress.stop();
+            }
+            match piece {
+                Piece::Schema(schema) => {
+                    rows = Some(0);
+                    if self.format == Format::Csv {
+                        text.clear();
+                        output::csv::header(&schema, &mut text);
+                        output::print(text.as_bytes())?;
+                    }
+                }
+                Piece::Rows(batch) => {
+                    for start in (0..batch.num_rows()).step_by(ROWS_AT_ONCE) {
+                        if self.interrupt.pressed() {
+                            return Err(Failure::Interrupted);
+                        }
+                        let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
+                        text.clear();
+                        match self.format {
+                            Format::Json => output::json::rows(&some, &mut text)?,
+                            Format::Csv | Format::Table => output::csv::rows(&some, &mut text)?,
+                        }
+                        output::print(text.as_bytes())?;
+                    }
+                    output::flush()?;
+                    rows = rows.map(|rows| rows + batch.num_rows() as u64);
+                }
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// What a streaming query hands over.
+enum Piece {
+    /// The statement has rows, of this shape.
+    Schema(SchemaRef),
+    /// Some of them.
+    Rows(RecordBatch),
+}
+
+/// Runs the statement into `pieces`, until nobody wants more.
+async fn stream(session: Session, statement: Statement, pieces: mpsc::Sender<Piece>) -> Result<(), DataFusionError> {
+    let mut query = session.stream(statement).await?;
+    if query.has_rows && pieces.send(Piece::Schema(query.schema.clone())).await.is_err() {
+        return Ok(());
+    }
+    while let Some(batch) = query.rows.try_next().await? {
+        if query.has_rows && pieces.send(Piece::Rows(batch)).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Ends a query, and waits a moment so that storage nodes hear of it.
+async fn cancel<T: 'static>(mut task: JoinSet<T>) {
+    if tokio::time::timeout(CANCEL_WAIT, task.shutdown()).await.is_err() {
+        tracing::info!("a canceled query computes on until it next looks up");
+    }
+}
+
+fn panicked(error: &JoinError) -> Failure {
+    Failure::Failed(format!("internal error, please report it: {error}"))
+}

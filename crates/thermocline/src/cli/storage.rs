@@ -1,0 +1,168 @@
+//! `thermocline storage`: a storage node.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_storage::{NodeConfig, Root, StorageNode, serve};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::Failure;
+use super::failure::notice;
+use super::output;
+
+/// Arguments of `thermocline storage`.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct StorageArgs {
+    /// What to serve: a directory, or s3://bucket/prefix with the usual AWS_* variables
+    #[arg(value_name = "ROOT")]
+    root: String,
+
+    /// Where to listen; port 0 picks a free one
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:32020")]
+    listen: String,
+
+    /// Allow an address that other machines can reach, although there is no authentication yet
+    #[arg(long)]
+    insecure_listen: bool,
+
+    /// Limit on what leaves the node, such as 1Gbps or 100MiB/s
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    egress_limit: Option<u64>,
+
+    /// Fragments of queries that run at once [default: twice the number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pushdown_slots: Option<u32>,
+
+    /// Memory for running fragments [default: 2GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory_limit: Option<u64>,
+
+    /// The longest that a request may take, such as 30s or 5min [default: 1h]
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    deadline: Option<Duration>,
+}
+
+const EXAMPLES: &str = "\
+Prints one line when it is ready. SIGINT or SIGTERM stops it; answers under way get 2 seconds.
+
+Examples:
+  thermocline storage /data
+  thermocline storage /data --listen 127.0.0.1:0 --egress-limit 1Gbps
+  thermocline storage s3://bucket/warehouse --pushdown-slots 8 --memory-limit 4GiB
+
+Then, in thermocline sql:
+  CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/t';";
+
+/// What answers under way get when the node stops.
+const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// Runs the command.
+///
+/// # Errors
+/// See [`Failure`].
+pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::Failed(error.to_string());
+    let address = address(&arguments.listen).await?;
+    if !address.ip().is_loopback() && !arguments.insecure_listen {
+        return Err(Failure::Failed(format!(
+            "{address} can be reached by other machines, and a storage node has no authentication yet; \
+             listen on 127.0.0.1, or give --insecure-listen"
+        )));
+    }
+    let root = Root::open(&arguments.root).map_err(|error| failed(&error).context("ROOT"))?;
+    let node = StorageNode::new(root, config(&arguments)).map_err(|error| failed(&error))?;
+    let label = node.label().to_owned();
+    // Listened to before the line is printed: whoever waits for it may send them.
+    let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
+    let [mut interrupt, mut terminate] = match signals {
+        [Ok(interrupt), Ok(terminate)] => [interrupt, terminate],
+        _ => return Err(Failure::Failed("signals cannot be listened to".to_owned())),
+    };
+    let mut server = serve(node, address).await.map_err(|error| failed(&error).context(address))?;
+    let address = server.address();
+    if !address.ip().is_loopback() {
+        notice(format_args!(
+            "warning: {address} is open without authentication or encryption: whoever reaches it can read every \
+             object below {label} and run fragments of queries on this machine"
+        ));
+    }
+    // Nobody has to read the line.
+    match output::print(format!("storage node for {label} listening on {address}\n").as_bytes()) {
+        Ok(()) | Err(Failure::OutputClosed) => {}
+        Err(failure) => return Err(failure),
+    }
+    let _closed = output::flush();
+    tokio::select! {
+        stopped = server.stopped() => {
+            return stopped.map_err(|error| failed(&error).context("the storage node stopped"));
+        }
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    tokio::select! {
+        () = server.shutdown() => {}
+        () = tokio::time::sleep(STOP_WAIT) => tracing::warn!("answers under way were cut off"),
+        // Asked twice.
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+fn config(arguments: &StorageArgs) -> NodeConfig {
+    let defaults = NodeConfig::default();
+    NodeConfig {
+        memory_limit: arguments
+            .memory_limit
+            .map_or(defaults.memory_limit, |size| usize::try_from(size).unwrap_or(usize::MAX)),
+        pushdown_slots: arguments.pushdown_slots.map_or(defaults.pushdown_slots, |slots| slots as usize),
+        deadline_max: arguments.deadline.unwrap_or(defaults.deadline_max),
+        egress: arguments.egress_limit,
+        ..defaults
+    }
+}
+
+async fn address(text: &str) -> Result<SocketAddr, Failure> {
+    let wrong = |why: &dyn std::fmt::Display| {
+        Failure::Usage(format!("--listen {text}: expected HOST:PORT, such as 127.0.0.1:32020 ({why})"))
+    };
+    let mut found = tokio::net::lookup_host(text).await.map_err(|error| wrong(&error))?;
+    found.next().ok_or_else(|| wrong(&"no such host"))
+}
+
+/// `250ms`, `30s`, `5min`, `1h`, as in `SET thermocline.request_timeout`; at least 1 ms.
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
+    let text = text.trim();
+    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(at);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let unit = match unit.trim() {
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    match Duration::try_from_secs_f64(number * unit) {
+        Ok(duration) if duration >= Duration::from_millis(1) => Ok(duration),
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_duration("1.5 min"), Ok(Duration::from_secs(90)));
+        assert!(parse_duration("5").is_err());
+        assert!(parse_duration("0s").is_err());
+        assert!(parse_duration("soon").is_err());
+    }
+}
