@@ -6,9 +6,9 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::aggregates::AggregateExec;
-use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, displayable};
@@ -83,6 +83,32 @@ impl Fragment {
     /// If the operator cannot stand on this fragment's schema.
     pub fn with_operator(&self, operator: &Arc<dyn ExecutionPlan>) -> Result<Self, DataFusionError> {
         Ok(Self { root: fresh(operator, Arc::clone(&self.root))? })
+    }
+
+    /// The fragment with a further filter directly above its input. `predicate` is in terms of the
+    /// input's columns.
+    ///
+    /// # Errors
+    /// If the predicate does not fit the input's columns.
+    pub fn with_filter_below(&self, predicate: Arc<dyn PhysicalExpr>) -> Result<Self, DataFusionError> {
+        let mut operators = self.chain().into_iter().rev();
+        let leaf = operators.next().unwrap_or(&self.root);
+        let mut operators = operators.peekable();
+        let mut plan: Arc<dyn ExecutionPlan> = Arc::clone(leaf);
+        let filter = match operators.peek().and_then(|operator| operator.downcast_ref::<FilterExec>()) {
+            Some(filter) => {
+                let both = conjunction([Arc::clone(filter.predicate()), predicate]);
+                let filter = FilterExecBuilder::from(filter).with_predicate(both).build()?;
+                operators.next();
+                filter
+            }
+            None => FilterExec::try_new(predicate, Arc::clone(&plan))?,
+        };
+        plan = fresh(&(Arc::new(filter) as Arc<dyn ExecutionPlan>), plan)?;
+        for operator in operators {
+            plan = fresh(operator, plan)?;
+        }
+        Ok(Self { root: plan })
     }
 
     /// The topmost operator.

@@ -22,9 +22,12 @@ impl NodeError {
         Self { kind, message: message.into() }
     }
 
-    /// The same error, saying of which object or node.
+    /// The same error, saying of which object or node, unless it does already.
     pub fn context(mut self, what: impl std::fmt::Display) -> Self {
-        self.message = format!("{what}: {}", self.message);
+        let what = what.to_string();
+        if !self.message.contains(&what) {
+            self.message = format!("{what}: {}", self.message);
+        }
         self
     }
 

@@ -136,7 +136,9 @@ async fn a_dropped_query_stops_at_the_node() {
 }
 
 async fn get(address: &str, ticket: Vec<u8>) -> tonic::Status {
-    let mut client = FlightServiceClient::connect(format!("http://{address}")).await.unwrap();
+    let channel =
+        tonic::transport::Endpoint::from_shared(format!("http://{address}")).unwrap().connect().await.unwrap();
+    let mut client = FlightServiceClient::new(channel).max_encoding_message_size(64 << 20);
     match client.do_get(FlightTicket::new(ticket)).await {
         Err(status) => status,
         Ok(answer) => {

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
 /// First line of the file.
 const HEADER: &str = "-- Thermocline catalog. Written by the database; edit it only while no session has it open.\n";

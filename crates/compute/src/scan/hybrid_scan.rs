@@ -1,27 +1,35 @@
 //! The operator in the plan.
 
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, Statistics, stats::Precision};
+use datafusion::common::{DataFusionError, Result, Statistics, stats::Precision};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter::FilterExecBuilder;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
 use datafusion::physical_plan::limit::LocalLimitExec;
 use datafusion::physical_plan::metrics::MetricsSet;
 use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
     ReplaceChildrenOptions,
 };
 use datafusion::prelude::SessionConfig;
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits};
+use tokio::sync::OnceCell;
 
+use super::dynamic_filter::{DynamicFilter, current_predicate};
 use super::metrics::ScanMetrics;
 use super::router;
 use super::run::{ScanRun, output};
@@ -54,12 +62,14 @@ pub struct HybridScanExec {
     properties: Arc<PlanProperties>,
     statistics: Arc<Statistics>,
     metrics: ScanMetrics,
+    /// Filters of joins above, which are made while the query runs.
+    dynamic: Vec<DynamicFilter>,
     /// Made by the first output partition that is polled, shared by all.
-    run: Arc<Mutex<Option<Arc<ScanRun>>>>,
+    run: Arc<OnceCell<Arc<ScanRun>>>,
 }
 
 /// What does not change as operators are absorbed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Source {
     table: Arc<str>,
     table_schema: SchemaRef,
@@ -187,8 +197,39 @@ impl HybridScanExec {
             properties: Arc::new(properties),
             statistics,
             metrics,
+            dynamic: vec![],
             run: Arc::default(),
         })
+    }
+
+    /// The scan as it is now that joins have made their filters: fewer partitions, fewer rows.
+    fn narrowed(&self) -> Result<Self> {
+        let Some(predicate) = current_predicate(&self.dynamic)? else {
+            return Ok(self.clone());
+        };
+        let partitions: Vec<_> = self.source.partitions.iter().map(|(_, partition)| Arc::clone(partition)).collect();
+        let kept = prune(&partitions, &predicate, &self.source.table_schema);
+        let partitions: Vec<_> = self
+            .source
+            .partitions
+            .iter()
+            .zip(kept)
+            .filter(|(_, kept)| *kept)
+            .map(|(partition, _)| partition.clone())
+            .collect();
+        self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
+        let predicate = reassign_expr_columns(predicate, &self.fragment.input_schema())?;
+        let fragment = self.fragment.with_filter_below(predicate)?;
+        let source = Arc::new(Source { partitions, ..self.source.as_ref().clone() });
+        let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
+        // Values of one execution are not part of what is remembered of the fragment.
+        Ok(Self { shape: Arc::clone(&self.shape), metrics: self.metrics.clone(), ..narrowed })
+    }
+
+    /// The scan, waiting for the filters that `makers` (ids of expressions) make.
+    pub fn awaiting(&self, makers: &[u64]) -> Self {
+        let dynamic = self.dynamic.iter().map(|filter| filter.awaited_if(makers)).collect();
+        Self { dynamic, run: Arc::default(), ..self.clone() }
     }
 
     /// The scan with `operator` as part of its fragment. With `copied`, the operator also stays
@@ -199,7 +240,8 @@ impl HybridScanExec {
     pub fn with_operator(&self, operator: &Arc<dyn ExecutionPlan>, copied: bool) -> Result<Self> {
         let fragment = self.fragment.with_operator(operator)?;
         let fetch = if copied { self.fetch } else { operator.fetch().or(self.fetch) };
-        Self::build(Arc::clone(&self.source), fragment, fetch, copied)
+        let scan = Self::build(Arc::clone(&self.source), fragment, fetch, copied)?;
+        Ok(Self { dynamic: self.dynamic.clone(), ..scan })
     }
 
     /// Whether an operator above may still become part of the fragment.
@@ -304,6 +346,10 @@ impl DisplayAs for HybridScanExec {
         if let Some(fetch) = self.fetch {
             write!(f, "{separator}fetch={fetch}")?;
         }
+        if !self.dynamic.is_empty() {
+            let filters: Vec<_> = self.dynamic.iter().map(|filter| filter.expression().to_string()).collect();
+            write!(f, "{separator}filters of joins=[{}]", filters.join(", "))?;
+        }
         Ok(())
     }
 }
@@ -330,7 +376,35 @@ impl ExecutionPlan for HybridScanExec {
                 return Ok(TreeNodeRecursion::Stop);
             }
         }
+        for filter in &self.dynamic {
+            if f(filter.expression())? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
         Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Whoever offers a filter keeps applying it: here it only saves work.
+        let answers = result.parent_filters.iter().map(|_| PushedDown::No).collect();
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        if phase != FilterPushdownPhase::Post || !self.is_open() {
+            return Ok(propagation);
+        }
+        let mut dynamic = self.dynamic.clone();
+        for offered in &result.parent_filters {
+            dynamic.extend(DynamicFilter::new(&offered.filter, &self.source.table_schema)?);
+        }
+        if dynamic.len() == self.dynamic.len() {
+            return Ok(propagation);
+        }
+        let scan: Arc<dyn ExecutionPlan> = Arc::new(Self { dynamic, run: Arc::default(), ..self.clone() });
+        Ok(propagation.with_updated_node(scan))
     }
 
     fn replace_children(
@@ -350,12 +424,22 @@ impl ExecutionPlan for HybridScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let run = {
-            let mut run = self.run.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            Arc::clone(run.get_or_insert_with(|| Arc::new(ScanRun::new(self, &context))))
-        };
         tracing::trace!(partition, shape = %self.shape, "scan starts");
-        output(run, context)
+        let scan = self.clone();
+        let schema = self.schema();
+        let rows = async move {
+            let run = scan
+                .run
+                .get_or_try_init(|| async {
+                    for filter in &scan.dynamic {
+                        filter.ready().await;
+                    }
+                    Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)))
+                })
+                .await?;
+            output(Arc::clone(run), context)
+        };
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows.into_stream().try_flatten().boxed())))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -378,7 +462,7 @@ impl ExecutionPlan for HybridScanExec {
         let operator: Arc<dyn ExecutionPlan> = Arc::new(LocalLimitExec::new(Arc::clone(self.fragment.root()), limit));
         let fragment = self.fragment.with_operator(&operator).ok()?;
         let scan = Self::build(Arc::clone(&self.source), fragment, Some(limit), false).ok()?;
-        Some(Arc::new(scan))
+        Some(Arc::new(Self { dynamic: self.dynamic.clone(), ..scan }))
     }
 
     fn fetch(&self) -> Option<usize> {

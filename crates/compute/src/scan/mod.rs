@@ -1,5 +1,6 @@
 //! The hybrid scan: one operator over all partitions of a table, each by its own route.
 
+mod dynamic_filter;
 mod hybrid_scan;
 mod local;
 mod metrics;

@@ -250,8 +250,14 @@ impl Session {
         loop {
             let context = QueryContext::new(Arc::clone(&self.engine), self.settings());
             *self.current.lock() = Some(Arc::clone(&context));
-            let record =
-                Recorder { sql: sql.clone(), rows: 0, error: None, forgotten: false, context: Arc::clone(&context) };
+            // "canceled" stands unless the rows come to an end.
+            let record = Recorder {
+                sql: sql.clone(),
+                rows: 0,
+                error: Some("canceled".into()),
+                forgotten: false,
+                context: Arc::clone(&context),
+            };
             match self.begin(&plan, &context).await {
                 Ok((schema, rows)) => {
                     let rows = recorded(rows, record);
@@ -470,9 +476,7 @@ impl Drop for Recorder {
 }
 
 /// The rows, counted; the recorder goes when they end or are dropped.
-fn recorded(rows: Rows, mut recorder: Recorder) -> Rows {
-    // Stands unless the rows come to an end.
-    recorder.error = Some("canceled".into());
+fn recorded(rows: Rows, recorder: Recorder) -> Rows {
     futures::stream::unfold(Some((rows, recorder)), |state| async move {
         let (mut rows, mut recorder) = state?;
         match rows.next().await {

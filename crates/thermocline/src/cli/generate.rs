@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
@@ -129,31 +130,28 @@ fn table(summary: &ssb::Summary) -> String {
     text
 }
 
-/// A progress bar per table; nothing if standard error is not a terminal.
+/// A progress bar per table that was begun; nothing if standard error is not a terminal.
 struct Bars {
     all: MultiProgress,
-    tables: HashMap<ssb::Table, ProgressBar>,
+    tables: HashMap<ssb::Table, OnceLock<ProgressBar>>,
 }
 
 impl Bars {
     fn new() -> Self {
-        let all = MultiProgress::new();
-        let bar = |table: ssb::Table| {
-            let bar = all.add(ProgressBar::new(0));
-            bar.set_style(style("{prefix:10} [{bar:30}] {human_pos:>11}/{human_len} rows {elapsed}"));
-            bar.set_prefix(table.name());
-            (table, bar)
-        };
-        let tables = ssb::TABLES.map(bar).into_iter().collect();
-        Self { all, tables }
+        let tables = ssb::TABLES.map(|table| (table, OnceLock::new())).into_iter().collect();
+        Self { all: MultiProgress::new(), tables }
     }
 
     fn show(&self, progress: ssb::Progress) {
-        if let Some(bar) = self.tables.get(&progress.table) {
-            bar.set_length(progress.rows_total);
-            // Threads report out of order; rows only grow.
-            bar.set_position(bar.position().max(progress.rows_done));
-        }
+        let Some(bar) = self.tables.get(&progress.table) else { return };
+        let bar = bar.get_or_init(|| {
+            let bar = self.all.add(ProgressBar::new(progress.rows_total));
+            bar.set_style(style("{prefix:10} [{bar:30}] {human_pos:>11}/{human_len} rows {elapsed}"));
+            bar.set_prefix(progress.table.name());
+            bar
+        });
+        // Threads report out of order; rows only grow.
+        bar.set_position(bar.position().max(progress.rows_done));
     }
 
     fn clear(&self) {

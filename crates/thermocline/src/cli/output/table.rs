@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn control_characters_are_escaped() {
         let batch = samples::batch(vec![("t", Arc::new(StringArray::from(vec!["\u{1b}[2J\r"])) as _)]);
-        assert_eq!(table(&batch), " t\n---------------\n \\u{1b}[2J\\r\n");
+        assert_eq!(table(&batch), " t\n-------------\n \\u{1b}[2J\\r\n");
     }
 
     #[test]
