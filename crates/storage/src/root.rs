@@ -90,18 +90,22 @@ impl Root {
     /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
         let path = checked_path(prefix)?;
-        let mut found: Vec<ObjectMeta> = vec![];
-        if !path.as_ref().is_empty() {
+        let below = (!path.as_ref().is_empty()).then_some(&path);
+        let listed: Result<Vec<ObjectMeta>, _> = self.store.list(below).try_collect().await;
+        let mut found = match listed {
+            Ok(found) => found,
+            // A local path that names an object has nothing below it to list.
+            Err(error) if below.is_some() && !matches!(error, object_store::Error::PermissionDenied { .. }) => vec![],
+            Err(error) => return Err(NodeError::from(error).context(prefix)),
+        };
+        // Asked for only where there is nothing below: some S3 servers fail on a HEAD of a folder.
+        if found.is_empty() && below.is_some() {
             match self.store.head(&path).await {
                 Ok(meta) => found.push(meta),
                 Err(object_store::Error::NotFound { .. }) => {}
                 Err(error) if is_directory(&error) => {}
                 Err(error) => return Err(NodeError::from(error).context(prefix)),
             }
-        }
-        if found.is_empty() {
-            let listed = self.store.list((!path.as_ref().is_empty()).then_some(&path));
-            found = listed.try_collect().await.map_err(|error| NodeError::from(error).context(prefix))?;
         }
         found.retain(|meta| meta.size > 0 && !hidden(&meta.location, &path));
         found.sort_by(|a, b| a.location.cmp(&b.location));

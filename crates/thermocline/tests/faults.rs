@@ -209,8 +209,9 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     use std::sync::Arc;
 
     use datafusion::physical_expr::LexOrdering;
-    use datafusion::physical_expr::expressions::{Column, col};
+    use datafusion::physical_expr::expressions::{Column, NegativeExpr, col};
     use datafusion::physical_plan::ExecutionPlan;
+    use datafusion::physical_plan::projection::ProjectionExec;
     use datafusion::physical_plan::sorts::sort::SortExec;
     use thermocline_pushdown::Fragment;
 
@@ -235,19 +236,22 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     let status = get(&node.address, fragment_request(root, scan.with_operator(&sort).unwrap().encode().unwrap())).await;
     assert!(status.message().contains("top-K"), "{status}");
 
-    // An expression nested a thousand deep.
-    let mut deep: Arc<dyn datafusion::physical_expr::PhysicalExpr> = Arc::new(Column::new("d_datekey", 0));
-    for _ in 0..1000 {
-        deep = Arc::new(datafusion::physical_expr::expressions::NegativeExpr::new(deep));
-    }
-    let deep: Arc<dyn ExecutionPlan> = Arc::new(
-        datafusion::physical_plan::projection::ProjectionExec::try_new(
-            vec![(deep, "x".to_owned())],
-            Arc::clone(scan.root()),
-        )
-        .unwrap(),
-    );
-    let status = get(&node.address, fragment_request(root, scan.with_operator(&deep).unwrap().encode().unwrap())).await;
+    // An expression nested a thousand deep, which takes a large stack to make.
+    let deep = std::thread::Builder::new().stack_size(256 << 20).spawn({
+        let scan = scan.clone();
+        move || {
+            let mut deep: Arc<dyn datafusion::physical_expr::PhysicalExpr> = Arc::new(Column::new("d_datekey", 0));
+            for _ in 0..1000 {
+                deep = Arc::new(NegativeExpr::new(deep));
+            }
+            let columns = vec![(deep, "x".to_owned())];
+            let projection: Arc<dyn ExecutionPlan> =
+                Arc::new(ProjectionExec::try_new(columns, Arc::clone(scan.root())).unwrap());
+            scan.with_operator(&projection).unwrap().encode().unwrap()
+        }
+    });
+    let deep = deep.unwrap().join().unwrap();
+    let status = get(&node.address, fragment_request(root, deep)).await;
     assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
 
     for garbage in [vec![], vec![0xff; 100], b"SELECT 1".to_vec()] {

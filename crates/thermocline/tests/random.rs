@@ -138,7 +138,7 @@ fn random_query(rng: &mut StdRng) -> (String, bool) {
             let nulls = *["FIRST", "LAST"].choose(rng).unwrap();
             let limit = rng.random_range(0..50);
             let sql = format!(
-                "SELECT {column}, id, s FROM r{filter} ORDER BY {column} {direction} NULLS {nulls}, id LIMIT {limit}"
+                "SELECT {column}, id, f FROM r{filter} ORDER BY {column} {direction} NULLS {nulls}, id LIMIT {limit}"
             );
             (sql, true)
         }
@@ -175,7 +175,7 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
             _ => format!("NOT ({})", predicate(rng, depth - 1)),
         };
     }
-    let number = rng.random_range(-1000..1000);
+    let number: i32 = rng.random_range(-1000..1000);
     let word = WORDS.choose(rng).unwrap().replace('\'', "''");
     match rng.random_range(0..12) {
         0 => format!("k > {}", number.rem_euclid(150)),

@@ -21,6 +21,9 @@ impl CatalogFile {
     /// # Errors
     /// If the directory cannot be made.
     pub fn open(directory: &Path) -> Result<Self> {
+        if directory.is_file() {
+            return exec_err!("database {}: it is a file, not a directory", directory.display());
+        }
         fs::create_dir_all(directory)
             .map_err(|error| exec_datafusion_err!("database {}: {error}", directory.display()))?;
         Ok(Self { path: directory.join("catalog.sql") })

@@ -1,6 +1,6 @@
 //! What the integration tests share: the DuckDB oracle, data, topologies, canonical rows.
 
-#![expect(dead_code, reason = "every test binary uses its own part")]
+#![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod data;
 pub mod oracle;
