@@ -147,7 +147,6 @@ fn random_query(rng: &mut StdRng) -> (String, bool) {
 
 fn aggregates(rng: &mut StdRng) -> String {
     let calls = [
-        "count(*)",
         "count(s)",
         "sum(n)",
         "min(k)",
