@@ -1,5 +1,7 @@
 //! Bad input gets an error that names what and where, and nothing is lost.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;

@@ -218,8 +218,7 @@ async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings:
             parquet_schema(&object)
         }
         FileFormat::Csv(csv) => {
-            let sample = crate::scan::read_ranges(node, entry, &[0..entry.size.min(SAMPLE_BYTES)]).await?;
-            let sample = sample.into_iter().next().unwrap_or_default();
+            let sample = crate::scan::read_range(node, entry, 0..entry.size.min(SAMPLE_BYTES)).await?;
             let sample = whole_records(&sample, entry.size <= SAMPLE_BYTES);
             let options = csv_options(csv);
             let mut format =

@@ -10,4 +10,4 @@ mod run;
 
 pub use hybrid_scan::HybridScanExec;
 pub use metrics::ScanMetrics;
-pub(crate) use remote::read_ranges;
+pub(crate) use remote::read_range;

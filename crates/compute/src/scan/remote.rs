@@ -51,13 +51,11 @@ impl RangeSource for RemoteSource {
 ///
 /// # Errors
 /// [`NodeError`], which names node and object.
-pub(crate) async fn read_ranges(
-    node: &NodeClient,
-    object: &ObjectEntry,
-    ranges: &[Range<u64>],
-) -> Result<Vec<Bytes>, NodeError> {
+pub(crate) async fn read_range(node: &NodeClient, object: &ObjectEntry, range: Range<u64>) -> Result<Bytes, NodeError> {
+    let ranges = std::slice::from_ref(&range);
     let ticket = ranges_ticket(object, ranges, Origin::default());
-    fetch(node, object, &ticket, ranges, |_| {}).await
+    let read = fetch(node, object, &ticket, ranges, |_| {}).await?;
+    Ok(read.into_iter().next().unwrap_or_default())
 }
 
 fn ranges_ticket(object: &ObjectEntry, ranges: &[Range<u64>], origin: Origin) -> Ticket {

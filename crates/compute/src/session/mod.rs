@@ -3,10 +3,10 @@
 mod engine;
 mod query_context;
 mod result;
-mod session;
+mod sql_session;
 mod system;
 
 pub use engine::{Engine, QueryRecord};
 pub use query_context::{QueryContext, QueryStats};
 pub use result::QueryResult;
-pub use session::{QueryStream, Session, SessionOptions};
+pub use sql_session::{QueryStream, Session, SessionOptions};
