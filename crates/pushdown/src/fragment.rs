@@ -69,6 +69,18 @@ impl Fragment {
         Self { root: Arc::new(FragmentInputExec::with_statistics(columns, statistics)) }
     }
 
+    /// The same fragment over rows of which `statistics` are known.
+    ///
+    /// # Errors
+    /// If an operator cannot be copied.
+    pub fn with_statistics(&self, statistics: Statistics) -> Result<Self, DataFusionError> {
+        let mut fragment = Self::scan_with_statistics(self.input_schema(), statistics);
+        for operator in self.chain().into_iter().rev().skip(1) {
+            fragment = fragment.with_operator(operator)?;
+        }
+        Ok(fragment)
+    }
+
     /// What is known of the rows that the fragment yields.
     ///
     /// # Errors

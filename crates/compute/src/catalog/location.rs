@@ -29,6 +29,7 @@ pub struct Nodes {
 impl Nodes {
     /// None yet; embedded ones will be limited by `embedded`.
     pub fn new(embedded: NodeConfig) -> Arc<Self> {
+        let embedded = NodeConfig { message_bytes: usize::MAX, ..embedded };
         Arc::new(Self { known: Mutex::default(), embedded })
     }
 

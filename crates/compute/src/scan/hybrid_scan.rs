@@ -218,8 +218,10 @@ impl HybridScanExec {
             .map(|(partition, _)| partition.clone())
             .collect();
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
-        let predicate = reassign_expr_columns(predicate, &self.fragment.input_schema())?;
-        let fragment = self.fragment.with_filter_below(predicate)?;
+        let input = self.fragment.input_schema();
+        let known = self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
+        let filtered = known.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
+        let fragment = if expects_less(&filtered, &known)? { filtered } else { known };
         let source = Arc::new(Source { partitions, ..self.source.as_ref().clone() });
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
         // Values of one execution are not part of what is remembered of the fragment.
@@ -302,6 +304,16 @@ impl HybridScanExec {
     pub(super) fn scan_metrics(&self) -> &ScanMetrics {
         &self.metrics
     }
+}
+
+/// Whether `filtered` is expected to yield at most half the rows of `plain`. A filter that keeps
+/// most rows costs a copy of them here and saves little on the wire; the join drops the rest anyway.
+fn expects_less(filtered: &Fragment, plain: &Fragment) -> Result<bool> {
+    let rows = |fragment: &Fragment| Ok::<_, DataFusionError>(fragment.statistics()?.num_rows.get_value().copied());
+    Ok(match (rows(filtered)?, rows(plain)?) {
+        (Some(filtered), Some(plain)) => filtered <= plain / 2,
+        _ => false,
+    })
 }
 
 /// Rows and ranges of the needed columns, over all partitions that are left.

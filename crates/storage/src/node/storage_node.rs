@@ -43,6 +43,9 @@ pub struct NodeConfig {
     pub late_materialisation: bool,
     /// What leaves the node, in bytes per second; `None` for no limit.
     pub egress: Option<u64>,
+    /// Stored bytes per message: small enough to share a link. A node without a link sends whole
+    /// reads, which are then not copied.
+    pub message_bytes: usize,
 }
 
 impl Default for NodeConfig {
@@ -58,6 +61,7 @@ impl Default for NodeConfig {
             batch_rows: 8192,
             late_materialisation: true,
             egress: None,
+            message_bytes: 1 << 20,
         }
     }
 }
@@ -93,8 +97,6 @@ pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 
 /// Longest silence of a node that is working.
 const HEARTBEAT: Duration = Duration::from_secs(5);
-/// Stored bytes per message: large enough to cost nothing, small enough to share a link.
-const RAW_MESSAGE_BYTES: usize = 1 << 20;
 /// Stored bytes that one request may ask for at once before the next ones are read.
 const RAW_READ_BYTES: u64 = 16 << 20;
 
@@ -174,12 +176,13 @@ impl StorageNode {
         let ranges: Vec<_> = request.starts.into_iter().zip(request.ends).map(|(start, end)| start..end).collect();
         let source = Arc::new(RootSource::new(self.root.clone(), object));
         let node = Arc::clone(self);
+        let message_bytes = self.config.message_bytes.max(1);
         let reads = futures::stream::iter(bounded_reads(ranges)).then(move |ranges| {
             let source = Arc::clone(&source);
             async move { before(deadline, source.read(&ranges)).await? }
         });
         let messages = reads.flat_map(|read| match read {
-            Ok(read) => futures::stream::iter(raw_messages(read)).boxed(),
+            Ok(read) => futures::stream::iter(raw_messages(read, message_bytes)).boxed(),
             Err(error) => futures::stream::iter([Err(error)]).boxed(),
         });
         Ok(messages
@@ -285,12 +288,12 @@ fn bounded_reads(ranges: Vec<std::ops::Range<u64>>) -> Vec<Vec<std::ops::Range<u
     reads
 }
 
-fn raw_messages(read: Vec<Bytes>) -> Vec<Result<FlightData, NodeError>> {
+fn raw_messages(read: Vec<Bytes>, message_bytes: usize) -> Vec<Result<FlightData, NodeError>> {
     read.into_iter()
         .flat_map(|bytes| {
             (0..bytes.len())
-                .step_by(RAW_MESSAGE_BYTES)
-                .map(|start| bytes.slice(start..bytes.len().min(start + RAW_MESSAGE_BYTES)))
+                .step_by(message_bytes)
+                .map(|start| bytes.slice(start..bytes.len().min(start.saturating_add(message_bytes))))
                 .collect::<Vec<_>>()
         })
         .map(|body| Ok(FlightData { data_body: body, ..FlightData::default() }))

@@ -131,7 +131,7 @@ pub(crate) async fn fetch_footer(source: &dyn RangeSource) -> Result<Bytes, Node
     read_one(source, footer_start..footer_end).await
 }
 
-/// Decodes [`fetch_footer`], without page index.
+/// Decodes a Parquet footer as stored, without page index.
 ///
 /// # Errors
 /// [`ErrorKind::BadData`] if the bytes are not a footer.

@@ -35,7 +35,7 @@ pub fn print(text: &[u8]) -> Result<(), Failure> {
 /// Hands what was printed to whoever reads it.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn flush() -> Result<(), Failure> {
     io::stdout().lock().flush().map_err(|error| Failure::output(&error))
 }
