@@ -181,7 +181,7 @@ impl StorageNode {
             let source = Arc::clone(&source);
             async move { before(deadline, source.read(&ranges)).await? }
         });
-        let messages = reads.flat_map(|read| match read {
+        let messages = reads.flat_map(move |read| match read {
             Ok(read) => futures::stream::iter(raw_messages(read, message_bytes)).boxed(),
             Err(error) => futures::stream::iter([Err(error)]).boxed(),
         });
