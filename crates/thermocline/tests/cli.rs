@@ -1,0 +1,154 @@
+//! The command line as a program: exit codes, formats, databases, benches.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn thermocline(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thermocline")).args(arguments).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// SSB at a scale of a few thousand rows, below `folder`; returns the statements that define it.
+fn generate(folder: &Path, format: &str) -> String {
+    let out = folder.join(format);
+    let generated = thermocline(&[
+        "generate",
+        "ssb",
+        "--scale",
+        "0.001",
+        "--format",
+        format,
+        "--partition-size",
+        "64KiB",
+        "--out",
+        out.to_str().unwrap(),
+    ]);
+    assert!(generated.status.success(), "{}", text(&generated.stderr));
+    text(&generated.stdout)
+}
+
+#[test]
+fn a_database_is_defined_once_and_queried_in_every_format() {
+    let folder = tempfile::tempdir().unwrap();
+    for format in ["parquet", "csv"] {
+        let database = folder.path().join(format!("db-{format}"));
+        let database = database.to_str().unwrap();
+        let definitions = generate(folder.path(), format);
+        let defined = thermocline(&["sql", database, "-c", &definitions]);
+        assert!(defined.status.success(), "{}", text(&defined.stderr));
+        assert!(defined.stdout.is_empty(), "statements without rows print nothing");
+
+        let sql = "SELECT count(*) AS n, min(d_year) AS y, NULL AS nothing FROM dates";
+        let csv = thermocline(&["sql", database, "--format", "csv", "-c", sql]);
+        assert_eq!(text(&csv.stdout), "n,y,nothing\n2557,1992,\n");
+        let json = thermocline(&["sql", database, "--format", "json", "-c", sql]);
+        let line: serde_json::Value = serde_json::from_str(&text(&json.stdout)).unwrap();
+        assert_eq!(line, serde_json::json!({ "n": 2557, "y": 1992, "nothing": null }));
+        let tables = thermocline(&["sql", database, "--format", "csv", "-c", "SHOW TABLES"]);
+        assert_eq!(text(&tables.stdout).lines().count(), 6);
+    }
+}
+
+#[test]
+fn the_first_error_ends_a_script() {
+    let failed = thermocline(&["sql", "--format", "csv", "-c", "SELECT 1 AS a", "-c", "SELECT x", "-c", "SELECT 2"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert_eq!(text(&failed.stdout), "a\n1\n");
+    assert!(text(&failed.stderr).starts_with("error: "), "{}", text(&failed.stderr));
+    assert_eq!(thermocline(&["sql", "--set", "mode=fast", "-c", "SELECT 1"]).status.code(), Some(2));
+    assert_eq!(thermocline(&["nonsense"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_storage_node_that_cannot_serve_says_why() {
+    let missing = thermocline(&["storage", "/nowhere/at/all", "--listen", "127.0.0.1:0"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("/nowhere/at/all"), "{}", text(&missing.stderr));
+    let open = thermocline(&["storage", "/tmp", "--listen", "0.0.0.0:0"]);
+    assert_eq!(open.status.code(), Some(1));
+    assert!(text(&open.stderr).contains("insecure-listen"), "{}", text(&open.stderr));
+}
+
+#[test]
+fn explain_shows_the_fragment_and_explain_analyze_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let definitions = generate(folder.path(), "parquet");
+    let explain = |statement: &str| {
+        let query = "SELECT lo_discount, count(*) FROM lineorder WHERE lo_quantity < 5 GROUP BY lo_discount";
+        let explained =
+            thermocline(&["sql", "--set", "mode=pushdown", "-c", &definitions, "-c", &format!("{statement} {query}")]);
+        text(&explained.stdout)
+    };
+    let plan = explain("EXPLAIN");
+    for part in ["HybridScanExec: table=lineorder", "FragmentInput", "mode=Partial", "routes=[pushdown="] {
+        assert!(plan.contains(part), "{plan}\nwithout {part}");
+    }
+    let analyzed = explain("EXPLAIN ANALYZE");
+    for part in ["partitions_pushdown=", "bytes_from_storage=", "segments_hit=", "time_storage="] {
+        assert!(analyzed.contains(part), "{analyzed}\nwithout {part}");
+    }
+}
+
+#[test]
+fn a_quick_bench_writes_every_field_and_the_modes_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.json");
+    let bench = thermocline(&[
+        "bench",
+        "ssb",
+        "--quick",
+        "--scale",
+        "0.01",
+        "--egress-limit",
+        "1Gbps",
+        "--reference",
+        "--data",
+        folder.path().to_str().unwrap(),
+        "--json",
+        json.to_str().unwrap(),
+    ]);
+    assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let mut hashes = std::collections::HashMap::new();
+    let records = std::fs::read_to_string(json).unwrap();
+    for line in records.lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let fields = [
+            "workload",
+            "scale",
+            "format",
+            "mode",
+            "policy",
+            "cache_bytes",
+            "egress_bytes_per_s",
+            "query",
+            "run",
+            "seconds",
+            "rows",
+            "result_hash",
+            "bytes_from_storage",
+            "bytes_to_storage",
+            "partitions_local",
+            "partitions_load",
+            "partitions_pushdown",
+            "partitions_bitmap",
+            "partitions_pullup",
+            "partitions_pushed_back",
+            "segments_hit",
+            "segments_missed",
+            "segments_admitted",
+            "segments_evicted",
+            "dollars",
+        ];
+        for field in fields {
+            assert!(record.get(field).is_some(), "{line} has no {field}");
+        }
+        let (query, hash) = (record["query"].to_string(), record["result_hash"].to_string());
+        assert_eq!(hashes.entry(query).or_insert_with(|| hash.clone()), &hash, "{line}");
+    }
+    assert_eq!(hashes.len(), 13);
+}
