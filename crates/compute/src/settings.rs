@@ -8,7 +8,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::common::{Result, config_err, plan_err};
 use thermocline_cache::{Policy, policy_named};
 use thermocline_pushdown::Mode;
-use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_pushdown::units::{format_size, parse_duration, parse_size};
 use thermocline_pushdown::wire::Compression;
 
 /// How answers are compressed on the wire.
@@ -121,13 +121,13 @@ const SETTINGS: &[Setting] = &[
         name: "request_timeout",
         description: "longest wait for a storage node's next message, such as 30s",
         get: |s| format!("{}ms", s.request_timeout.as_millis()),
-        set: |s, text| duration(text).map(|time| s.request_timeout = time.max(Duration::from_millis(1))),
+        set: |s, text| parse_duration(text).map(|time| s.request_timeout = time.max(Duration::from_millis(1))),
     },
     Setting {
         name: "statement_timeout",
         description: "longest that a query may take, such as 5min; 0 for no limit",
         get: |s| format!("{}ms", s.statement_timeout.unwrap_or_default().as_millis()),
-        set: |s, text| duration(text).map(|time| s.statement_timeout = (!time.is_zero()).then_some(time)),
+        set: |s, text| parse_duration(text).map(|time| s.statement_timeout = (!time.is_zero()).then_some(time)),
     },
     Setting {
         name: "compression",
@@ -243,21 +243,4 @@ fn price(text: &str) -> Result<f64, String> {
         Ok(price) if price.is_finite() && price >= 0.0 => Ok(price),
         _ => Err(format!("'{text}' is not a price in dollars")),
     }
-}
-
-/// Parses `250ms`, `30s`, `5min`, `1h`; a plain number is milliseconds, as in PostgreSQL.
-fn duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
-    let text = text.trim();
-    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let seconds = match unit.trim() {
-        "" | "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }

@@ -1,4 +1,6 @@
-//! Sizes and rates as users write them: `8GiB`, `256MB`, `1Gbps`, `200Mbit/s`.
+//! Sizes, rates and durations as users write them: `8GiB`, `1Gbps`, `200Mbit/s`, `30s`.
+
+use std::time::Duration;
 
 /// Parses a size in bytes. Plain numbers are bytes; `KB`, `MB`, `GB`, `TB` are powers of 1000,
 /// `KiB`, `MiB`, `GiB`, `TiB` powers of 1024. Case and inner spaces do not matter.
@@ -62,6 +64,29 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
         return Err(format!("the rate '{text}' is below one byte a second"));
     }
     Ok(bytes as u64)
+}
+
+/// Parses `250ms`, `30s`, `5min`, `1h`; a plain number is milliseconds, as in PostgreSQL.
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+///
+/// ```
+/// use std::time::Duration;
+/// use thermocline_pushdown::units::parse_duration;
+/// assert_eq!(parse_duration("1.5 min"), Ok(Duration::from_secs(90)));
+/// ```
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
+    let (number, unit) = split(text).ok_or_else(wrong)?;
+    let seconds = match unit.as_str() {
+        "" | "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        "h" => 3600.0,
+        _ => return Err(wrong()),
+    };
+    Duration::try_from_secs_f64(number * seconds).map_err(|_| wrong())
 }
 
 /// Prints a size with one decimal in the binary unit that keeps it below 1024.

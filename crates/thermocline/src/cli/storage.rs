@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::Args;
-use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_pushdown::units::{parse_duration, parse_rate, parse_size};
 use thermocline_storage::{NodeConfig, Root, StorageNode, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -41,7 +41,7 @@ pub struct StorageArgs {
     memory_limit: Option<u64>,
 
     /// The longest that a request may take, such as 30s or 5min [default: 1h]
-    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     deadline: Option<Duration>,
 }
 
@@ -133,23 +133,11 @@ async fn address(text: &str) -> Result<SocketAddr, Failure> {
     found.next().ok_or_else(|| wrong(&"no such host"))
 }
 
-/// `250ms`, `30s`, `5min`, `1h`, as in `SET thermocline.request_timeout`; at least 1 ms.
-fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
-    let text = text.trim();
-    let at = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
-    let (number, unit) = text.split_at(at);
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let unit = match unit.trim() {
-        "ms" => 1e-3,
-        "s" => 1.0,
-        "min" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    match Duration::try_from_secs_f64(number * unit) {
-        Ok(duration) if duration >= Duration::from_millis(1) => Ok(duration),
-        _ => Err(wrong()),
+/// A duration with its unit, of at least a millisecond.
+fn parse_deadline(text: &str) -> Result<Duration, String> {
+    match parse_duration(text)? {
+        duration if duration >= Duration::from_millis(1) && text.ends_with(char::is_alphabetic) => Ok(duration),
+        _ => Err(format!("'{text}' is not a deadline: expected at least 1ms, with a unit")),
     }
 }
 
@@ -159,10 +147,10 @@ mod tests {
 
     #[test]
     fn durations_have_units() {
-        assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(parse_duration("1.5 min"), Ok(Duration::from_secs(90)));
-        assert!(parse_duration("5").is_err());
-        assert!(parse_duration("0s").is_err());
-        assert!(parse_duration("soon").is_err());
+        assert_eq!(parse_deadline("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(parse_deadline("1.5 min"), Ok(Duration::from_secs(90)));
+        assert!(parse_deadline("5").is_err());
+        assert!(parse_deadline("0s").is_err());
+        assert!(parse_deadline("soon").is_err());
     }
 }
