@@ -92,11 +92,9 @@ impl Root {
         let path = checked_path(prefix)?;
         let below = (!path.as_ref().is_empty()).then_some(&path);
         let listed: Result<Vec<ObjectMeta>, _> = self.store.list(below).try_collect().await;
-        let mut found = match listed {
-            Ok(found) => found,
-            // A local path that names an object has nothing below it to list.
-            Err(error) if below.is_some() && !matches!(error, object_store::Error::PermissionDenied { .. }) => vec![],
-            Err(error) => return Err(NodeError::from(error).context(prefix)),
+        let (mut found, failure) = match listed {
+            Ok(found) => (found, None),
+            Err(error) => (vec![], Some(error)),
         };
         // Asked for only where there is nothing below: some S3 servers fail on a HEAD of a folder.
         if found.is_empty() && below.is_some() {
@@ -106,6 +104,11 @@ impl Root {
                 Err(error) if is_directory(&error) => {}
                 Err(error) => return Err(NodeError::from(error).context(prefix)),
             }
+        }
+        // A listing may fail because the path names an object; otherwise a table whose objects
+        // cannot be listed must not look like an empty one.
+        if let (true, Some(error)) = (found.is_empty(), failure) {
+            return Err(NodeError::from(error).context(prefix));
         }
         found.retain(|meta| meta.size > 0 && !hidden(&meta.location, &path));
         found.sort_by(|a, b| a.location.cmp(&b.location));

@@ -22,6 +22,25 @@ pub struct ColumnRange {
     pub null_count: Option<u64>,
 }
 
+impl ColumnRange {
+    /// The range that covers all; `None` if there is none or one is not known.
+    pub fn covering(ranges: impl IntoIterator<Item = Option<ColumnRange>>) -> Option<ColumnRange> {
+        let mut all: Option<ColumnRange> = None;
+        for range in ranges {
+            let range = range?;
+            all = Some(match all {
+                None => range,
+                Some(all) => ColumnRange {
+                    min: if range.min < all.min { range.min } else { all.min },
+                    max: if range.max > all.max { range.max } else { all.max },
+                    null_count: all.null_count.zip(range.null_count).map(|(a, b)| a + b),
+                },
+            });
+        }
+        all
+    }
+}
+
 /// One object of a table, in one version.
 #[derive(Debug)]
 pub struct PlannedObject {
@@ -200,7 +219,7 @@ fn parquet_partition(
         column_bytes.push(stored);
         memory_bytes.push(memory_estimate(field.data_type(), field.is_nullable(), rows, plain));
         let of_column = ranges.get(position).and_then(|ranges| ranges.get(group.clone()));
-        statistics.push(of_column.and_then(union));
+        statistics.push(of_column.and_then(|ranges| ColumnRange::covering(ranges.iter().cloned())));
     }
     Ok(Partition {
         range: PartitionRange::RowGroups { start: group.start as u32, end: group.end as u32 },
@@ -243,23 +262,6 @@ fn parquet_ranges(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Vec<Ve
                 .collect()
         })
         .collect()
-}
-
-/// The range that covers all; `None` if one is not known.
-fn union(ranges: &[Option<ColumnRange>]) -> Option<ColumnRange> {
-    let mut all: Option<ColumnRange> = None;
-    for range in ranges {
-        let range = range.clone()?;
-        all = Some(match all {
-            None => range,
-            Some(all) => ColumnRange {
-                min: if range.min < all.min { range.min } else { all.min },
-                max: if range.max > all.max { range.max } else { all.max },
-                null_count: all.null_count.zip(range.null_count).map(|(a, b)| a + b),
-            },
-        });
-    }
-    all
 }
 
 fn csv_partitions(description: &Description, schema: &SchemaRef) -> Vec<Partition> {

@@ -33,7 +33,7 @@ use super::dynamic_filter::{DynamicFilter, current_predicate};
 use super::metrics::ScanMetrics;
 use super::router;
 use super::run::{ScanRun, output};
-use crate::catalog::{ExternalTable, Partition, PlannedObject, Snapshot, prune};
+use crate::catalog::{ColumnRange, ExternalTable, Partition, PlannedObject, Snapshot, prune};
 use crate::session::QueryContext;
 
 /// All partitions of a table, each by the route that the router picks for it, with the fragment
@@ -112,15 +112,10 @@ impl HybridScanExec {
         let all: Vec<_> =
             snapshot.partitions().map(|(object, partition)| (Arc::clone(object), Arc::clone(partition))).collect();
         let total = all.len();
-        let kept = match &predicate {
-            None => vec![true; total],
-            Some(predicate) => {
-                let partitions: Vec<_> = all.iter().map(|(_, partition)| Arc::clone(partition)).collect();
-                prune(&partitions, predicate, &table_schema)
-            }
+        let partitions = match &predicate {
+            None => all,
+            Some(predicate) => kept(&all, predicate, &table_schema),
         };
-        let partitions: Vec<_> =
-            all.into_iter().zip(kept).filter_map(|(partition, kept)| kept.then_some(partition)).collect();
 
         let input = Arc::new(table_schema.project(&columns)?);
         let statistics = input_statistics(&input, &columns, &partitions);
@@ -207,16 +202,7 @@ impl HybridScanExec {
         let Some(predicate) = current_predicate(&self.dynamic)? else {
             return Ok(self.clone());
         };
-        let partitions: Vec<_> = self.source.partitions.iter().map(|(_, partition)| Arc::clone(partition)).collect();
-        let kept = prune(&partitions, &predicate, &self.source.table_schema);
-        let partitions: Vec<_> = self
-            .source
-            .partitions
-            .iter()
-            .zip(kept)
-            .filter(|(_, kept)| *kept)
-            .map(|(partition, _)| partition.clone())
-            .collect();
+        let partitions = kept(&self.source.partitions, &predicate, &self.source.table_schema);
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
         let input = self.fragment.input_schema();
         let known = self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
@@ -306,6 +292,17 @@ impl HybridScanExec {
     }
 }
 
+/// The partitions in which a row may pass `predicate` (over the table's columns).
+fn kept(
+    partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
+    predicate: &Arc<dyn PhysicalExpr>,
+    schema: &SchemaRef,
+) -> Vec<(Arc<PlannedObject>, Arc<Partition>)> {
+    let bare: Vec<_> = partitions.iter().map(|(_, partition)| Arc::clone(partition)).collect();
+    let kept = prune(&bare, predicate, schema);
+    partitions.iter().zip(kept).filter(|(_, kept)| *kept).map(|(partition, _)| partition.clone()).collect()
+}
+
 /// Whether `filtered` is expected to yield at most half the rows of `plain`. A filter that keeps
 /// most rows costs a copy of them here and saves little on the wire; the join drops the rest anyway.
 fn expects_less(filtered: &Fragment, plain: &Fragment) -> Result<bool> {
@@ -329,18 +326,9 @@ fn input_statistics(
         partitions.iter().flat_map(|(_, partition)| columns.iter().map(|column| partition.memory_bytes(*column))).sum();
     statistics.total_byte_size = Precision::Inexact(bytes);
     for (position, column) in columns.iter().enumerate() {
-        let mut ranges = partitions.iter().map(|(_, partition)| partition.range_of(*column));
-        let Some(Some(first)) = ranges.next() else { continue };
-        let union = ranges.try_fold(first, |all, range| {
-            let range = range?;
-            Some(crate::catalog::ColumnRange {
-                min: if range.min < all.min { range.min } else { all.min },
-                max: if range.max > all.max { range.max } else { all.max },
-                null_count: all.null_count.zip(range.null_count).map(|(a, b)| a + b),
-            })
-        });
-        if let (Some(union), Some(slot)) = (union, statistics.column_statistics.get_mut(position)) {
-            *slot = (&union).into();
+        let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(*column)));
+        if let (Some(range), Some(slot)) = (range, statistics.column_statistics.get_mut(position)) {
+            *slot = (&range).into();
         }
     }
     statistics
