@@ -23,12 +23,14 @@
 //! fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
 
 mod catalog;
+mod join;
 mod plan;
 mod scan;
 mod session;
 mod settings;
 
 pub use catalog::{ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
+pub use join::CollectKeysExec;
 pub use plan::Separate;
 pub use scan::HybridScanExec;
 pub use session::{Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions};

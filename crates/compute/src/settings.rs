@@ -41,6 +41,12 @@ pub struct Settings {
     pub statement_timeout: Option<Duration>,
     /// Compression of answers.
     pub compression: WireCompression,
+    /// Whether joins send Bloom filters of their build keys to the scans of their probe side.
+    pub bloom_filters: bool,
+    /// Largest Bloom filter, in bytes; a build side with more keys than fit sends none.
+    pub bloom_filter_size: usize,
+    /// Share of rows without a partner that a Bloom filter may let through.
+    pub bloom_filter_fpr: f64,
     /// Dollars per hour of this compute node.
     pub price_compute_hour: f64,
     /// Dollars per thousand requests to storage.
@@ -63,6 +69,9 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(30),
             statement_timeout: None,
             compression: WireCompression::Auto,
+            bloom_filters: true,
+            bloom_filter_size: 1 << 20,
+            bloom_filter_fpr: 0.01,
             // Table I of the PushdownDB paper: S3 and an r4.8xlarge, 2020.
             price_compute_hour: 2.128,
             price_requests_1000: 0.0004,
@@ -153,6 +162,37 @@ const SETTINGS: &[Setting] = &[
         },
     },
     Setting {
+        name: "bloom_filters",
+        description: "whether joins send Bloom filters of their build keys to their probe side's scans: on or off",
+        get: |s| on_off(s.bloom_filters).to_owned(),
+        set: |s, text| switch(text).map(|on| s.bloom_filters = on),
+    },
+    Setting {
+        name: "bloom_filter_size",
+        description: "largest Bloom filter; a build side with more keys than fit sends none",
+        get: |s| format_size(s.bloom_filter_size as u64),
+        set: |s, text| {
+            let size = at_least(parse_size(text)?, 32, text)?;
+            if size > BLOOM_FILTER_BYTES_MAX {
+                return Err(format!("{text} is above {}", format_size(BLOOM_FILTER_BYTES_MAX)));
+            }
+            s.bloom_filter_size = size as usize;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "bloom_filter_fpr",
+        description: "share of rows without a partner that a Bloom filter may let through, such as 0.01",
+        get: |s| s.bloom_filter_fpr.to_string(),
+        set: |s, text| match text.trim().parse::<f64>() {
+            Ok(rate) if rate > 0.0 && rate < 1.0 => {
+                s.bloom_filter_fpr = rate;
+                Ok(())
+            }
+            _ => Err(format!("'{text}' is not a rate between 0 and 1")),
+        },
+    },
+    Setting {
         name: "price_compute_hour",
         description: "dollars per hour of this compute node",
         get: |s| s.price_compute_hour.to_string(),
@@ -227,6 +267,21 @@ impl ExtensionOptions for Settings {
             .into_iter()
             .map(|(key, value, description)| ConfigEntry { key, value: Some(value), description })
             .collect()
+    }
+}
+
+/// A filter travels with its fragment, so both stay below what a node accepts.
+const BLOOM_FILTER_BYTES_MAX: u64 = 2 << 20;
+
+fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" => Ok(true),
+        "off" | "false" => Ok(false),
+        _ => Err(format!("'{text}' is neither on nor off")),
     }
 }
 

@@ -23,6 +23,8 @@
 //! Deliberately left out: how a request travels (crate `thermocline-storage`), how a plan
 //! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
 
+mod bloom_expr;
+mod bloom_filter;
 mod codec;
 mod format;
 mod fragment;
@@ -34,6 +36,8 @@ pub mod units;
 pub mod validate;
 pub mod wire;
 
+pub use bloom_expr::BloomFilterExpr;
+pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
 pub use format::{CsvFormat, FileFormat};
 pub use fragment::{Fragment, FragmentError};

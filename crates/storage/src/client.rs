@@ -147,6 +147,14 @@ impl NodeClient {
         matches!(self.inner.reach, Reach::Embedded(_))
     }
 
+    /// Whether answers cross a link, so that their bytes take time.
+    pub fn crosses_link(&self) -> bool {
+        match &self.inner.reach {
+            Reach::Embedded(node) => node.is_egress_limited(),
+            Reach::Remote { .. } => true,
+        }
+    }
+
     /// What went over the wire so far.
     pub fn counters(&self) -> ClientCounters {
         ClientCounters {

@@ -70,13 +70,13 @@ fn random_batch(rng: &mut StdRng, first_id: i64, rows: usize) -> RecordBatch {
     RecordBatch::try_new(table_schema(), columns).unwrap()
 }
 
-/// Writes `objects` objects of both formats below `directory`.
-fn write_table(rng: &mut StdRng, directory: &Path, objects: usize) {
+/// Writes `objects` objects of both formats below `directory`, each of at most `rows_max` rows.
+fn write_table(rng: &mut StdRng, directory: &Path, objects: usize, rows_max: usize) {
     std::fs::create_dir_all(directory.join("parquet")).unwrap();
     std::fs::create_dir_all(directory.join("csv")).unwrap();
     let mut first_id = 0;
     for object in 0..objects {
-        let rows = rng.random_range(1..3000);
+        let rows = rng.random_range(1..rows_max);
         let batch = random_batch(rng, first_id, rows);
         first_id += rows as i64;
         let properties = WriterProperties::builder()
@@ -118,7 +118,7 @@ fn csv_text(batch: &RecordBatch) -> String {
 /// A query and whether its order is determined.
 fn random_query(rng: &mut StdRng) -> (String, bool) {
     let filter = if rng.random_bool(0.8) { format!(" WHERE {}", predicate(rng, 3)) } else { String::new() };
-    match rng.random_range(0..4) {
+    match rng.random_range(0..6) {
         0 => {
             let mut columns = vec!["id"];
             columns.extend(["k", "n", "f", "m", "d", "t", "s", "b"].choose_multiple(rng, 3));
@@ -128,13 +128,9 @@ fn random_query(rng: &mut StdRng) -> (String, bool) {
             let calls = aggregates(rng);
             (format!("SELECT {calls} FROM r{filter}"), false)
         }
-        2 => {
-            let keys: Vec<_> =
-                ["k", "s", "b", "d", "n % 7", "coalesce(s, 'none')"].choose_multiple(rng, 2).copied().collect();
-            let keys = keys[..rng.random_range(1..=2)].join(", ");
-            (format!("SELECT {keys}, {} FROM r{filter} GROUP BY {keys}", aggregates(rng)), false)
-        }
-        _ => {
+        2 => (join_query(rng), false),
+        3 => (semi_join_query(rng), false),
+        4 => {
             let column = *["k", "n", "m", "d", "t", "s"].choose(rng).unwrap();
             let direction = *["ASC", "DESC"].choose(rng).unwrap();
             let nulls = *["FIRST", "LAST"].choose(rng).unwrap();
@@ -144,7 +140,55 @@ fn random_query(rng: &mut StdRng) -> (String, bool) {
             );
             (sql, true)
         }
+        _ => {
+            let keys: Vec<_> =
+                ["k", "s", "b", "d", "n % 7", "coalesce(s, 'none')"].choose_multiple(rng, 2).copied().collect();
+            let keys = keys[..rng.random_range(1..=2)].join(", ");
+            (format!("SELECT {keys}, {} FROM r{filter} GROUP BY {keys}", aggregates(rng)), false)
+        }
     }
+}
+
+/// Keys of one to three columns that `r` and `p` share values of.
+fn join_condition(rng: &mut StdRng) -> String {
+    let keys = ["k", "n", "m", "d", "t", "s", "id"];
+    let count = rng.random_range(1..=3);
+    let keys: Vec<_> = keys.choose_multiple(rng, count).map(|key| format!("r.{key} = p.{key}")).collect();
+    keys.join(" AND ")
+}
+
+/// `r` joined with the small table `p`, in either order, perhaps with a second copy of it.
+fn join_query(rng: &mut StdRng) -> String {
+    let kind = ["INNER", "INNER", "LEFT", "RIGHT", "FULL"].choose(rng).unwrap();
+    let (condition, p_filter) = (join_condition(rng), predicate(rng, 1));
+    let tables = if rng.random_bool(0.5) { ("r", "p") } else { ("p", "r") };
+    let second = if *kind == "INNER" && rng.random_bool(0.4) {
+        format!(" JOIN (SELECT DISTINCT s AS s2 FROM p WHERE {}) q ON r.s = q.s2", predicate(rng, 1))
+    } else {
+        String::new()
+    };
+    // A filter in a sub-query stays below the join, whatever the join's kind.
+    let source = |table: &str| match table {
+        "p" => format!("(SELECT * FROM p WHERE {p_filter}) p"),
+        table => table.to_owned(),
+    };
+    format!(
+        "SELECT r.k, count(*), count(p.id), sum(r.n), min(p.m), max(r.s) FROM {} {kind} JOIN {} ON {condition}{second} GROUP BY r.k",
+        source(tables.0),
+        source(tables.1),
+    )
+}
+
+/// Rows of `r` with a partner in `p`, or without.
+fn semi_join_query(rng: &mut StdRng) -> String {
+    let (condition, p_filter, filter) = (join_condition(rng), predicate(rng, 1), predicate(rng, 1));
+    let key = *["k", "s", "m", "d"].choose(rng).unwrap();
+    let not = *["", "NOT "].choose(rng).unwrap();
+    let condition = match rng.random_bool(0.5) {
+        true => format!("{not}EXISTS (SELECT 1 FROM (SELECT * FROM p WHERE {p_filter}) p WHERE {condition})"),
+        false => format!("{key} {not}IN (SELECT {key} FROM p WHERE {p_filter})"),
+    };
+    format!("SELECT id, k, s FROM r WHERE ({filter}) AND {condition}")
 }
 
 fn aggregates(rng: &mut StdRng) -> String {
@@ -199,25 +243,51 @@ async fn session(directory: &Path, format: &str, cache_size: usize) -> Session {
     let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
     let columns = "(id BIGINT NOT NULL, k INT, n BIGINT, f DOUBLE, m DECIMAL(12, 2), d DATE, t TIMESTAMP(6), s VARCHAR, b BOOLEAN)";
     let columns = if format == "csv" { columns } else { "" };
+    for table in ["r", "p"] {
+        session
+            .run(&format!(
+                "CREATE EXTERNAL TABLE {table} {columns} STORED AS {format} LOCATION '{}/{table}/{format}'",
+                directory.display()
+            ))
+            .await
+            .unwrap();
+    }
     session
-        .run(&format!(
-            "CREATE EXTERNAL TABLE r {columns} STORED AS {format} LOCATION '{}/{format}'",
-            directory.display()
-        ))
-        .await
-        .unwrap();
-    session
+}
+
+/// Settings that must not change a result.
+async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String {
+    let mut chosen = vec![
+        ("thermocline.mode", mode.name()),
+        ("thermocline.cache_policy", ["lru", "lfu"].choose(rng).unwrap()),
+        ("thermocline.bloom_filters", ["on", "off"].choose(rng).unwrap()),
+        ("thermocline.bloom_filter_size", ["64", "1MiB"].choose(rng).unwrap()),
+        // No lists, so that Bloom filters stand in for them.
+        ("datafusion.optimizer.hash_join_inlist_pushdown_max_size", ["0", "131072"].choose(rng).unwrap()),
+    ];
+    // Both ways of running a join: one table for all, one per output partition.
+    let threshold = ["0", "1048576"].choose(rng).unwrap();
+    chosen.push(("datafusion.optimizer.hash_join_single_partition_threshold", threshold));
+    chosen.push(("datafusion.optimizer.hash_join_single_partition_threshold_rows", threshold));
+    for (name, value) in &chosen {
+        session.run(&format!("SET {name} = '{value}'")).await.unwrap();
+    }
+    let chosen: Vec<_> = chosen.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    chosen.join(" ")
 }
 
 async fn round(seed: u64, duckdb: &mut Oracle) {
     let mut rng = StdRng::seed_from_u64(seed);
     let temporary = tempfile::tempdir().unwrap();
     let objects = rng.random_range(1..6);
-    write_table(&mut rng, temporary.path(), objects);
-    duckdb.query(&format!(
-        "CREATE OR REPLACE VIEW r AS SELECT * FROM read_parquet('{}/parquet/*.parquet')",
-        temporary.path().display()
-    ));
+    write_table(&mut rng, &temporary.path().join("r"), objects, 3000);
+    write_table(&mut rng, &temporary.path().join("p"), 1, 400);
+    for table in ["r", "p"] {
+        duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW {table} AS SELECT * FROM read_parquet('{}/{table}/parquet/*.parquet')",
+            temporary.path().display()
+        ));
+    }
     let cache_size = *[0, 50_000, 300_000, 1 << 30].choose(&mut rng).unwrap();
     let sessions =
         [session(temporary.path(), "parquet", cache_size).await, session(temporary.path(), "csv", cache_size).await];
@@ -230,9 +300,8 @@ async fn round(seed: u64, duckdb: &mut Oracle) {
             }
             for _ in 0..2 {
                 let mode = *Mode::ALL.choose(&mut rng).unwrap();
-                session.set("mode", mode.name()).unwrap();
-                session.set("cache_policy", ["lru", "lfu"].choose(&mut rng).unwrap()).unwrap();
-                let context = format!("THERMOCLINE_SEED={seed} mode {mode}, cache {cache_size}: {sql}");
+                let settings = set_randomly(&mut rng, session, mode).await;
+                let context = format!("THERMOCLINE_SEED={seed} cache {cache_size} {settings}: {sql}");
                 let result = session.run(&sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
                 assert_same(canonical(&result), expected.clone(), ordered, &context);
                 assert!(session.engine().cache.bytes_max() <= cache_size, "{context}: the cache passed its limit");

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::filter::FilterExec;
-use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
@@ -17,6 +16,7 @@ use datafusion::physical_plan::{ExecutionPlan, Partitioning};
 use thermocline_pushdown::Limits;
 use thermocline_pushdown::validate::check_operator;
 
+use super::bloom_join::connect_joins;
 use crate::scan::HybridScanExec;
 
 /// The rule `separate` (design 4.1, FlexPushdownDB section 4.2).
@@ -40,7 +40,7 @@ pub struct Separate {
 impl PhysicalOptimizerRule for Separate {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let plan = plan.transform_up(|node| self.separate(node)).data()?;
-        await_joins(plan)
+        connect_joins(plan)
     }
 
     fn name(&self) -> &str {
@@ -50,28 +50,6 @@ impl PhysicalOptimizerRule for Separate {
     fn schema_check(&self) -> bool {
         true
     }
-}
-
-/// Lets scans wait for the filters of hash joins, which are final before the join wants its probe
-/// rows. No other maker of filters gives that promise.
-fn await_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    let mut makers: Vec<u64> = vec![];
-    plan.apply(|node| {
-        if node.downcast_ref::<HashJoinExec>().is_some() {
-            makers.extend(node.dynamic_expressions_produced().iter().filter_map(|filter| filter.expression_id()));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    if makers.is_empty() {
-        return Ok(plan);
-    }
-    plan.transform_up(|node| {
-        Ok(match node.downcast_ref::<HybridScanExec>() {
-            Some(scan) => Transformed::yes(Arc::new(scan.awaiting(&makers)) as Arc<dyn ExecutionPlan>),
-            None => Transformed::no(node),
-        })
-    })
-    .data()
 }
 
 impl Separate {

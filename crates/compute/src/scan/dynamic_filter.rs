@@ -1,5 +1,7 @@
-//! Filters that hash joins make while a query runs: the range, or the list, of their build keys.
+//! Filters that hash joins make while a query runs: the range, the list, or a Bloom filter of their
+//! build keys.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,9 @@ use datafusion::physical_expr::expressions::{
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use thermocline_pushdown::{BloomFilter, BloomFilterExpr};
+
+use crate::join::BuildKeys;
 
 /// A join that has not finished its build side by then is not waited for any longer: a filter can
 /// save work, it must not hold up a query.
@@ -25,6 +30,8 @@ pub(super) struct DynamicFilter {
     /// Whether its maker finishes it before it wants the scan's rows. A hash join does; a top-K
     /// finishes when all rows have come, so waiting for it would never end.
     awaited: bool,
+    /// The maker's build keys, if it collects them.
+    build_keys: Option<Arc<BuildKeys>>,
 }
 
 impl DynamicFilter {
@@ -35,7 +42,7 @@ impl DynamicFilter {
             return Ok(None);
         }
         let expression = reassign_expr_columns(Arc::clone(expression), table)?;
-        Ok(Some(Self { expression, awaited: false }))
+        Ok(Some(Self { expression, awaited: false, build_keys: None }))
     }
 
     /// The expression, so that its maker can see that somebody uses it.
@@ -43,10 +50,32 @@ impl DynamicFilter {
         &self.expression
     }
 
-    /// The same, waited for if its maker is among `makers` (ids of expressions).
-    pub(super) fn awaited_if(&self, makers: &[u64]) -> Self {
-        let awaited = self.expression.expression_id().is_some_and(|id| makers.contains(&id));
-        Self { awaited, ..self.clone() }
+    /// The same, waited for if its maker is among `makers` (by the filter's id).
+    pub(super) fn awaited_if(&self, makers: &HashMap<u64, Option<Arc<BuildKeys>>>) -> Self {
+        match self.expression.expression_id().and_then(|id| makers.get(&id)) {
+            Some(build_keys) => Self { awaited: true, build_keys: build_keys.clone(), ..self.clone() },
+            None => self.clone(),
+        }
+    }
+
+    /// The Bloom filter of the build keys, over the table's columns, if there is one that says more
+    /// than what [`current_predicate`] has. A list is exact and needs none beside it.
+    ///
+    /// # Errors
+    /// If the filter cannot be read.
+    pub(super) fn bloom(&self) -> Result<Option<Bloom>> {
+        let Some(filter) = self.build_keys.as_ref().and_then(|keys| keys.filter()) else {
+            return Ok(None);
+        };
+        let keys: Vec<_> = self.expression.children().into_iter().cloned().collect();
+        let snapshot = snapshot_physical_expr(Arc::clone(&self.expression))?;
+        let listed = split_conjunction(&snapshot)
+            .into_iter()
+            .any(|term| term.downcast_ref::<InListExpr>().is_some() && is_plain(term));
+        if listed || !keys.iter().all(is_safe_key) {
+            return Ok(None);
+        }
+        Ok(Some(Bloom { keys, filter }))
     }
 
     /// Waits until the filter is final, if that can be waited for.
@@ -84,4 +113,47 @@ fn is_plain(term: &Arc<dyn PhysicalExpr>) -> bool {
         Ok(if known { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     });
     plain && walked.is_ok()
+}
+
+/// Whether a key can be evaluated for any row without an error, as a column can: the filter sees
+/// rows that other filters would have kept from the join.
+fn is_safe_key(key: &Arc<dyn PhysicalExpr>) -> bool {
+    key.downcast_ref::<Column>().is_some()
+}
+
+/// A Bloom filter of a join's build keys, for the rows of a table.
+#[derive(Debug, Clone)]
+pub(super) struct Bloom {
+    /// In terms of the table's columns.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Arc<BloomFilter>,
+}
+
+impl Bloom {
+    /// Size in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.filter.bytes()
+    }
+
+    /// About how many keys it holds.
+    pub(super) fn key_count(&self) -> u64 {
+        self.filter.keys()
+    }
+
+    /// Position of the key in the table; `None` if there are several.
+    pub(super) fn single_column(&self) -> Option<usize> {
+        match self.keys.as_slice() {
+            [key] => key.downcast_ref::<Column>().map(Column::index),
+            _ => None,
+        }
+    }
+
+    /// The filter over the columns of `schema`.
+    ///
+    /// # Errors
+    /// If a key column is not in it.
+    pub(super) fn predicate(&self, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+        let keys: Result<_> = self.keys.iter().map(|key| reassign_expr_columns(Arc::clone(key), schema)).collect();
+        Ok(Arc::new(BloomFilterExpr::new(keys?, Arc::clone(&self.filter))))
+    }
 }

@@ -1,5 +1,6 @@
 //! The operator in the plan.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -29,12 +30,14 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits};
 use tokio::sync::OnceCell;
 
-use super::dynamic_filter::{DynamicFilter, current_predicate};
+use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate};
 use super::metrics::ScanMetrics;
 use super::router;
 use super::run::{ScanRun, output};
 use crate::catalog::{ColumnRange, ExternalTable, Partition, PlannedObject, Snapshot, prune};
+use crate::join::BuildKeys;
 use crate::session::QueryContext;
+use crate::settings::Settings;
 
 /// All partitions of a table, each by the route that the router picks for it, with the fragment
 /// applied on whichever side the partition is processed.
@@ -199,25 +202,87 @@ impl HybridScanExec {
 
     /// The scan as it is now that joins have made their filters: fewer partitions, fewer rows.
     fn narrowed(&self) -> Result<Self> {
-        let Some(predicate) = current_predicate(&self.dynamic)? else {
-            return Ok(self.clone());
+        let predicate = current_predicate(&self.dynamic)?;
+        let partitions = match &predicate {
+            None => self.source.partitions.clone(),
+            Some(predicate) => kept(&self.source.partitions, predicate, &self.source.table_schema),
         };
-        let partitions = kept(&self.source.partitions, &predicate, &self.source.table_schema);
+        let blooms = self.useful_blooms(&partitions)?;
+        if predicate.is_none() && blooms.is_empty() {
+            return Ok(self.clone());
+        }
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
+        self.metrics.bloom_filters.add(blooms.len());
         let input = self.fragment.input_schema();
-        let known = self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
-        let filtered = known.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
-        let fragment = if expects_less(&filtered, &known)? { filtered } else { known };
+        let mut fragment =
+            self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
+        if let Some(predicate) = predicate {
+            let filtered = fragment.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
+            if !blooms.is_empty() || expects_less(&filtered, &fragment)? {
+                fragment = filtered;
+            }
+        }
+        // Values of one execution are not part of what is remembered of the fragment.
+        let mut shape = Arc::clone(&self.shape);
+        for bloom in &blooms {
+            let term = bloom.predicate(&input)?;
+            shape = format!("{shape} -> bloom {:?}", bloom.single_column()).into();
+            fragment = fragment.with_filter_below(term)?;
+        }
         let source = Arc::new(Source { partitions, ..self.source.as_ref().clone() });
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
-        // Values of one execution are not part of what is remembered of the fragment.
-        Ok(Self { shape: Arc::clone(&self.shape), metrics: self.metrics.clone(), ..narrowed })
+        Ok(Self { shape, metrics: self.metrics.clone(), ..narrowed })
     }
 
-    /// The scan, waiting for the filters that `makers` (ids of expressions) make.
-    pub fn awaiting(&self, makers: &[u64]) -> Self {
+    /// The Bloom filters that are expected to pay, the most selective first.
+    ///
+    /// One goes to storage with every partition's request, so all of them together may be no larger
+    /// than an eighth of what is stored. One that holds more than half of the values between the
+    /// probe column's bounds drops too little.
+    fn useful_blooms(&self, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Result<Vec<Bloom>> {
+        let mut blooms = vec![];
+        for filter in &self.dynamic {
+            let Some(bloom) = filter.bloom()? else { continue };
+            let values = bloom.single_column().and_then(|column| {
+                let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(column)))?;
+                Some(range.max.distance_u64(&range.min)?.saturating_add(1))
+            });
+            let share = values.map_or(0.25, |values| bloom.key_count() as f64 / values as f64);
+            if share <= 0.5 {
+                blooms.push((share, bloom));
+            }
+        }
+        blooms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        let travels = self.encoded.is_some() && self.query().settings().mode.pushes();
+        let stored: u64 = partitions.iter().map(|(_, partition)| partition.stored_bytes(&self.source.columns)).sum();
+        let mut bytes_left = match travels {
+            true => (stored / 8 / partitions.len().max(1) as u64).min(Limits::default().encoded_bytes_max as u64 / 2),
+            false => u64::MAX,
+        };
+        let mut useful = vec![];
+        for (_, bloom) in blooms {
+            if let Some(left) = bytes_left.checked_sub(bloom.bytes() as u64) {
+                bytes_left = left;
+                useful.push(bloom);
+            }
+        }
+        Ok(useful)
+    }
+
+    /// The scan, waiting for the filters that `makers` (by the filters' ids) make.
+    pub(crate) fn awaiting(&self, makers: &HashMap<u64, Option<Arc<BuildKeys>>>) -> Self {
         let dynamic = self.dynamic.iter().map(|filter| filter.awaited_if(makers)).collect();
         Self { dynamic, run: Arc::default(), ..self.clone() }
+    }
+
+    /// Ids of the filters that somebody above makes while the query runs.
+    pub(crate) fn dynamic_filters(&self) -> Vec<u64> {
+        self.dynamic.iter().filter_map(|filter| filter.expression().expression_id()).collect()
+    }
+
+    /// The settings of the query.
+    pub(crate) fn settings(&self) -> &Settings {
+        self.query().settings()
     }
 
     /// The scan with `operator` as part of its fragment. With `copied`, the operator also stays

@@ -12,6 +12,8 @@ pub struct ScanMetrics {
     pub partitions_done: Count,
     /// Partitions left out by their statistics.
     pub partitions_pruned: Count,
+    /// Bloom filters of joins that were applied.
+    pub bloom_filters: Count,
     /// Partitions that were pushed down, and pulled up after all because the node's answer would
     /// have been larger than the stored bytes or did not fit its memory.
     pub partitions_pushed_back: Count,
@@ -56,6 +58,7 @@ impl ScanMetrics {
             }),
             partitions_done: count("partitions_done"),
             partitions_pruned: count("partitions_pruned"),
+            bloom_filters: count("bloom_filters"),
             partitions_pushed_back: count("partitions_pushed_back"),
             bytes_from_storage: count("bytes_from_storage"),
             bytes_to_storage: count("bytes_to_storage"),

@@ -128,6 +128,11 @@ impl StorageNode {
         self.root.label()
     }
 
+    /// Whether what leaves the node is held to a rate.
+    pub fn is_egress_limited(&self) -> bool {
+        self.egress.is_some()
+    }
+
     /// What the node has done so far.
     pub fn counters(&self) -> &NodeCounters {
         &self.counters

@@ -1,0 +1,190 @@
+//! The operator below a join's build side.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, plan_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, stream};
+use thermocline_pushdown::{BloomFilter, hash_keys};
+
+use super::BuildKeys;
+
+/// Rows between two looks at whether there are too many keys for a filter.
+const CHECK_ROWS: usize = 256 << 10;
+
+/// Passes the build side's rows through and collects their keys for the scans of the probe side
+/// (PushdownDB section V-A; Enhancing Computation Pushdown section 5.1).
+///
+/// ```text
+///   HashJoin
+///     CollectKeys ---> Bloom filter - - -+
+///       build side                       |
+///     probe side                         v
+///       HybridScan [FragmentInput -> Filter(bloom(key)) -> ...]
+/// ```
+#[derive(Debug)]
+pub struct CollectKeysExec {
+    input: Arc<dyn ExecutionPlan>,
+    /// The join's keys in terms of the input's columns.
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    collected: Arc<BuildKeys>,
+}
+
+impl CollectKeysExec {
+    /// Collects `keys` of the rows of `input`.
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        keys: Vec<Arc<dyn PhysicalExpr>>,
+        collected: Arc<BuildKeys>,
+    ) -> Self {
+        Self { input, keys, collected }
+    }
+}
+
+impl DisplayAs for CollectKeysExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.keys.iter().map(|key| key.to_string()).collect();
+        write!(f, "CollectKeysExec: keys=[{}]", keys.join(", "))
+    }
+}
+
+impl ExecutionPlan for CollectKeysExec {
+    fn name(&self) -> &str {
+        "CollectKeysExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for key in &self.keys {
+            if f(key)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match <[_; 1]>::try_from(children) {
+            Ok([input]) => Ok(Arc::new(Self::new(input, self.keys.clone(), Arc::clone(&self.collected)))),
+            Err(children) => plan_err!("CollectKeysExec has one input, not {}", children.len()),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        // The scans of the probe side hold the same keys.
+        self.collected.reset();
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let memory = MemoryConsumer::new(format!("CollectKeys[{partition}]")).register(context.memory_pool());
+        let collecting = Collecting::new(self.keys.clone(), Arc::clone(&self.collected), memory);
+        let input = self.input.execute(partition, context)?;
+        let schema = input.schema();
+        let rows = stream::unfold(Some((input, collecting)), |state| async move {
+            let (mut input, mut collecting) = state?;
+            match input.next().await {
+                Some(Ok(batch)) => match collecting.add(&batch) {
+                    Ok(()) => Some((Ok(batch), Some((input, collecting)))),
+                    Err(error) => Some((Err(error), None)),
+                },
+                Some(Err(error)) => Some((Err(error), None)),
+                None => {
+                    collecting.finish();
+                    None
+                }
+            }
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
+    }
+
+    fn statistics_from_inputs(&self, inputs: &[Arc<Statistics>], _: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        match inputs {
+            [input] => Ok(Arc::clone(input)),
+            inputs => plan_err!("CollectKeysExec has one input, not {}", inputs.len()),
+        }
+    }
+}
+
+/// One partition's keys so far.
+struct Collecting {
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    collected: Arc<BuildKeys>,
+    /// `None` once there were too many keys, or no memory for them.
+    filter: Option<BloomFilter>,
+    rows_unchecked: usize,
+    memory: MemoryReservation,
+}
+
+impl Collecting {
+    fn new(keys: Vec<Arc<dyn PhysicalExpr>>, collected: Arc<BuildKeys>, memory: MemoryReservation) -> Self {
+        let filter = collected.empty_filter();
+        let filter = memory.try_grow(filter.bytes()).is_ok().then_some(filter);
+        Self { keys, collected, filter, rows_unchecked: 0, memory }
+    }
+
+    fn add(&mut self, batch: &RecordBatch) -> Result<()> {
+        let Some(filter) = &mut self.filter else {
+            return Ok(());
+        };
+        let rows = batch.num_rows();
+        let columns: Vec<ArrayRef> =
+            self.keys.iter().map(|key| key.evaluate(batch)?.into_array(rows)).collect::<Result<_>>()?;
+        let (hashes, keyed) = hash_keys(&columns, rows)?;
+        match keyed {
+            None => hashes.iter().for_each(|hash| filter.insert(*hash)),
+            Some(keyed) => {
+                hashes.iter().zip(keyed.iter()).filter(|(_, keyed)| *keyed).for_each(|(hash, _)| filter.insert(*hash));
+            }
+        }
+        self.rows_unchecked += rows;
+        if self.rows_unchecked >= CHECK_ROWS {
+            self.rows_unchecked = 0;
+            if self.collected.overflows(filter) {
+                self.filter = None;
+                self.memory.free();
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) {
+        self.collected.finished(self.filter.take());
+    }
+}

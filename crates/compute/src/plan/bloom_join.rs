@@ -1,0 +1,92 @@
+//! Bloom joins: which joins collect their build keys, and which scans use them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{NullEquality, Result};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
+use thermocline_pushdown::is_hashable;
+
+use crate::join::{BuildKeys, CollectKeysExec};
+use crate::scan::HybridScanExec;
+use crate::settings::Settings;
+
+/// Connects hash joins with the scans below their probe sides.
+///
+/// A join that makes a dynamic filter has found out that its probe side may be filtered by its
+/// build side, and which columns of which scans that means. Scans wait for such filters, which are
+/// final before the join wants its probe rows; no other maker of filters gives that promise. If the
+/// keys can be hashed, the join's build side also collects them into a Bloom filter.
+pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
+    let mut used: Vec<u64> = vec![];
+    let mut settings: Option<Settings> = None;
+    plan.apply(|node| {
+        if let Some(scan) = node.downcast_ref::<HybridScanExec>() {
+            used.extend(scan.dynamic_filters());
+            settings.get_or_insert_with(|| scan.settings().clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    let (false, Some(settings)) = (used.is_empty(), settings) else {
+        return Ok(plan);
+    };
+
+    let mut makers: HashMap<u64, Option<Arc<BuildKeys>>> = HashMap::new();
+    let plan = plan
+        .transform_up(|node| {
+            let Some(join) = node.downcast_ref::<HashJoinExec>() else {
+                return Ok(Transformed::no(node));
+            };
+            let Some(id) = maker(join).filter(|id| used.contains(id)) else {
+                return Ok(Transformed::no(node));
+            };
+            let keys = if settings.bloom_filters { build_keys(join)? } else { None };
+            let Some(keys) = keys else {
+                makers.insert(id, None);
+                return Ok(Transformed::no(node));
+            };
+            let build = Arc::clone(join.left());
+            let partitions = build.properties().output_partitioning().partition_count();
+            let collected = BuildKeys::new(partitions, settings.bloom_filter_size, settings.bloom_filter_fpr);
+            makers.insert(id, Some(Arc::clone(&collected)));
+            let build: Arc<dyn ExecutionPlan> = Arc::new(CollectKeysExec::new(build, keys, collected));
+            let children = vec![build, Arc::clone(join.right())];
+            // The new input has the properties of the old one.
+            let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
+            Ok(Transformed::yes(node.replace_children(children, options)?))
+        })
+        .data()?;
+    plan.transform_up(|node| {
+        Ok(match node.downcast_ref::<HybridScanExec>() {
+            Some(scan) => Transformed::yes(Arc::new(scan.awaiting(&makers)) as Arc<dyn ExecutionPlan>),
+            None => Transformed::no(node),
+        })
+    })
+    .data()
+}
+
+/// The id of the filter that a join makes.
+fn maker(join: &HashJoinExec) -> Option<u64> {
+    join.dynamic_expressions_produced().first()?.expression_id()
+}
+
+/// The build side's keys, if equal keys of both sides hash alike and a row without a partner may go.
+fn build_keys(join: &HashJoinExec) -> Result<Option<Vec<Arc<dyn PhysicalExpr>>>> {
+    // `NOT IN` wants to see NULLs of the probe side, and a null-safe join matches them.
+    if join.null_aware || join.null_equality() != NullEquality::NullEqualsNothing {
+        return Ok(None);
+    }
+    let (left, right) = (join.left().schema(), join.right().schema());
+    let mut keys = Vec::with_capacity(join.on().len());
+    for (build, probe) in join.on() {
+        let data_type = build.data_type(&left)?;
+        if data_type != probe.data_type(&right)? || !is_hashable(&data_type) {
+            return Ok(None);
+        }
+        keys.push(Arc::clone(build));
+    }
+    Ok((!keys.is_empty()).then_some(keys))
+}

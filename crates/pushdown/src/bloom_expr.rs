@@ -1,0 +1,187 @@
+//! The predicate "may have a partner on the build side", as it stands in a fragment's filter.
+
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use datafusion::arrow::buffer::BooleanBuffer;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::ColumnarValue;
+use datafusion::physical_expr::PhysicalExpr;
+use prost::Message;
+
+use crate::bloom_filter::{BloomFilter, hash_keys, is_hashable};
+
+/// Rows after which it is known whether the filter is worth its time.
+const SAMPLE_ROWS: u64 = 16 << 10;
+/// Batches that pass unseen after a sample of which nearly all rows passed. Data may be sorted by
+/// the key, so the filter is tried again.
+const BATCHES_UNSEEN: u64 = 16;
+/// Key columns of a join.
+const KEYS_MAX: usize = 64;
+
+/// TRUE for every row whose keys are in a [`BloomFilter`], FALSE for most others.
+///
+/// It only saves work: the join above drops what it lets through. So where it drops less than one
+/// row in ten, it lets batches pass unseen for a while.
+#[derive(Debug)]
+pub struct BloomFilterExpr {
+    keys: Vec<Arc<dyn PhysicalExpr>>,
+    filter: Arc<BloomFilter>,
+    /// Shared by copies over other columns: what it drops is a property of the data.
+    observed: Arc<Observed>,
+}
+
+/// What the filter has dropped so far.
+#[derive(Debug, Default)]
+struct Observed {
+    batches: AtomicU64,
+    /// The first batch to look at.
+    resume_at: AtomicU64,
+    rows: AtomicU64,
+    passed: AtomicU64,
+}
+
+impl Observed {
+    fn skips(&self) -> bool {
+        self.batches.fetch_add(1, Ordering::Relaxed) < self.resume_at.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, rows: u64, passed: u64) {
+        let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+        let passed = self.passed.fetch_add(passed, Ordering::Relaxed) + passed;
+        if rows >= SAMPLE_ROWS {
+            if passed > rows / 10 * 9 {
+                self.resume_at.store(self.batches.load(Ordering::Relaxed) + BATCHES_UNSEEN, Ordering::Relaxed);
+            }
+            self.rows.store(0, Ordering::Relaxed);
+            self.passed.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The wire form, without the key expressions.
+#[derive(Clone, PartialEq, Message)]
+struct BloomFilterMessage {
+    /// [`BloomFilter::to_bytes`].
+    #[prost(bytes = "vec", tag = "1")]
+    bits: Vec<u8>,
+    /// [`hash_check`]: a node that hashes otherwise would drop rows that it must keep.
+    #[prost(fixed64, tag = "2")]
+    hash_check: u64,
+}
+
+impl BloomFilterExpr {
+    /// Tests `keys`, in the order in which the build side's were hashed.
+    pub fn new(keys: Vec<Arc<dyn PhysicalExpr>>, filter: Arc<BloomFilter>) -> Self {
+        Self { keys, filter, observed: Arc::default() }
+    }
+
+    /// The bits.
+    pub fn filter(&self) -> &Arc<BloomFilter> {
+        &self.filter
+    }
+
+    pub(crate) fn encode(&self) -> Result<Vec<u8>> {
+        Ok(BloomFilterMessage { bits: self.filter.to_bytes(), hash_check: hash_check()? }.encode_to_vec())
+    }
+
+    /// # Errors
+    /// If the bytes are no filter, or `keys` are none that can be hashed.
+    pub(crate) fn decode(bytes: &[u8], keys: &[Arc<dyn PhysicalExpr>], schema: &Schema) -> Result<Self> {
+        let message = match BloomFilterMessage::decode(bytes) {
+            Ok(message) => message,
+            Err(error) => return plan_err!("a Bloom filter does not decode: {error}"),
+        };
+        let Some(filter) = BloomFilter::from_bytes(&message.bits) else {
+            return plan_err!("a Bloom filter has {} bytes, which is not its length", message.bits.len());
+        };
+        if message.hash_check != hash_check()? {
+            return plan_err!("a Bloom filter was made with another hash function");
+        }
+        if keys.is_empty() || keys.len() > KEYS_MAX {
+            return plan_err!("a Bloom filter over {} columns", keys.len());
+        }
+        for key in keys {
+            let data_type = key.data_type(schema)?;
+            if !is_hashable(&data_type) {
+                return plan_err!("a Bloom filter over {key} of type {data_type}");
+            }
+        }
+        Ok(Self::new(keys.to_vec(), Arc::new(filter)))
+    }
+}
+
+/// Hashes of fixed values, which differ if the hash function does.
+fn hash_check() -> Result<u64> {
+    let integers: ArrayRef = ScalarValue::from(0x0123_4567_89ab_i64).to_array()?;
+    let text: ArrayRef = ScalarValue::Utf8View(Some("split-block Bloom filter".into())).to_array()?;
+    let (hashes, _) = hash_keys(&[integers, text], 1)?;
+    Ok(hashes.first().copied().unwrap_or_default())
+}
+
+impl fmt::Display for BloomFilterExpr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys: Vec<_> = self.keys.iter().map(|key| key.to_string()).collect();
+        write!(f, "bloom({}: {} keys, {} bytes)", keys.join(", "), self.filter.keys(), self.filter.bytes())
+    }
+}
+
+impl PartialEq for BloomFilterExpr {
+    fn eq(&self, other: &Self) -> bool {
+        self.keys == other.keys && (Arc::ptr_eq(&self.filter, &other.filter) || self.filter == other.filter)
+    }
+}
+
+impl Eq for BloomFilterExpr {}
+
+impl Hash for BloomFilterExpr {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.keys.hash(state);
+        self.filter.bytes().hash(state);
+    }
+}
+
+impl PhysicalExpr for BloomFilterExpr {
+    fn data_type(&self, _: &Schema) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn nullable(&self, _: &Schema) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
+        if self.observed.skips() {
+            return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(Some(true))));
+        }
+        let rows = batch.num_rows();
+        let columns: Vec<ArrayRef> =
+            self.keys.iter().map(|key| key.evaluate(batch)?.into_array(rows)).collect::<Result<_>>()?;
+        let (hashes, keyed) = hash_keys(&columns, rows)?;
+        let mut hashes = hashes.into_iter();
+        let may =
+            BooleanBuffer::collect_bool(rows, |_| hashes.next().is_some_and(|hash| self.filter.may_contain(hash)));
+        let may = match &keyed {
+            Some(keyed) => &may & keyed.inner(),
+            None => may,
+        };
+        self.observed.add(rows as u64, may.count_set_bits() as u64);
+        Ok(ColumnarValue::Array(Arc::new(BooleanArray::new(may, None))))
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn PhysicalExpr>> {
+        self.keys.iter().collect()
+    }
+
+    fn with_new_children(self: Arc<Self>, keys: Vec<Arc<dyn PhysicalExpr>>) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(Self { keys, filter: Arc::clone(&self.filter), observed: Arc::clone(&self.observed) }))
+    }
+
+    fn fmt_sql(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
