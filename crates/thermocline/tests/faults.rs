@@ -19,7 +19,7 @@ use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{
     Compression, Format, FragmentRequest, ObjectEntry, Origin, Range, RangesRequest, Ticket, TicketKind, encode_schema,
 };
-use thermocline_workloads::ssb::{Format as DataFormat, Table, create_table_sql, schema};
+use thermocline_workloads::ssb::{DATES, Format as DataFormat, LINEORDER, create_table_sql, schema};
 
 const HEAVY: &str = "SELECT lo_orderkey, sum(lo_revenue), max(lo_shipmode) FROM lineorder \
     WHERE lo_quantity > 1 GROUP BY lo_orderkey ORDER BY 2 DESC LIMIT 5";
@@ -31,10 +31,7 @@ async fn session() -> Session {
 }
 
 async fn define(session: &Session, location: &str) {
-    session
-        .run(&create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("{location}/lineorder")))
-        .await
-        .unwrap();
+    session.run(&create_table_sql(LINEORDER, DataFormat::Parquet, &format!("{location}/lineorder"))).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +41,7 @@ async fn a_node_that_is_not_there() {
     drop(free);
     let session = session().await;
     let started = Instant::now();
-    let sql = create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
+    let sql = create_table_sql(LINEORDER, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
     let error = session.run(&sql).await.unwrap_err().to_string();
     assert!(error.contains(&address), "{error}");
     assert!(started.elapsed() < Duration::from_secs(20));
@@ -64,8 +61,7 @@ async fn a_node_that_hangs_or_talks_nonsense() {
             }
         });
         let session = session().await;
-        let sql =
-            create_table_sql(Table::Lineorder, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
+        let sql = create_table_sql(LINEORDER, DataFormat::Parquet, &format!("thermocline://{address}/lineorder"));
         let started = Instant::now();
         let error = session.run(&sql).await.unwrap_err().to_string();
         assert!(error.contains(&address), "{error}");
@@ -115,7 +111,7 @@ fn cpu_ticks(process: u32) -> u64 {
 async fn a_dropped_query_stops_at_the_node() {
     let node = NodeProcess::over(data::ssb(DataFormat::Csv));
     let session = session().await;
-    let sql = create_table_sql(Table::Lineorder, DataFormat::Csv, &format!("thermocline://{}/lineorder", node.address));
+    let sql = create_table_sql(LINEORDER, DataFormat::Csv, &format!("thermocline://{}/lineorder", node.address));
     session.run(&sql).await.unwrap();
     session.set("mode", "pushdown").unwrap();
     // Quadratic in the text, so that it would run for minutes.
@@ -197,7 +193,7 @@ fn fragment_request(root: &Path, fragment: Vec<u8>) -> Vec<u8> {
         origin: None,
         object: Some(object),
         format: Some(Format::from(&FileFormat::Parquet)),
-        table_schema: encode_schema(&schema(Table::Dates)).unwrap(),
+        table_schema: encode_schema(&schema(DATES)).unwrap(),
         partitions: vec![Range { row_groups: true, start: 0, end: 1, first_row: 0 }],
         fragment,
         compression: Compression::None as i32,
@@ -221,7 +217,7 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     let node = NodeProcess::over(root);
 
     // A full sort is not bounded.
-    let columns = schema(Table::Dates);
+    let columns = schema(DATES);
     let scan = Fragment::scan(Arc::clone(&columns));
     let order = LexOrdering::new([datafusion::physical_expr::PhysicalSortExpr::new_default(
         col("d_datekey", &columns).unwrap(),
@@ -268,7 +264,7 @@ async fn forbidden_and_garbled_fragments_are_refused() {
 
     // The node is still well.
     let session = session().await;
-    let sql = create_table_sql(Table::Dates, DataFormat::Parquet, &format!("thermocline://{}/dates", node.address));
+    let sql = create_table_sql(DATES, DataFormat::Parquet, &format!("thermocline://{}/dates", node.address));
     session.run(&sql).await.unwrap();
     assert_eq!(session.run("SELECT d_datekey FROM dates WHERE d_year = 1992").await.unwrap().rows(), 366);
 }

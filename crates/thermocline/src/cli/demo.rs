@@ -8,11 +8,12 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use thermocline_compute::{Session, SessionOptions};
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::format_size;
+use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
 use thermocline_workloads::ssb::{Format, QUERIES, TABLES, create_table_sql};
 
-use super::node_process::NodeProcess;
-use super::ssb_data::ssb_data;
+use super::node_process::{NodeOptions, NodeProcess};
+use super::workload_data::workload_data;
 
 /// The link between the storage node and this process.
 const LINK: &str = "200Mbit/s";
@@ -61,8 +62,8 @@ impl Pass {
 /// If the data cannot be written, the node does not start, or the modes disagree.
 pub async fn demo(args: DemoArgs) -> Result<()> {
     let started = Instant::now();
-    let data = ssb_data(args.data, SCALE, Format::Parquet, PARTITION_SIZE)?;
-    let node = NodeProcess::start(&data, Some(LINK)).await?;
+    let data = workload_data(&Workload::SSB, args.data, SCALE, Format::Parquet, PARTITION_SIZE)?;
+    let node = NodeProcess::start(&data, &NodeOptions { egress_limit: Some(LINK.into()) }).await?;
     println!("Star Schema Benchmark, scale {SCALE}, Parquet, behind a storage node with a link of {LINK}.");
     println!("Each mode runs the 13 queries twice: cold, with nothing cached, and warm.");
     println!("The segment cache holds {CACHE_SIZE}, about half of what the queries need.\n");
@@ -80,9 +81,9 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
         for run in ["cold", "warm"] {
             eprint!("\r\x1b[K  {mode}, {run} ...");
             let measurement = Measurement {
-                workload: "ssb".into(),
+                workload: Workload::SSB,
                 scale: SCALE,
-                format: "parquet".into(),
+                format: Format::Parquet,
                 egress_bytes_per_s: None,
             };
             let mut records = vec![];

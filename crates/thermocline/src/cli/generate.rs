@@ -8,7 +8,10 @@ use std::sync::OnceLock;
 use clap::{Args, Subcommand, ValueEnum};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use thermocline_pushdown::units::{format_size, parse_size};
-use thermocline_workloads::ssb;
+use thermocline_workloads::Workload;
+use thermocline_workloads::generate::{
+    Format, GenerateError, GenerateOptions, Progress, Summary, Table, create_table_sql,
+};
 
 use super::Failure;
 use super::failure::notice;
@@ -18,20 +21,20 @@ use super::output;
 #[derive(Debug, Args)]
 pub struct GenerateArgs {
     #[command(subcommand)]
-    workload: Workload,
+    what: What,
 }
 
 /// What to generate.
 #[derive(Debug, Subcommand)]
-enum Workload {
+enum What {
     /// The Star Schema Benchmark: lineorder and four dimension tables
-    Ssb(SsbArgs),
+    #[command(after_help = SSB_EXAMPLES)]
+    Ssb(DataArgs),
 }
 
 /// Arguments of `thermocline generate ssb`.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-struct SsbArgs {
+struct DataArgs {
     /// Scale factor; 1 is about 6,000,000 rows
     #[arg(long, value_name = "F", default_value_t = 1.0)]
     scale: f64,
@@ -53,7 +56,7 @@ struct SsbArgs {
     threads: usize,
 }
 
-const EXAMPLES: &str = "\
+const SSB_EXAMPLES: &str = "\
 Prints the statements that define the tables on standard output, all else on standard error.
 The data depends on nothing but scale, format and partition size.
 
@@ -75,28 +78,28 @@ enum FileFormat {
 /// # Errors
 /// See [`Failure`].
 pub fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
-    match &arguments.workload {
-        Workload::Ssb(arguments) => generate_ssb(arguments),
+    match &arguments.what {
+        What::Ssb(arguments) => generate(&Workload::SSB, arguments),
     }
 }
 
-fn generate_ssb(arguments: &SsbArgs) -> Result<(), Failure> {
+fn generate(workload: &Workload, arguments: &DataArgs) -> Result<(), Failure> {
     let format = match arguments.format {
-        FileFormat::Parquet => ssb::Format::Parquet,
-        FileFormat::Csv => ssb::Format::Csv,
+        FileFormat::Parquet => Format::Parquet,
+        FileFormat::Csv => Format::Csv,
     };
-    let options = ssb::SsbOptions {
+    let options = GenerateOptions {
         scale: arguments.scale,
         format,
         partition_size: arguments.partition_size,
         out: arguments.out.clone(),
         threads: arguments.threads,
     };
-    let bars = Bars::new();
-    let summary = ssb::generate(&options, &|progress| bars.show(progress));
+    let bars = Bars::new(workload.tables);
+    let summary = (workload.generate)(&options, &|progress| bars.show(progress));
     bars.clear();
     let summary = summary.map_err(|error| match error {
-        ssb::GenerateError::Scale(_) | ssb::GenerateError::PartitionSize(_) => Failure::Usage(error.to_string()),
+        GenerateError::Scale { .. } | GenerateError::PartitionSize(_) => Failure::Usage(error.to_string()),
         _ => Failure::Failed(error.to_string()),
     })?;
     notice(format_args!("{}", table(&summary)));
@@ -106,16 +109,16 @@ fn generate_ssb(arguments: &SsbArgs) -> Result<(), Failure> {
         .canonicalize()
         .map_err(|error| Failure::Failed(format!("{}: {error}", arguments.out.display())))?;
     let mut sql = String::new();
-    for table in ssb::TABLES {
+    for table in workload.tables {
         let location = out.join(table.name()).display().to_string();
-        let _infallible = writeln!(sql, "{};", ssb::create_table_sql(table, format, &location));
+        let _infallible = writeln!(sql, "{};", create_table_sql(*table, format, &location));
     }
     output::print(sql.as_bytes())?;
     output::flush()
 }
 
 /// Table, rows, objects and size, aligned.
-fn table(summary: &ssb::Summary) -> String {
+fn table(summary: &Summary) -> String {
     let mut text = format!("{:<10} {:>13} {:>8} {:>11}", "table", "rows", "objects", "size");
     for table in &summary.tables {
         let _infallible = write!(
@@ -133,16 +136,16 @@ fn table(summary: &ssb::Summary) -> String {
 /// A progress bar per table that was begun; nothing if standard error is not a terminal.
 struct Bars {
     all: MultiProgress,
-    tables: HashMap<ssb::Table, OnceLock<ProgressBar>>,
+    tables: HashMap<Table, OnceLock<ProgressBar>>,
 }
 
 impl Bars {
-    fn new() -> Self {
-        let tables = ssb::TABLES.map(|table| (table, OnceLock::new())).into_iter().collect();
+    fn new(tables: &[Table]) -> Self {
+        let tables = tables.iter().map(|table| (*table, OnceLock::new())).collect();
         Self { all: MultiProgress::new(), tables }
     }
 
-    fn show(&self, progress: ssb::Progress) {
+    fn show(&self, progress: Progress) {
         let Some(bar) = self.tables.get(&progress.table) else { return };
         let bar = bar.get_or_init(|| {
             let bar = self.all.add(ProgressBar::new(progress.rows_total));

@@ -12,9 +12,9 @@ mod progress;
 mod run;
 mod shell;
 mod sql;
-mod ssb_data;
 mod statement;
 mod storage;
+mod workload_data;
 
 use std::ffi::OsString;
 

@@ -1,48 +1,64 @@
-//! SSB data sets, made once per process.
+//! Data sets of the workloads, made once.
 
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{LazyLock, Mutex};
 
-use thermocline_workloads::ssb::{Format, SsbOptions, TABLES, Table, create_table_sql, generate, schema};
+use arrow::datatypes::DataType;
+use thermocline_workloads::Workload;
+use thermocline_workloads::generate::{Format, GenerateOptions, Table, create_table_sql, schema};
 
-/// Scale of the SSB data: 0.02 unless `THERMOCLINE_SSB_SCALE` says otherwise.
-pub fn scale() -> f64 {
-    std::env::var("THERMOCLINE_SSB_SCALE").map_or(0.02, |scale| scale.parse().expect("a scale"))
+/// Scale of a workload's data: 0.02 for SSB, 0.01 for TPC-H, unless `THERMOCLINE_SSB_SCALE` or
+/// `THERMOCLINE_TPCH_SCALE` says otherwise.
+pub fn scale(workload: &Workload) -> f64 {
+    let variable = format!("THERMOCLINE_{}_SCALE", workload.name.to_ascii_uppercase());
+    let default = if workload.name == Workload::SSB.name { 0.02 } else { 0.01 };
+    std::env::var(variable).map_or(default, |scale| scale.parse().expect("a scale"))
 }
 
 /// The SSB data in `format`, one folder per table.
 pub fn ssb(format: Format) -> &'static Path {
-    static PARQUET: OnceLock<PathBuf> = OnceLock::new();
-    static CSV: OnceLock<PathBuf> = OnceLock::new();
-    let made = match format {
-        Format::Parquet => &PARQUET,
-        Format::Csv => &CSV,
-    };
-    made.get_or_init(|| {
-        let scale = scale();
-        // Kept between runs: the generator is deterministic.
-        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("ssb-{scale}-{}", format.extension()));
+    made(&Workload::SSB, format)
+}
+
+/// The workload's data in `format`, one folder per table.
+pub fn made(workload: &Workload, format: Format) -> &'static Path {
+    static MADE: LazyLock<Mutex<HashMap<(&str, Format), &'static Path>>> = LazyLock::new(Mutex::default);
+    let mut made = MADE.lock().expect("no data set failed before");
+    let make = || {
+        let scale = scale(workload);
+        // Kept between runs: the generators are deterministic.
+        let name = format!("{}-{scale}-{}", workload.name, format.extension());
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         let done = out.join("complete");
         if !done.exists() {
             let _ = std::fs::remove_dir_all(&out);
             let partition_size = if scale < 0.5 { 256 << 10 } else { 16 << 20 };
-            let options = SsbOptions { scale, format, partition_size, out: out.clone(), threads: 0 };
-            generate(&options, &|_| {}).expect("SSB data");
+            let options = GenerateOptions { scale, format, partition_size, out: out.clone(), threads: 0 };
+            (workload.generate)(&options, &|_| {}).expect("the workload's data");
             std::fs::write(done, "").unwrap();
         }
-        out
-    })
+        // One folder a workload and format, for as long as the process runs.
+        let leaked: &'static Path = Box::leak(out.into_boxed_path());
+        leaked
+    };
+    made.entry((workload.name, format)).or_insert_with(make)
 }
 
 /// Statements that make DuckDB read the same files.
-pub fn duckdb_views(format: Format, directory: &Path) -> Vec<String> {
-    TABLES
-        .into_iter()
+pub fn duckdb_views(workload: &Workload, format: Format, directory: &Path) -> Vec<String> {
+    workload
+        .tables
+        .iter()
         .map(|table| {
             let files = format!("{}/{table}/*.{}", directory.display(), format.extension());
             let source = match format {
                 Format::Parquet => format!("read_parquet('{files}')"),
-                Format::Csv => format!("read_csv('{files}', header = true, columns = {{{}}})", duckdb_columns(table)),
+                Format::Csv => format!(
+                    "read_csv('{files}', auto_detect = false, header = true, delim = ',', quote = '\"', \
+                     escape = '\"', columns = {{{}}})",
+                    duckdb_columns(*table)
+                ),
             };
             format!("CREATE OR REPLACE VIEW {table} AS SELECT * FROM {source}")
         })
@@ -50,15 +66,17 @@ pub fn duckdb_views(format: Format, directory: &Path) -> Vec<String> {
 }
 
 fn duckdb_columns(table: Table) -> String {
-    use arrow::datatypes::DataType;
     let columns: Vec<_> = schema(table)
         .fields()
         .iter()
         .map(|field| {
             let name = match field.data_type() {
-                DataType::Int32 => "INTEGER",
-                DataType::Int64 => "BIGINT",
-                _ => "VARCHAR",
+                DataType::Int32 => "INTEGER".to_owned(),
+                DataType::Int64 => "BIGINT".to_owned(),
+                DataType::Date32 => "DATE".to_owned(),
+                DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
+                DataType::Utf8 => "VARCHAR".to_owned(),
+                other => panic!("no DuckDB type for {other}"),
             };
             format!("'{}': '{name}'", field.name())
         })
@@ -66,7 +84,7 @@ fn duckdb_columns(table: Table) -> String {
     columns.join(", ")
 }
 
-/// Statements that define the tables at `location` followed by the table's name.
-pub fn definitions(format: Format, location: &str) -> Vec<String> {
-    TABLES.into_iter().map(|table| create_table_sql(table, format, &format!("{location}/{table}"))).collect()
+/// Statements that define the workload's tables at `location` followed by the table's name.
+pub fn definitions(workload: &Workload, format: Format, location: &str) -> Vec<String> {
+    workload.tables.iter().map(|table| create_table_sql(*table, format, &format!("{location}/{table}"))).collect()
 }

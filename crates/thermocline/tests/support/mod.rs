@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod data;
+pub mod everywhere;
 pub mod oracle;
 pub mod rows;
 pub mod s3;

@@ -36,6 +36,27 @@ fn batch_rows(batch: &RecordBatch) -> Vec<Row> {
     (0..batch.num_rows()).map(|row| columns.iter().map(|column| column[row].clone()).collect()).collect()
 }
 
+/// Panics, with `context`, unless `result` holds the `expected` rows, in any order. Decimals are
+/// compared exactly; where DuckDB has a float (averages and quotients), to the decimal's last digit.
+pub fn assert_result(result: &QueryResult, mut expected: Vec<Row>, context: &str) {
+    let mut actual = canonical(result);
+    actual.sort_by_key(sort_key);
+    expected.sort_by_key(sort_key);
+    assert_eq!(actual.len(), expected.len(), "{context}: number of rows");
+    for (actual, expected) in actual.iter().zip(&expected) {
+        assert_eq!(actual.len(), expected.len(), "{context}: number of columns");
+        for ((field, actual), expected) in result.schema.fields().iter().zip(actual).zip(expected) {
+            let same = match (field.data_type(), actual, expected) {
+                (DataType::Decimal128(_, scale), Some(actual), Some(expected)) => {
+                    same_decimal(actual, expected, *scale)
+                }
+                _ => same_value(actual, expected),
+            };
+            assert!(same, "{context}: {} is {actual:?}, expected {expected:?}", field.name());
+        }
+    }
+}
+
 /// Panics, with `context`, unless both results hold the same rows. Without `ordered`, in any order.
 pub fn assert_same(mut actual: Vec<Row>, mut expected: Vec<Row>, ordered: bool, context: &str) {
     assert_eq!(actual.len(), expected.len(), "{context}: number of rows");
@@ -75,6 +96,24 @@ fn same_value(a: &Option<String>, b: &Option<String>) -> bool {
         },
         (None, None) => true,
         _ => false,
+    }
+}
+
+/// Whether a decimal with `scale` digits after the point is `expected`, a decimal or a float.
+fn same_decimal(actual: &str, expected: &str, scale: i8) -> bool {
+    let significant = |text: &str| match text.split_once('.') {
+        Some((_, fraction)) => fraction.trim_end_matches('0').len(),
+        None => 0,
+    };
+    if expected.contains('e') || significant(expected) > scale.max(0) as usize {
+        let (actual, expected): (f64, f64) = (actual.parse().unwrap(), expected.parse().unwrap());
+        (actual - expected).abs() <= 10f64.powi(-i32::from(scale))
+    } else {
+        let trimmed = |text: &str| match text.contains('.') {
+            true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+            false => text.to_owned(),
+        };
+        trimmed(actual) == trimmed(expected)
     }
 }
 

@@ -4,16 +4,18 @@ use datafusion::common::Result;
 use thermocline_compute::Session;
 
 use super::record::{Record, result_hash};
+use crate::Workload;
+use crate::generate::Format;
 
 /// What the records of one measurement have in common.
 #[derive(Debug, Clone)]
 pub struct Measurement {
-    /// Name of the workload, such as `ssb`.
-    pub workload: String,
+    /// The workload.
+    pub workload: Workload,
     /// Its scale factor.
     pub scale: f64,
-    /// `parquet` or `csv`.
-    pub format: String,
+    /// Format of its objects.
+    pub format: Format,
     /// Limit of the link, in bytes a second.
     pub egress_bytes_per_s: Option<u64>,
 }
@@ -21,9 +23,9 @@ pub struct Measurement {
 impl Measurement {
     pub(super) fn record(&self, mode: &str, query: &str, run: &'static str) -> Record {
         Record {
-            workload: self.workload.clone(),
+            workload: self.workload.name.to_owned(),
             scale: self.scale,
-            format: self.format.clone(),
+            format: self.format.extension().to_owned(),
             mode: mode.to_owned(),
             policy: String::new(),
             cache_bytes: 0,

@@ -10,7 +10,7 @@ use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, Ses
 
 use super::driver::Measurement;
 use super::record::{Record, result_hash};
-use crate::ssb::{Format, TABLES, schema};
+use crate::generate::{Format, schema};
 
 /// Where plain DataFusion gets its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Reference {
     }
 }
 
-/// Runs `queries` over the SSB tables below `data`, each once, in plain DataFusion.
+/// Runs `queries` over the workload's tables below `data`, each once, in plain DataFusion.
 ///
 /// # Errors
 /// The first query's that fails.
@@ -42,12 +42,11 @@ pub async fn measure_reference(
     reference: Reference,
     measurement: &Measurement,
     data: &Path,
-    format: Format,
     queries: impl IntoIterator<Item = (&str, &str)>,
     run: &'static str,
     mut on_record: impl FnMut(Record) -> Result<()>,
 ) -> Result<()> {
-    let context = context(reference, data, format).await?;
+    let context = context(reference, measurement, data).await?;
     for (name, sql) in queries {
         let started = Instant::now();
         let batches = context.sql(sql).await?.collect().await?;
@@ -61,18 +60,18 @@ pub async fn measure_reference(
     Ok(())
 }
 
-async fn context(reference: Reference, data: &Path, format: Format) -> Result<SessionContext> {
+async fn context(reference: Reference, measurement: &Measurement, data: &Path) -> Result<SessionContext> {
     let mut config = SessionConfig::new();
     config.options_mut().execution.parquet.pushdown_filters = reference == Reference::FilesPushdownFilters;
     let context = SessionContext::new_with_config(config);
-    for table in TABLES {
+    for table in measurement.workload.tables {
         let folder = format!("{}/{table}/", data.display());
-        match format {
+        match measurement.format {
             Format::Parquet => {
                 context.register_parquet(table.name(), &folder, ParquetReadOptions::default()).await?;
             }
             Format::Csv => {
-                let schema = schema(table);
+                let schema = schema(*table);
                 context.register_csv(table.name(), &folder, CsvReadOptions::new().schema(&schema)).await?;
             }
         }

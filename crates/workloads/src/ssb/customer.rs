@@ -7,8 +7,8 @@ use arrow::error::ArrowError;
 
 use super::geography::{Place, Places, address, phone};
 use super::random::{Rng, Stream};
-use super::schema::{Table, generated_schema};
-use super::source::{Source, Words, integers, texts};
+use super::schema::CUSTOMER;
+use crate::generate::{Source, Table, Words, integers, texts};
 
 const SEGMENTS: [&str; 5] = ["AUTOMOBILE", "BUILDING", "FURNITURE", "HOUSEHOLD", "MACHINERY"];
 
@@ -44,7 +44,7 @@ impl Customer {
 
 impl Source for Customer {
     fn table(&self) -> Table {
-        Table::Customer
+        CUSTOMER
     }
 
     fn units(&self) -> u64 {
@@ -59,7 +59,7 @@ impl Source for Customer {
         let rows: Vec<Row> = units.clone().map(|number| self.row(number)).collect();
         let keys = units.map(|number| number as i32 + 1);
         RecordBatch::try_new(
-            generated_schema(Table::Customer),
+            CUSTOMER.generated_schema(),
             vec![
                 integers(keys.clone()),
                 texts(keys.map(|key| format!("Customer#{key:09}"))),

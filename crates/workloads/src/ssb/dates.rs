@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
 use super::calendar::{DAYS, Day};
-use super::schema::{Table, generated_schema};
-use super::source::{Source, Words, integers, texts};
+use super::schema::DATES;
+use crate::generate::{Source, Table, Words, integers, texts};
 
 const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
@@ -74,7 +74,7 @@ fn date_text(day: &Day) -> String {
 
 impl Source for Dates {
     fn table(&self) -> Table {
-        Table::Dates
+        DATES
     }
 
     fn units(&self) -> u64 {
@@ -92,7 +92,7 @@ impl Source for Dates {
         let word = |words: &Words, key: fn(&Day) -> i32| words.column(days.iter().map(|day| key(day) as u16).collect());
         let month_ends = units.map(|number| i32::from(Day::new(number as u32 + 1).day == 1));
         RecordBatch::try_new(
-            generated_schema(Table::Dates),
+            DATES.generated_schema(),
             vec![
                 int(|day| day.key()),
                 texts(days.iter().map(date_text)),

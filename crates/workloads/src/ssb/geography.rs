@@ -1,7 +1,7 @@
 //! Where customers and suppliers live: 5 regions of 5 nations of 10 cities, addresses, phones.
 
 use super::random::Rng;
-use super::source::Words;
+use crate::generate::Words;
 
 pub(super) const REGIONS: [&str; 5] = ["AFRICA", "AMERICA", "ASIA", "EUROPE", "MIDDLE EAST"];
 

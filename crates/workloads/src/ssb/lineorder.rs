@@ -15,9 +15,9 @@ use arrow::error::ArrowError;
 use super::calendar::{COMMIT_DAYS_MAX, Day, ORDER_DAYS};
 use super::part::price;
 use super::random::{Rng, Stream};
-use super::schema::{Table, generated_schema};
+use super::schema::LINEORDER;
 use super::sizes::Sizes;
-use super::source::{Source, Words, integers};
+use crate::generate::{Source, Table, Words, integers};
 
 const PRIORITIES: [&str; 5] = ["1-URGENT", "2-HIGH", "3-MEDIUM", "4-NOT SPECIFIED", "5-LOW"];
 const SHIP_PRIORITY: &str = "0";
@@ -170,7 +170,7 @@ struct Columns {
 
 impl Source for Lineorder {
     fn table(&self) -> Table {
-        Table::Lineorder
+        LINEORDER
     }
 
     fn units(&self) -> u64 {
@@ -188,7 +188,7 @@ impl Source for Lineorder {
         }
         let rows = columns.orderkey.len();
         RecordBatch::try_new(
-            generated_schema(Table::Lineorder),
+            LINEORDER.generated_schema(),
             vec![
                 Arc::new(Int64Array::from(columns.orderkey)),
                 integers(columns.linenumber),

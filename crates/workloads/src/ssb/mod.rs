@@ -7,11 +7,9 @@
 //! scale and its own number, so any range of rows can be made by any thread, in bounded memory.
 //!
 //! ```text
-//! sizes -> source (rows of one table)  -> plan (rows per object) -> generate (threads)
-//!             customer, supplier, part,                                 |
-//!             dates, lineorder                              write (temp name, rename)
-//!                                                                       |
-//!                                                        encode (Parquet, or CSV by csv)
+//! sizes -> source (rows of one table) -> crate::generate (objects, threads)
+//!             customer, supplier, part,
+//!             dates, lineorder
 //! ```
 //!
 //! ```
@@ -19,7 +17,7 @@
 //! # let directory = tempfile::tempdir()?;
 //! # let out: PathBuf = directory.path().to_path_buf();
 //! # use thermocline_workloads::ssb;
-//! let options = ssb::SsbOptions {
+//! let options = ssb::GenerateOptions {
 //!     scale: 0.001,
 //!     format: ssb::Format::Parquet,
 //!     partition_size: 1 << 20,
@@ -41,28 +39,24 @@
 
 mod batch;
 mod calendar;
-mod csv;
 mod customer;
 mod dates;
-mod encode;
 mod generate;
 mod geography;
 mod lineorder;
 mod part;
-mod plan;
 mod queries;
 mod random;
 mod schema;
 mod sizes;
-mod source;
 mod supplier;
-mod write;
 
 #[cfg(test)]
 mod tests;
 
 pub use batch::{BatchQuery, batch, reshuffle, wlfu_batch};
-pub use encode::{EncodeError, Format};
-pub use generate::{GenerateError, Progress, SsbOptions, Summary, TableSummary, generate};
+pub use generate::generate;
 pub use queries::QUERIES;
-pub use schema::{TABLES, Table, create_table_sql, schema};
+pub use schema::{CUSTOMER, DATES, LINEORDER, PART, SUPPLIER, TABLES};
+
+pub use crate::generate::{Format, GenerateOptions, create_table_sql, schema};

@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
 
 use super::random::{Rng, Stream};
-use super::schema::{Table, generated_schema};
-use super::source::{Source, Words, integers};
+use super::schema::PART;
+use crate::generate::{Source, Table, Words, integers};
 
 /// The 92 colour words of TPC-H.
 const COLORS: &str = "almond antique aquamarine azure beige bisque black blanched blue blush \
@@ -114,7 +114,7 @@ impl Part {
 
 impl Source for Part {
     fn table(&self) -> Table {
-        Table::Part
+        PART
     }
 
     fn units(&self) -> u64 {
@@ -130,7 +130,7 @@ impl Source for Part {
         let categories: Vec<u16> = rows.iter().map(|row| row.brand / BRANDS_PER_CATEGORY).collect();
         let manufacturers = categories.iter().map(|number| number / CATEGORIES_PER_MANUFACTURER);
         RecordBatch::try_new(
-            generated_schema(Table::Part),
+            PART.generated_schema(),
             vec![
                 integers(units.map(|number| number as i32 + 1)),
                 self.names.column(rows.iter().map(|row| row.name).collect())?,

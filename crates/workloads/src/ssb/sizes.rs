@@ -1,6 +1,6 @@
 //! How many customers, suppliers, parts and orders a scale factor has.
 
-use super::generate::GenerateError;
+use crate::generate::GenerateError;
 
 /// The largest scale: `c_custkey` and the other dimension keys still fit `Int32`.
 const SCALE_MAX: f64 = 1000.0;
@@ -27,7 +27,7 @@ impl Sizes {
     /// [`GenerateError::Scale`] unless 0 < scale <= 1000.
     pub(super) fn new(scale: f64) -> Result<Self, GenerateError> {
         if scale.is_nan() || scale <= 0.0 || scale > SCALE_MAX {
-            return Err(GenerateError::Scale(scale));
+            return Err(GenerateError::Scale { scale, range: "above 0 and at most 1000" });
         }
         let parts_factor = if scale < 1.0 { scale } else { (1.0 + scale.log2()).floor() };
         Ok(Self {

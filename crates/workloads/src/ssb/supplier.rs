@@ -7,8 +7,8 @@ use arrow::error::ArrowError;
 
 use super::geography::{Place, Places, address, phone};
 use super::random::{Rng, Stream};
-use super::schema::{Table, generated_schema};
-use super::source::{Source, integers, texts};
+use super::schema::SUPPLIER;
+use crate::generate::{Source, Table, integers, texts};
 
 pub(super) struct Supplier {
     rows: u32,
@@ -37,7 +37,7 @@ impl Supplier {
 
 impl Source for Supplier {
     fn table(&self) -> Table {
-        Table::Supplier
+        SUPPLIER
     }
 
     fn units(&self) -> u64 {
@@ -52,7 +52,7 @@ impl Source for Supplier {
         let rows: Vec<Row> = units.clone().map(Row::new).collect();
         let keys = units.map(|number| number as i32 + 1);
         RecordBatch::try_new(
-            generated_schema(Table::Supplier),
+            SUPPLIER.generated_schema(),
             vec![
                 integers(keys.clone()),
                 texts(keys.map(|key| format!("Supplier#{key:09}"))),

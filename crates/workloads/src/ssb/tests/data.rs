@@ -8,7 +8,7 @@ use super::read::{Generated, TestResult, ints, longs, strings};
 use crate::ssb::calendar::{DAYS, Day};
 use crate::ssb::part::price;
 use crate::ssb::sizes::Sizes;
-use crate::ssb::{Format, Table};
+use crate::ssb::{CUSTOMER, DATES, Format, LINEORDER, PART, SUPPLIER};
 
 #[test]
 fn row_counts_follow_the_scale() -> TestResult {
@@ -17,7 +17,7 @@ fn row_counts_follow_the_scale() -> TestResult {
     let (lineorder, dimensions) = rows.split_first().ok_or("no tables")?;
     assert_eq!(dimensions, [300, 50, 2000, 2557]);
     assert!((59_000..61_000).contains(lineorder), "{lineorder} rows");
-    let orderkeys = longs(&generated.read(Table::Lineorder)?, "lo_orderkey")?;
+    let orderkeys = longs(&generated.read(LINEORDER)?, "lo_orderkey")?;
     assert_eq!(orderkeys.len() as u64, *lineorder);
     assert_eq!(orderkeys.into_iter().collect::<HashSet<_>>().len(), 15_000);
     Ok(())
@@ -38,7 +38,7 @@ fn parts_grow_with_the_logarithm_of_the_scale() -> TestResult {
 #[test]
 fn dimension_keys_are_dense() -> TestResult {
     let generated = Generated::new(Format::Parquet)?;
-    for (table, key) in [(Table::Customer, "c_custkey"), (Table::Supplier, "s_suppkey"), (Table::Part, "p_partkey")] {
+    for (table, key) in [(CUSTOMER, "c_custkey"), (SUPPLIER, "s_suppkey"), (PART, "p_partkey")] {
         let keys = ints(&generated.read(table)?, key)?;
         assert!(keys.iter().copied().eq(1..=keys.len() as i32), "{table}");
     }
@@ -48,14 +48,14 @@ fn dimension_keys_are_dense() -> TestResult {
 #[test]
 fn lineorder_is_sorted_and_refers_to_existing_rows() -> TestResult {
     let generated = Generated::new(Format::Parquet)?;
-    let lineorder = generated.read(Table::Lineorder)?;
+    let lineorder = generated.read(LINEORDER)?;
     assert!(ints(&lineorder, "lo_orderdate")?.is_sorted());
     for (column, table, key) in [
-        ("lo_custkey", Table::Customer, "c_custkey"),
-        ("lo_suppkey", Table::Supplier, "s_suppkey"),
-        ("lo_partkey", Table::Part, "p_partkey"),
-        ("lo_orderdate", Table::Dates, "d_datekey"),
-        ("lo_commitdate", Table::Dates, "d_datekey"),
+        ("lo_custkey", CUSTOMER, "c_custkey"),
+        ("lo_suppkey", SUPPLIER, "s_suppkey"),
+        ("lo_partkey", PART, "p_partkey"),
+        ("lo_orderdate", DATES, "d_datekey"),
+        ("lo_commitdate", DATES, "d_datekey"),
     ] {
         let keys: HashSet<i32> = ints(&generated.read(table)?, key)?.into_iter().collect();
         let references = ints(&lineorder, column)?;
@@ -67,7 +67,7 @@ fn lineorder_is_sorted_and_refers_to_existing_rows() -> TestResult {
 #[test]
 fn prices_follow_from_the_parts() -> TestResult {
     let generated = Generated::new(Format::Parquet)?;
-    let lineorder = generated.read(Table::Lineorder)?;
+    let lineorder = generated.read(LINEORDER)?;
     let int = |name: &str| Ok::<_, Box<dyn Error>>(ints(&lineorder, name)?.into_iter());
     let prices = int("lo_partkey")?.map(price);
     let extended = prices.clone().zip(int("lo_quantity")?).map(|(price, quantity)| price * quantity);
@@ -111,7 +111,7 @@ fn assert_uniform<T: Ord + Hash>(name: &str, values: Vec<T>, count: usize, toler
 #[test]
 fn columns_are_uniform() -> TestResult {
     let generated = Generated::new(Format::Parquet)?;
-    let lineorder = generated.read(Table::Lineorder)?;
+    let lineorder = generated.read(LINEORDER)?;
     // Five standard deviations of a value's count, at 60,000 lines of 15,000 orders.
     assert_uniform("quantity", ints(&lineorder, "lo_quantity")?, 50, 0.15);
     assert_uniform("discount", ints(&lineorder, "lo_discount")?, 11, 0.07);
@@ -121,10 +121,10 @@ fn columns_are_uniform() -> TestResult {
     assert_uniform("suppkey", ints(&lineorder, "lo_suppkey")?, 50, 0.15);
     let years = ints(&lineorder, "lo_orderdate")?.into_iter().map(|date| date / 10_000);
     assert_uniform("year", years.filter(|year| *year < 1998).collect(), 6, 0.1);
-    let part = generated.read(Table::Part)?;
+    let part = generated.read(PART)?;
     assert_uniform("mfgr", strings(&part, "p_mfgr")?, 5, 0.25);
     assert_uniform("category", strings(&part, "p_category")?, 25, 0.6);
-    let customer = generated.read(Table::Customer)?;
+    let customer = generated.read(CUSTOMER)?;
     assert_uniform("region", strings(&customer, "c_region")?, 5, 0.6);
     Ok(())
 }
@@ -132,14 +132,14 @@ fn columns_are_uniform() -> TestResult {
 #[test]
 fn words_nest() -> TestResult {
     let generated = Generated::new(Format::Parquet)?;
-    let part = generated.read(Table::Part)?;
+    let part = generated.read(PART)?;
     let (mfgr, category) = (strings(&part, "p_mfgr")?, strings(&part, "p_category")?);
     let brands = strings(&part, "p_brand1")?;
     for ((mfgr, category), brand) in mfgr.iter().zip(&category).zip(&brands) {
         assert_eq!((mfgr.len(), category.len(), brand.len()), (6, 7, 9));
         assert!(category.starts_with(mfgr.as_str()) && brand.starts_with(category.as_str()));
     }
-    let customer = generated.read(Table::Customer)?;
+    let customer = generated.read(CUSTOMER)?;
     let nations = strings(&customer, "c_nation")?;
     for (city, nation) in strings(&customer, "c_city")?.iter().zip(&nations) {
         let prefix = city.get(..9).ok_or("short city")?;
@@ -177,7 +177,7 @@ fn the_calendar_is_right() {
 
 #[test]
 fn dates_have_the_attributes_that_queries_use() -> TestResult {
-    let dates = Generated::new(Format::Csv)?.read(Table::Dates)?;
+    let dates = Generated::new(Format::Csv)?.read(DATES)?;
     let count = |name: &str, wanted: i32| -> Result<usize, Box<dyn Error>> {
         Ok(ints(&dates, name)?.into_iter().filter(|value| *value == wanted).count())
     };

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::Mutex;
 
 use super::read::{Generated, PARTITION_SIZE, TestResult, files, options};
-use crate::ssb::{Format, GenerateError, Progress, TABLES, Table, create_table_sql, generate, schema};
+use crate::generate::{GenerateError, Progress};
+use crate::ssb::{Format, LINEORDER, PART, SUPPLIER, TABLES, create_table_sql, generate, schema};
 
 #[test]
 fn bytes_do_not_depend_on_threads() -> TestResult {
@@ -51,7 +52,7 @@ fn summary_and_progress_agree_with_the_files() -> TestResult {
 fn objects_are_near_the_partition_size() -> TestResult {
     for format in [Format::Parquet, Format::Csv] {
         let generated = Generated::new(format)?;
-        let objects = generated.objects(Table::Lineorder)?;
+        let objects = generated.objects(LINEORDER)?;
         assert!(objects.len() > 3);
         for (number, path) in objects.iter().enumerate() {
             let name = format!("lineorder-{number:05}.{}", format.extension());
@@ -79,7 +80,7 @@ fn options_out_of_range_are_errors() -> TestResult {
     for scale in [0.0, -1.0, f64::NAN, f64::INFINITY, 1000.5] {
         let mut run = options(folder.path(), Format::Csv);
         run.scale = scale;
-        assert!(matches!(generate(&run, &|_| {}), Err(GenerateError::Scale(_))));
+        assert!(matches!(generate(&run, &|_| {}), Err(GenerateError::Scale { .. })));
     }
     let mut run = options(folder.path(), Format::Csv);
     run.partition_size = 65_535;
@@ -134,11 +135,11 @@ fn schemas_have_the_standard_widths() {
 #[test]
 fn ddl_names_format_and_location() {
     assert_eq!(
-        create_table_sql(Table::Part, Format::Parquet, "/it's/part/"),
+        create_table_sql(PART, Format::Parquet, "/it's/part/"),
         "CREATE EXTERNAL TABLE part STORED AS PARQUET LOCATION '/it''s/part/'"
     );
     assert_eq!(
-        create_table_sql(Table::Supplier, Format::Csv, "s3://b/supplier/"),
+        create_table_sql(SUPPLIER, Format::Csv, "s3://b/supplier/"),
         "CREATE EXTERNAL TABLE supplier (s_suppkey INT NOT NULL, s_name VARCHAR NOT NULL, \
          s_address VARCHAR NOT NULL, s_city VARCHAR NOT NULL, s_nation VARCHAR NOT NULL, \
          s_region VARCHAR NOT NULL, s_phone VARCHAR NOT NULL) STORED AS CSV \

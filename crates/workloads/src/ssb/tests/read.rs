@@ -11,7 +11,8 @@ use arrow::csv::ReaderBuilder;
 use arrow::datatypes::{Int32Type, Int64Type};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use crate::ssb::{Format, SsbOptions, Summary, Table, generate, schema};
+use crate::generate::{Summary, Table};
+use crate::ssb::{Format, GenerateOptions, generate, schema};
 
 pub(super) type TestResult = Result<(), Box<dyn Error>>;
 
@@ -19,8 +20,8 @@ pub(super) type TestResult = Result<(), Box<dyn Error>>;
 pub(super) const SCALE: f64 = 0.01;
 pub(super) const PARTITION_SIZE: u64 = 256 * 1024;
 
-pub(super) fn options(out: &Path, format: Format) -> SsbOptions {
-    SsbOptions { scale: SCALE, format, partition_size: PARTITION_SIZE, out: out.to_path_buf(), threads: 2 }
+pub(super) fn options(out: &Path, format: Format) -> GenerateOptions {
+    GenerateOptions { scale: SCALE, format, partition_size: PARTITION_SIZE, out: out.to_path_buf(), threads: 2 }
 }
 
 /// A generated benchmark; the folder goes when this goes.

@@ -12,11 +12,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::csv;
-use super::schema::{Table, generated_schema};
 use super::source::Source;
-
-/// Units generated at a time: at most 57,344 `lineorder` rows, 4 MB.
-const BATCH_UNITS: u64 = 8192;
+use super::table::Table;
 
 /// Objects of fewer rows have one row group. Also bounds a writer's memory, which holds one.
 const ROW_GROUP_ROWS_MAX: usize = 1 << 20;
@@ -29,7 +26,7 @@ pub enum Format {
     /// Parquet: Zstandard level 1, dictionaries where values repeat, page index, and row groups
     /// of up to 2^20 rows in pages of about 20,000 rows.
     Parquet,
-    /// CSV with a header line, commas, no quotes, `\n` line ends.
+    /// CSV with a header line, commas, quotes only where a value needs them, `\n` line ends.
     Csv,
 }
 
@@ -86,9 +83,9 @@ fn encode_parquet<W: Write + Send>(
 ) -> Result<(), EncodeError> {
     // Without the Arrow schema in the metadata, readers see plain strings, not our dictionaries.
     let options = ArrowWriterOptions::new().with_properties(properties(source.table())?).with_skip_arrow_metadata(true);
-    let schema = generated_schema(source.table());
+    let schema = source.table().generated_schema();
     let mut writer = ArrowWriter::try_new_with_options(sink, schema, options)?;
-    for units in batches(units) {
+    for units in batches(source, units) {
         let batch = source.batch(units)?;
         writer.write(&batch)?;
         on_rows(batch.num_rows() as u64);
@@ -104,8 +101,8 @@ fn encode_csv<W: Write>(
     on_rows: &dyn Fn(u64),
 ) -> Result<(), EncodeError> {
     let mut text = Vec::new();
-    csv::write_header(&generated_schema(source.table()), &mut text);
-    for units in batches(units) {
+    csv::write_header(&source.table().generated_schema(), &mut text);
+    for units in batches(source, units) {
         let batch = source.batch(units)?;
         csv::write_batch(&batch, &mut text)?;
         sink.write_all(&text)?;
@@ -128,9 +125,10 @@ fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
     Ok(properties.build())
 }
 
-fn batches(units: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    let end = units.end;
-    units.step_by(BATCH_UNITS as usize).map(move |start| start..end.min(start + BATCH_UNITS))
+/// `units` in the portions that `source` makes at a time.
+fn batches(source: &dyn Source, units: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let (end, portion) = (units.end, source.units_per_batch());
+    units.step_by(portion as usize).map(move |start| start..end.min(start + portion))
 }
 
 /// Counts the bytes on their way to `sink`.

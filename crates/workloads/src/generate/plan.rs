@@ -10,10 +10,10 @@ use std::ops::Range;
 use super::encode::{EncodeError, Format, encode};
 use super::source::Source;
 
-/// The first sample gives the magnitude; the second has the size of an object, for a Parquet
-/// object's dictionaries and footer weigh less the more rows it has.
-const FIRST_SAMPLE_UNITS: u64 = 4096;
-const SECOND_SAMPLE_UNITS_MAX: u64 = 1 << 16;
+/// Batches of the second sample, at most. The first, of half a batch, gives the magnitude; the
+/// second has the size of an object, for a Parquet object's dictionaries and footer weigh less the
+/// more rows it has.
+const SECOND_SAMPLE_BATCHES_MAX: u64 = 8;
 
 /// Cuts the units of `source` into objects of about `partition_size` stored bytes, equally many
 /// units each but for rounding.
@@ -22,9 +22,9 @@ const SECOND_SAMPLE_UNITS_MAX: u64 = 1 << 16;
 /// If a sample cannot be encoded, which is a bug.
 pub(super) fn plan(source: &dyn Source, format: Format, partition_size: u64) -> Result<Vec<Range<u64>>, EncodeError> {
     let units = source.units();
-    let first = units.min(FIRST_SAMPLE_UNITS);
+    let first = units.min((source.units_per_batch() / 2).max(1));
     let estimate = units_per_object(source, format, partition_size, first)?;
-    let second = estimate.clamp(1, units.min(SECOND_SAMPLE_UNITS_MAX));
+    let second = estimate.clamp(1, units.min(SECOND_SAMPLE_BATCHES_MAX * source.units_per_batch()));
     let per_object = if second == first { estimate } else { units_per_object(source, format, partition_size, second)? };
     let objects = units.div_ceil(per_object.max(1));
     let cut = |object: u64| (u128::from(units) * u128::from(object) / u128::from(objects)) as u64;

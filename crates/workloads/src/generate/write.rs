@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use super::encode::{Format, encode};
-use super::generate::GenerateError;
-use super::schema::Table;
+use super::run::GenerateError;
 use super::source::Source;
+use super::table::Table;
 
 /// Creates the folder of `table` under `out` and returns its path.
 ///

@@ -7,13 +7,13 @@ use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, St
 use arrow::datatypes::UInt16Type;
 use arrow::error::ArrowError;
 
-use super::schema::Table;
+use super::table::Table;
 
 /// Rows of one table, made on demand.
 ///
-/// Rows come in units: an order with its lines for `lineorder`, one row elsewhere. The rows of
-/// a unit depend only on the scale and the unit's number.
-pub(super) trait Source: Sync {
+/// Rows come in units, such as an order with its lines. The rows of a unit depend only on the scale
+/// and the unit's number.
+pub(crate) trait Source: Sync {
     fn table(&self) -> Table;
 
     fn units(&self) -> u64;
@@ -21,8 +21,12 @@ pub(super) trait Source: Sync {
     /// Rows of all units together.
     fn rows(&self) -> u64;
 
-    /// The rows of `units`, in order, with the columns of
-    /// [`generated_schema`](super::schema::generated_schema).
+    /// Units made at a time: some ten thousand rows, a few MB.
+    fn units_per_batch(&self) -> u64 {
+        8192
+    }
+
+    /// The rows of `units`, in order, with the columns of [`Table::generated_schema`].
     ///
     /// # Errors
     /// Only if the columns do not fit the schema, which is a bug.
@@ -31,17 +35,17 @@ pub(super) trait Source: Sync {
 
 /// A word list, shared by all batches of its column.
 #[derive(Clone)]
-pub(super) struct Words(Arc<StringArray>);
+pub(crate) struct Words(Arc<StringArray>);
 
 impl Words {
     /// At most 65,535 words, so that a `u16` counts them.
-    pub(super) fn new<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Self {
+    pub(crate) fn new<S: AsRef<str>>(words: impl IntoIterator<Item = S>) -> Self {
         let words: StringArray = words.into_iter().map(Some).collect();
         debug_assert!(words.len() <= usize::from(u16::MAX));
         Self(Arc::new(words))
     }
 
-    pub(super) fn len(&self) -> u16 {
+    pub(crate) fn len(&self) -> u16 {
         self.0.len() as u16
     }
 
@@ -49,7 +53,7 @@ impl Words {
     ///
     /// # Errors
     /// If a key is past the end of the list.
-    pub(super) fn column(&self, keys: Vec<u16>) -> Result<ArrayRef, ArrowError> {
+    pub(crate) fn column(&self, keys: Vec<u16>) -> Result<ArrayRef, ArrowError> {
         let keys = UInt16Array::from(keys);
         let words: ArrayRef = self.0.clone();
         Ok(Arc::new(DictionaryArray::<UInt16Type>::try_new(keys, words)?))
@@ -57,11 +61,11 @@ impl Words {
 }
 
 /// An `Int32` column.
-pub(super) fn integers(values: impl IntoIterator<Item = i32>) -> ArrayRef {
+pub(crate) fn integers(values: impl IntoIterator<Item = i32>) -> ArrayRef {
     Arc::new(Int32Array::from_iter_values(values))
 }
 
 /// A `Utf8` column.
-pub(super) fn texts<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> ArrayRef {
+pub(crate) fn texts<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
 }

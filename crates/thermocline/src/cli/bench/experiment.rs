@@ -1,0 +1,198 @@
+//! What the benches of all workloads share: data, storage node, sessions, passes.
+
+use std::path::PathBuf;
+
+use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use thermocline_compute::{Session, SessionOptions};
+use thermocline_pushdown::Mode;
+use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_workloads::Workload;
+use thermocline_workloads::bench::{Measurement, Reference, measure, measure_reference};
+use thermocline_workloads::generate::{Format, create_table_sql};
+
+use super::super::node_process::{NodeOptions, NodeProcess};
+use super::super::workload_data::workload_data;
+use super::sink::Sink;
+
+/// Scale of `--quick`, at most.
+const QUICK_SCALE: f64 = 0.05;
+
+/// Stored bytes of the data's objects.
+const PARTITION_SIZE: u64 = 16 << 20;
+
+/// Arguments of every analytic bench.
+#[derive(Debug, clap::Args)]
+pub struct ExperimentArgs {
+    /// Scale factor
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// parquet or csv
+    #[arg(long, default_value = "parquet")]
+    format: String,
+    /// Modes to run, comma separated or repeated
+    #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid")]
+    modes: Vec<String>,
+    /// Run these of the standard queries, comma separated, such as 1,6,14
+    #[arg(long, value_delimiter = ',')]
+    queries: Vec<String>,
+    /// Limit of the segment cache; `half` for half of what the queries need
+    #[arg(long, default_value = "4GiB")]
+    cache_size: String,
+    /// Cache policy: lfu or lru
+    #[arg(long, default_value = "lfu")]
+    policy: String,
+    #[command(flatten)]
+    node: NodeOptions,
+    /// Timed passes over the queries, after one to warm up
+    #[arg(long, default_value_t = 1)]
+    passes: usize,
+    /// Also run plain DataFusion over the same files and over tables in memory
+    #[arg(long)]
+    reference: bool,
+    /// Small data and few queries: under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the generated data is kept between runs [default: a folder of the user's cache]
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Write one JSON object a query to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// Names and SQL.
+pub type Queries = Vec<(String, String)>;
+
+/// A bench whose arguments were understood.
+#[derive(Debug)]
+pub struct Experiment {
+    args: ExperimentArgs,
+    measurement: Measurement,
+    modes: Vec<Mode>,
+    warmup: Queries,
+    timed: Queries,
+}
+
+impl Experiment {
+    /// Runs `warmup` once and `timed` in every pass.
+    ///
+    /// # Errors
+    /// If an argument does not fit.
+    pub fn new(workload: Workload, mut args: ExperimentArgs, warmup: Queries, timed: Queries) -> Result<Self> {
+        if args.quick {
+            args.scale = args.scale.min(QUICK_SCALE);
+        }
+        let format = match args.format.to_ascii_lowercase().as_str() {
+            "parquet" => Format::Parquet,
+            "csv" => Format::Csv,
+            other => return plan_err!("unknown format '{other}': expected parquet or csv"),
+        };
+        let modes = args
+            .modes
+            .iter()
+            .map(|mode| mode.parse().map_err(|why| plan_datafusion_err!("{why}")))
+            .collect::<Result<Vec<_>>>()?;
+        let egress = args.node.egress_limit.as_deref().map(parse_rate).transpose();
+        let measurement = Measurement {
+            workload,
+            scale: args.scale,
+            format,
+            egress_bytes_per_s: egress.map_err(|why| plan_datafusion_err!("{why}"))?,
+        };
+        Ok(Self { args, measurement, modes, warmup, timed })
+    }
+
+    /// Runs the workload's standard queries, or those of `--queries`, to warm up and in every pass.
+    ///
+    /// # Errors
+    /// If an argument does not fit.
+    pub fn standard(workload: Workload, args: ExperimentArgs) -> Result<Self> {
+        let queries = chosen(&workload, &args.queries)?;
+        Self::new(workload, args, queries.clone(), queries)
+    }
+
+    /// Runs everything, writes the records and prints totals.
+    ///
+    /// # Errors
+    /// The first that occurs, be it of a query, the storage node or the files.
+    pub async fn run(self) -> Result<()> {
+        let Self { args, measurement, modes, warmup, timed } = &self;
+        let data =
+            workload_data(&measurement.workload, args.data.clone(), args.scale, measurement.format, PARTITION_SIZE)?;
+        let node = match args.node.is_default() {
+            true => None,
+            false => Some(NodeProcess::start(&data, &args.node).await?),
+        };
+        let location = match &node {
+            Some(node) => format!("thermocline://{}", node.address),
+            None => data.display().to_string(),
+        };
+        let mut sink = Sink::new(args.json.as_ref())?;
+        let cache_size = match args.cache_size.as_str() {
+            "half" => self.working_set(&location).await? / 2,
+            size => parse_size(size).map_err(|why| plan_datafusion_err!("{why}"))? as usize,
+        };
+        for mode in modes {
+            let session = self.session(&location).await?;
+            session.set("cache_size", &cache_size.to_string())?;
+            session.set("cache_policy", &args.policy)?;
+            session.set("mode", mode.name())?;
+            measure(&session, measurement, named(warmup), "warmup", |record| sink.put(record)).await?;
+            for _ in 0..args.passes.max(1) {
+                measure(&session, measurement, named(timed), "timed", |record| sink.put(record)).await?;
+            }
+        }
+        if args.reference {
+            for reference in [Reference::Memory, Reference::Files, Reference::FilesPushdownFilters] {
+                for run in std::iter::once("warmup").chain((0..args.passes.max(1)).map(|_| "timed")) {
+                    measure_reference(reference, measurement, &data, named(timed), run, |record| sink.put(record))
+                        .await?;
+                }
+            }
+        }
+        sink.finish(cache_size)
+    }
+
+    async fn session(&self, location: &str) -> Result<Session> {
+        let session = Session::open(SessionOptions::default()).await?;
+        for table in self.measurement.workload.tables {
+            let location = format!("{location}/{table}");
+            session.run(&create_table_sql(*table, self.measurement.format, &location)).await?;
+        }
+        Ok(session)
+    }
+
+    /// Bytes that the queries' segments take when all of them are cached.
+    async fn working_set(&self, location: &str) -> Result<usize> {
+        let session = self.session(location).await?;
+        session.set("cache_size", "1TiB")?;
+        session.set("mode", "caching")?;
+        for (_, sql) in &self.warmup {
+            session.run(sql).await?;
+        }
+        Ok(session.engine().cache.bytes().0)
+    }
+}
+
+/// The standard queries named in `wanted`, with or without the `Q`; all of them if it is empty.
+fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries> {
+    let owned = |(name, sql): &(&str, &str)| ((*name).to_owned(), (*sql).to_owned());
+    if wanted.is_empty() {
+        return Ok(workload.queries.iter().map(owned).collect());
+    }
+    wanted
+        .iter()
+        .map(|wanted| {
+            let number = wanted.trim().trim_start_matches(['Q', 'q']);
+            let found = workload.queries.iter().find(|(name, _)| name.strip_prefix('Q') == Some(number));
+            found.map(owned).ok_or_else(|| {
+                let names: Vec<&str> = workload.queries.iter().map(|(name, _)| *name).collect();
+                plan_datafusion_err!("{} has no query '{wanted}'; there are {}", workload.name, names.join(", "))
+            })
+        })
+        .collect()
+}
+
+fn named(queries: &Queries) -> impl Iterator<Item = (&str, &str)> {
+    queries.iter().map(|(name, sql)| (name.as_str(), sql.as_str()))
+}

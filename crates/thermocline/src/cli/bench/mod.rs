@@ -1,0 +1,30 @@
+//! `thermocline bench`: the experiments, one JSON object a query.
+
+mod experiment;
+mod sink;
+mod ssb;
+
+use datafusion::common::Result;
+
+/// Arguments of `thermocline bench`.
+#[derive(Debug, clap::Args)]
+pub struct BenchArgs {
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Workload {
+    /// The Star Schema Benchmark: the 13 queries, or a skewed random batch
+    Ssb(ssb::SsbArgs),
+}
+
+/// Runs the experiment and prints totals.
+///
+/// # Errors
+/// If an argument does not fit or a query fails.
+pub async fn bench(args: BenchArgs) -> Result<()> {
+    match args.workload {
+        Workload::Ssb(args) => ssb::ssb(args).await,
+    }
+}

@@ -1,0 +1,39 @@
+//! `thermocline bench ssb`.
+
+use datafusion::common::Result;
+use thermocline_workloads::Workload;
+use thermocline_workloads::ssb::{BatchQuery, batch, reshuffle};
+
+use super::experiment::{Experiment, ExperimentArgs, Queries};
+
+/// Arguments of `thermocline bench ssb`.
+#[derive(Debug, clap::Args)]
+pub struct SsbArgs {
+    #[command(flatten)]
+    experiment: ExperimentArgs,
+    /// Run a random batch of this many queries instead of the 13: once to warm up, once reshuffled
+    #[arg(long, conflicts_with = "queries")]
+    batch: Option<usize>,
+    /// Skew of the batch over years
+    #[arg(long, default_value_t = 2.0)]
+    theta: f64,
+    /// Seed of the batch
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+}
+
+/// Runs the standard queries, or a batch.
+///
+/// # Errors
+/// If an argument does not fit or a query fails.
+pub async fn ssb(args: SsbArgs) -> Result<()> {
+    let SsbArgs { experiment, batch: batch_size, theta, seed } = args;
+    let Some(n) = batch_size else {
+        return Experiment::standard(Workload::SSB, experiment)?.run().await;
+    };
+    let first = batch(if experiment.quick { n.min(10) } else { n }, theta, seed);
+    let again = reshuffle(&first, seed.wrapping_add(1));
+    let pairs =
+        |batch: Vec<BatchQuery>| -> Queries { batch.into_iter().map(|query| (query.name, query.sql)).collect() };
+    Experiment::new(Workload::SSB, experiment, pairs(first), pairs(again))?.run().await
+}

@@ -1,0 +1,29 @@
+//! Generators: rows of a workload's tables to objects in a folder, on all cores.
+//!
+//! A workload says what its tables are and makes their rows; everything else is shared.
+//!
+//! ```text
+//! source (rows of one table) -> plan (rows per object) -> run (threads, progress)
+//!                                                              |
+//!                                               write (temporary name, rename)
+//!                                                              |
+//!                                            encode (Parquet, or CSV by csv)
+//! ```
+//!
+//! The bytes of an object depend on nothing but scale, format and partition size, so a run that
+//! was interrupted can be started again into an empty folder and gives the same objects.
+
+mod csv;
+mod encode;
+mod plan;
+mod run;
+mod source;
+mod table;
+mod write;
+
+pub use encode::{EncodeError, Format};
+pub use run::{GenerateError, GenerateOptions, Progress, Summary, TableSummary};
+pub use table::{Kind, Table, create_table_sql, schema};
+
+pub(crate) use run::generate;
+pub(crate) use source::{Source, Words, integers, texts};

@@ -1,0 +1,25 @@
+//! What the drivers need to know of an analytic workload.
+
+use crate::generate::{GenerateError, GenerateOptions, Progress, Summary, Table};
+use crate::ssb;
+
+/// Writes objects and tells of its progress.
+pub type Generate = fn(&GenerateOptions, &(dyn Fn(Progress) + Sync)) -> Result<Summary, GenerateError>;
+
+/// Tables, their generator, and the queries over them.
+#[derive(Debug, Clone, Copy)]
+pub struct Workload {
+    /// Its name on the command line and in records.
+    pub name: &'static str,
+    /// The tables, the fact table first.
+    pub tables: &'static [Table],
+    /// Name and SQL of the standard queries, in order.
+    pub queries: &'static [(&'static str, &'static str)],
+    /// Makes the objects of all tables.
+    pub generate: Generate,
+}
+
+impl Workload {
+    /// The Star Schema Benchmark.
+    pub const SSB: Self = Self { name: "ssb", tables: &ssb::TABLES, queries: &ssb::QUERIES, generate: ssb::generate };
+}
