@@ -3,6 +3,7 @@
 //! ```
 //! use thermocline_workloads::Workload;
 //! assert_eq!((Workload::SSB.queries.len(), Workload::SSB.tables.len()), (13, 5));
+//! assert_eq!((Workload::TPCH.queries.len(), Workload::TPCH.tables.len()), (22, 8));
 //! ```
 //!
 //! Deliberately left out: the processes that a measurement runs against, and files of results
@@ -11,6 +12,7 @@
 pub mod bench;
 pub mod generate;
 pub mod ssb;
+pub mod tpch;
 mod workload;
 
 pub use workload::{Generate, Workload};

@@ -1,7 +1,7 @@
 //! What the drivers need to know of an analytic workload.
 
 use crate::generate::{GenerateError, GenerateOptions, Progress, Summary, Table};
-use crate::ssb;
+use crate::{ssb, tpch};
 
 /// Writes objects and tells of its progress.
 pub type Generate = fn(&GenerateOptions, &(dyn Fn(Progress) + Sync)) -> Result<Summary, GenerateError>;
@@ -22,4 +22,8 @@ pub struct Workload {
 impl Workload {
     /// The Star Schema Benchmark.
     pub const SSB: Self = Self { name: "ssb", tables: &ssb::TABLES, queries: &ssb::QUERIES, generate: ssb::generate };
+
+    /// TPC-H.
+    pub const TPCH: Self =
+        Self { name: "tpch", tables: &tpch::TABLES, queries: &tpch::QUERIES, generate: tpch::generate };
 }

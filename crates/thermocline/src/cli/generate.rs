@@ -30,9 +30,12 @@ enum What {
     /// The Star Schema Benchmark: lineorder and four dimension tables
     #[command(after_help = SSB_EXAMPLES)]
     Ssb(DataArgs),
+    /// TPC-H: lineitem, orders and six more tables, with dbgen's rows
+    #[command(after_help = TPCH_EXAMPLES)]
+    Tpch(DataArgs),
 }
 
-/// Arguments of `thermocline generate ssb`.
+/// Arguments of `thermocline generate ssb` and `thermocline generate tpch`.
 #[derive(Debug, Args)]
 struct DataArgs {
     /// Scale factor; 1 is about 6,000,000 rows
@@ -64,6 +67,14 @@ Examples:
   thermocline generate ssb --scale 0.1 --out /data/ssb
   thermocline generate ssb --scale 10 --format csv --out /data/ssb | thermocline sql mydb";
 
+const TPCH_EXAMPLES: &str = "\
+Prints the statements that define the tables on standard output, all else on standard error.
+The data depends on nothing but scale, format and partition size.
+
+Examples:
+  thermocline generate tpch --scale 0.1 --out /data/tpch
+  thermocline generate tpch --scale 10 --format csv --out /data/tpch | thermocline sql mydb";
+
 /// Format of the objects.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum FileFormat {
@@ -80,6 +91,7 @@ enum FileFormat {
 pub fn run(arguments: &GenerateArgs) -> Result<(), Failure> {
     match &arguments.what {
         What::Ssb(arguments) => generate(&Workload::SSB, arguments),
+        What::Tpch(arguments) => generate(&Workload::TPCH, arguments),
     }
 }
 

@@ -26,4 +26,4 @@ pub use run::{GenerateError, GenerateOptions, Progress, Summary, TableSummary};
 pub use table::{Kind, Table, create_table_sql, schema};
 
 pub(crate) use run::generate;
-pub(crate) use source::{Source, Words, integers, texts};
+pub(crate) use source::{Source, Words, dates, decimals, integers, longs, texts};

@@ -3,11 +3,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, RecordBatch, StringArray, UInt16Array};
+use arrow::array::{
+    Array, ArrayRef, Date32Array, Decimal128Array, DictionaryArray, Int32Array, Int64Array, RecordBatch, StringArray,
+    UInt16Array,
+};
 use arrow::datatypes::UInt16Type;
 use arrow::error::ArrowError;
 
-use super::table::Table;
+use super::table::{DECIMAL, Table};
 
 /// Rows of one table, made on demand.
 ///
@@ -68,4 +71,23 @@ pub(crate) fn integers(values: impl IntoIterator<Item = i32>) -> ArrayRef {
 /// A `Utf8` column.
 pub(crate) fn texts<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> ArrayRef {
     Arc::new(StringArray::from_iter_values(values))
+}
+
+/// An `Int64` column.
+pub(crate) fn longs(values: impl IntoIterator<Item = i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(values))
+}
+
+/// A `Decimal128(15, 2)` column of hundredths.
+///
+/// # Errors
+/// Never: 15 digits are a valid precision.
+pub(crate) fn decimals(hundredths: impl IntoIterator<Item = i64>) -> Result<ArrayRef, ArrowError> {
+    let values = Decimal128Array::from_iter_values(hundredths.into_iter().map(i128::from));
+    Ok(Arc::new(values.with_precision_and_scale(DECIMAL.0, DECIMAL.1)?))
+}
+
+/// A `Date32` column of days since 1970-01-01.
+pub(crate) fn dates(days: impl IntoIterator<Item = i32>) -> ArrayRef {
+    Arc::new(Date32Array::from_iter_values(days))
 }

@@ -50,7 +50,7 @@ impl fmt::Display for Table {
 }
 
 /// Digits of a money or quantity column: all of them, and those after the point.
-const DECIMAL: (u8, i8) = (15, 2);
+pub(crate) const DECIMAL: (u8, i8) = (15, 2);
 
 /// A column's type, and whether its values repeat so often that a Parquet dictionary pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
