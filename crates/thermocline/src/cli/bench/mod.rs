@@ -3,6 +3,7 @@
 mod experiment;
 mod sink;
 mod ssb;
+mod tpch;
 
 use datafusion::common::Result;
 
@@ -17,6 +18,8 @@ pub struct BenchArgs {
 enum Workload {
     /// The Star Schema Benchmark: the 13 queries, or a skewed random batch
     Ssb(ssb::SsbArgs),
+    /// TPC-H: the 22 queries
+    Tpch(tpch::TpchArgs),
 }
 
 /// Runs the experiment and prints totals.
@@ -26,5 +29,6 @@ enum Workload {
 pub async fn bench(args: BenchArgs) -> Result<()> {
     match args.workload {
         Workload::Ssb(args) => ssb::ssb(args).await,
+        Workload::Tpch(args) => tpch::tpch(args).await,
     }
 }
