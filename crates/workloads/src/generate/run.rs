@@ -111,9 +111,7 @@ pub enum GenerateError {
 /// Generates the tables of `sources`, which `options.scale` made, as
 /// `out/<table>/<table>-00000.<format>` and so on.
 ///
-/// The bytes depend on nothing but scale, format and partition size. `progress` is called after
-/// each few thousand rows, from several threads. Memory is about 70 MB a thread for
-/// Parquet and 10 MB for CSV, at any scale.
+/// `progress` is called after each batch, from several threads.
 ///
 /// # Errors
 /// See [`GenerateError`]. After an error, finished objects stay; unfinished ones do not.

@@ -50,11 +50,11 @@ impl fmt::Display for Table {
 }
 
 /// Digits of a money or quantity column: all of them, and those after the point.
-pub(crate) const DECIMAL: (u8, i8) = (15, 2);
+pub(super) const DECIMAL: (u8, i8) = (15, 2);
 
 /// A column's type, and whether its values repeat so often that a Parquet dictionary pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// `Int64`, nearly unique.
     Key64,
     /// `Int64` of values that repeat.
