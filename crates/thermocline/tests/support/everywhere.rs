@@ -12,6 +12,18 @@ use super::oracle::{Oracle, Row};
 use super::rows::assert_result;
 use super::topology::{NodeProcess, spread};
 
+/// Settings that must not change a result; each set is tried cold in the modes that push down.
+const SWITCHES: &[&[(&str, &str)]] = &[
+    &[("thermocline.bloom_filters", "off")],
+    // No lists of build keys, so that Bloom filters stand in for them, in both kinds of join.
+    &[("datafusion.optimizer.hash_join_inlist_pushdown_max_size", "0")],
+    &[
+        ("datafusion.optimizer.hash_join_inlist_pushdown_max_size", "0"),
+        ("datafusion.optimizer.hash_join_single_partition_threshold", "0"),
+        ("datafusion.optimizer.hash_join_single_partition_threshold_rows", "0"),
+    ],
+];
+
 /// A workload in one format, and what DuckDB says of it.
 pub struct Everywhere {
     workload: &'static Workload,
@@ -42,7 +54,8 @@ impl Everywhere {
         self.check(&format!("thermocline://{},{}", left.address, right.address)).await;
     }
 
-    /// All modes: cold and warm, with everything cached, then with a cache of half the working set.
+    /// All modes: cold and warm, with everything cached, then with a cache of half the working set;
+    /// then each of [`SWITCHES`].
     pub async fn check(&self, location: &str) {
         let format = self.format;
         let full = self.session(location, 8 << 30).await;
@@ -69,6 +82,17 @@ impl Everywhere {
             }
         }
         assert!(half.engine().cache.bytes_max() <= working_set / 2, "the cache passed its limit");
+
+        for switches in SWITCHES {
+            let session = self.session(location, working_set / 2).await;
+            for (name, value) in *switches {
+                session.run(&format!("SET {name} = '{value}'")).await.unwrap();
+            }
+            for mode in [Mode::Pushdown, Mode::Hybrid] {
+                session.set("mode", mode.name()).unwrap();
+                self.run_all(&session, &format!("{format:?} {location} {mode} {switches:?}")).await;
+            }
+        }
     }
 
     async fn session(&self, location: &str, cache_size: usize) -> Session {
