@@ -34,4 +34,4 @@ pub use join::CollectKeysExec;
 pub use plan::Separate;
 pub use scan::HybridScanExec;
 pub use session::{Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions};
-pub use settings::{Settings, WireCompression};
+pub use settings::{PushdownOperators, Settings, WireCompression};

@@ -20,6 +20,24 @@ pub enum WireCompression {
     Fixed(Compression),
 }
 
+/// Which operators above a scan move into its fragment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PushdownOperators {
+    /// All that are local and bounded.
+    All,
+    /// The scan's own filter and columns: what most systems push.
+    Filters,
+}
+
+impl PushdownOperators {
+    fn name(self) -> &'static str {
+        match self {
+            PushdownOperators::All => "all",
+            PushdownOperators::Filters => "filters",
+        }
+    }
+}
+
 /// One session's settings, prefix `thermocline`.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -41,6 +59,8 @@ pub struct Settings {
     pub statement_timeout: Option<Duration>,
     /// Compression of answers.
     pub compression: WireCompression,
+    /// Which operators above a scan move into its fragment.
+    pub pushdown_operators: PushdownOperators,
     /// Whether joins send Bloom filters of their build keys to the scans of their probe side.
     pub bloom_filters: bool,
     /// Largest Bloom filter, in bytes; a build side with more keys than fit sends none.
@@ -69,6 +89,7 @@ impl Default for Settings {
             request_timeout: Duration::from_secs(30),
             statement_timeout: None,
             compression: WireCompression::Auto,
+            pushdown_operators: PushdownOperators::All,
             bloom_filters: true,
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
@@ -158,6 +179,18 @@ const SETTINGS: &[Setting] = &[
                 "zstd" => WireCompression::Fixed(Compression::Zstd),
                 _ => return Err(format!("unknown compression '{text}': expected auto, none, lz4 or zstd")),
             };
+            Ok(())
+        },
+    },
+    Setting {
+        name: "pushdown_operators",
+        description: "what moves into a scan's fragment: all that is local and bounded, or filters (and columns) only",
+        get: |s| s.pushdown_operators.name().to_owned(),
+        set: |s, text| {
+            let known = [PushdownOperators::All, PushdownOperators::Filters];
+            let found = known.into_iter().find(|known| known.name().eq_ignore_ascii_case(text.trim()));
+            s.pushdown_operators =
+                found.ok_or_else(|| format!("unknown operators '{text}': expected all or filters"))?;
             Ok(())
         },
     },

@@ -185,3 +185,86 @@ impl PhysicalExpr for BloomFilterExpr {
         fmt::Display::fmt(self, f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::Field;
+    use datafusion::physical_expr::expressions::col;
+
+    use super::*;
+
+    fn schema() -> Schema {
+        Schema::new(vec![Field::new("key", DataType::Int64, true), Field::new("share", DataType::Float64, true)])
+    }
+
+    fn batch(keys: std::ops::Range<i64>) -> RecordBatch {
+        let rows = keys.clone().count();
+        let keys: ArrayRef = Arc::new(Int64Array::from_iter(keys.map(|key| (key % 7 != 0).then_some(key))));
+        let share = datafusion::arrow::array::new_null_array(&DataType::Float64, rows);
+        RecordBatch::try_new(Arc::new(schema()), vec![keys, share]).unwrap()
+    }
+
+    fn expression(keys: std::ops::Range<i64>) -> BloomFilterExpr {
+        let mut filter = BloomFilter::with_bytes(64 << 10);
+        let (hashes, _) = hash_keys(batch(keys.clone()).columns().get(..1).unwrap(), keys.count()).unwrap();
+        hashes.into_iter().for_each(|hash| filter.insert(hash));
+        BloomFilterExpr::new(vec![col("key", &schema()).unwrap()], Arc::new(filter))
+    }
+
+    fn passed(expression: &BloomFilterExpr, batch: &RecordBatch) -> usize {
+        let passed = expression.evaluate(batch).unwrap().into_array(batch.num_rows()).unwrap();
+        datafusion::common::cast::as_boolean_array(&passed).unwrap().true_count()
+    }
+
+    #[test]
+    fn keys_pass_and_nulls_do_not() {
+        let expression = expression(1..100);
+        assert_eq!(passed(&expression, &batch(1..100)), (1..100).filter(|key| key % 7 != 0).count());
+        assert!(passed(&expression, &batch(1000..2000)) < 20);
+    }
+
+    #[test]
+    fn a_filter_that_drops_nothing_rests_and_wakes() {
+        let (expression, own, foreign) = (expression(1..8000), batch(1..8000), batch(100_000..108_000));
+        let all = own.num_rows();
+        let some = passed(&expression, &own);
+        assert!(some < all, "NULLs are dropped");
+        let nothing_dropped = BloomFilterExpr::new(
+            vec![col("key", &schema()).unwrap()],
+            Arc::new(BloomFilter::from_bytes(&[0xff; 32]).unwrap()),
+        );
+        let keyed = RecordBatch::try_new(
+            Arc::new(schema()),
+            vec![Arc::new(Int64Array::from_iter_values(0..all as i64)), Arc::clone(own.column(1))],
+        )
+        .unwrap();
+        // After enough rows it rests: even NULLs pass.
+        (0..3).for_each(|_| assert_eq!(passed(&nothing_dropped, &keyed), all));
+        assert_eq!(passed(&nothing_dropped, &own), all);
+        // And looks again later.
+        (0..BATCHES_UNSEEN).for_each(|_| _ = passed(&nothing_dropped, &own));
+        assert_eq!(passed(&nothing_dropped, &own), some);
+        assert!(passed(&expression, &foreign) < 400);
+    }
+
+    #[test]
+    fn what_is_no_filter_is_refused() {
+        let good = BloomFilterMessage { bits: vec![0; 64], hash_check: hash_check().unwrap() };
+        let key = [col("key", &schema()).unwrap()];
+        assert!(BloomFilterExpr::decode(&good.encode_to_vec(), &key, &schema()).is_ok());
+        let refused = |message: &BloomFilterMessage, keys: &[Arc<dyn PhysicalExpr>], why: &str| {
+            let error = BloomFilterExpr::decode(&message.encode_to_vec(), keys, &schema()).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
+        };
+        for length in [0, 31, 33, 96] {
+            refused(&BloomFilterMessage { bits: vec![0; length], ..good.clone() }, &key, &format!("{length} bytes"));
+        }
+        refused(&BloomFilterMessage { hash_check: 1, ..good.clone() }, &key, "another hash function");
+        refused(&good, &[], "0 columns");
+        refused(&good, &[col("share", &schema()).unwrap()], "Float64");
+        assert!(BloomFilterExpr::decode(&[0xff; 10], &key, &schema()).is_err());
+    }
+}

@@ -257,6 +257,18 @@ async fn forbidden_and_garbled_fragments_are_refused() {
         assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
         assert!(status.message().contains("dates/"), "{status}");
     }
+    // A Bloom filter that was made with another hash function would drop rows that it must keep.
+    let key: Arc<dyn datafusion::physical_expr::PhysicalExpr> = Arc::new(Column::new("d_datekey", 0));
+    let empty = thermocline_pushdown::BloomFilter::with_bytes(64);
+    let bloom = Arc::new(thermocline_pushdown::BloomFilterExpr::new(vec![key], Arc::new(empty)));
+    let mut bytes = scan.with_filter_below(bloom).unwrap().encode().unwrap();
+    let bits = bytes.windows(64).rposition(|bytes| bytes == [0; 64]).unwrap();
+    // The check follows the bits and its tag.
+    bytes[bits + 64 + 1] ^= 1;
+    let status = get(&node.address, fragment_request(root, bytes)).await;
+    assert_eq!(status.code(), tonic::Code::PermissionDenied, "{status}");
+    assert!(status.message().contains("another hash function"), "{status}");
+
     // A ticket that is none, and one that is far too large.
     assert_eq!(get(&node.address, vec![0xff; 64]).await.code(), tonic::Code::PermissionDenied);
     let status = get(&node.address, fragment_request(root, vec![7; 20 << 20])).await;

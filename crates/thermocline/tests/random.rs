@@ -276,7 +276,9 @@ async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String
     chosen.join(" ")
 }
 
-async fn round(seed: u64, duckdb: &mut Oracle) {
+/// Returns how many Bloom filters were applied.
+async fn round(seed: u64, duckdb: &mut Oracle) -> u64 {
+    let mut bloom_filters = 0;
     let mut rng = StdRng::seed_from_u64(seed);
     let temporary = tempfile::tempdir().unwrap();
     let objects = rng.random_range(1..6);
@@ -303,11 +305,13 @@ async fn round(seed: u64, duckdb: &mut Oracle) {
                 let settings = set_randomly(&mut rng, session, mode).await;
                 let context = format!("THERMOCLINE_SEED={seed} cache {cache_size} {settings}: {sql}");
                 let result = session.run(&sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
+                bloom_filters += result.stats.bloom_filters;
                 assert_same(canonical(&result), expected.clone(), ordered, &context);
                 assert!(session.engine().cache.bytes_max() <= cache_size, "{context}: the cache passed its limit");
             }
         }
     }
+    bloom_filters
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -315,11 +319,14 @@ async fn random_queries_equal_duckdb() {
     let mut duckdb = Oracle::start();
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
     if let Some(seed) = number("THERMOCLINE_SEED") {
-        return round(seed, &mut duckdb).await;
+        round(seed, &mut duckdb).await;
+        return;
     }
     let first: u64 = rand::rng().random_range(0..1 << 40);
+    let mut bloom_filters = 0;
     for seed in first..first + number("THERMOCLINE_ROUNDS").unwrap_or(8) {
         println!("THERMOCLINE_SEED={seed}");
-        round(seed, &mut duckdb).await;
+        bloom_filters += round(seed, &mut duckdb).await;
     }
+    assert!(bloom_filters > 0, "no query had a Bloom filter");
 }

@@ -18,6 +18,7 @@ use thermocline_pushdown::validate::check_operator;
 
 use super::bloom_join::connect_joins;
 use crate::scan::HybridScanExec;
+use crate::settings::{PushdownOperators, Settings};
 
 /// The rule `separate` (design 4.1, FlexPushdownDB section 4.2).
 ///
@@ -38,8 +39,12 @@ pub struct Separate {
 }
 
 impl PhysicalOptimizerRule for Separate {
-    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, _: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let plan = plan.transform_up(|node| self.separate(node)).data()?;
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let operators = config.extensions.get::<Settings>().map_or(PushdownOperators::All, |s| s.pushdown_operators);
+        let plan = match operators {
+            PushdownOperators::All => plan.transform_up(|node| self.separate(node)).data()?,
+            PushdownOperators::Filters => plan,
+        };
         connect_joins(plan)
     }
 

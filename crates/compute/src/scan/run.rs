@@ -9,6 +9,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
@@ -127,12 +128,18 @@ impl ScanRun {
         }
     }
 
-    /// Columns `positions` (of the needed ones) of a partition, from its stored bytes.
-    fn stored(&self, object: &Arc<PlannedObject>, partition: &Arc<Partition>, positions: &[usize]) -> Result<Batches> {
+    /// Columns `positions` (of the needed ones) of a partition, from its stored bytes, without pages
+    /// in which no row passes `predicate`.
+    fn stored(
+        &self,
+        object: &Arc<PlannedObject>,
+        partition: &Arc<Partition>,
+        positions: &[usize],
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Batches> {
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
-        let options =
-            ReadOptions { columns, predicate: None, late_materialisation: false, statistics: statistics.clone() };
+        let options = ReadOptions { columns, predicate, late_materialisation: false, statistics: statistics.clone() };
         let batches = self.reader(object).stream(partition.range, &options, &self.context)?;
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
@@ -299,7 +306,12 @@ fn pulled_up(run: Arc<ScanRun>, work: Work) -> Batches {
     let batches = async move {
         let all: Vec<usize> = (0..run.columns.len()).collect();
         let started = Instant::now();
-        let batches = run.stored(&work.object, &work.partition, &all)?;
+        // The page index is one more round trip, which only pays where that costs nothing.
+        let predicate = match work.object.node.crosses_link() {
+            true => None,
+            false => run.fragment.predicate().cloned(),
+        };
+        let batches = run.stored(&work.object, &work.partition, &all, predicate)?;
         let done = stream::once(async move {
             run.metrics.time_compute.add_duration(started.elapsed());
             run.metrics.partitions_done.add(1);
@@ -402,7 +414,7 @@ async fn read_columns(
         return Ok(vec![]);
     }
     let schema = Arc::new(run.input.project(positions)?);
-    let batches: Vec<RecordBatch> = run.stored(object, partition, positions)?.try_collect().await?;
+    let batches: Vec<RecordBatch> = run.stored(object, partition, positions, None)?.try_collect().await?;
     joined(&batches, &schema)
 }
 
@@ -447,7 +459,7 @@ fn pull_up_instead(run: &Arc<ScanRun>, work: &Work) -> Result<Batches> {
     run.metrics.partitions(Route::Pullup).add(1);
     run.metrics.partitions_pushed_back.add(1);
     let all: Vec<usize> = (0..run.columns.len()).collect();
-    let stored = run.stored(&work.object, &work.partition, &all)?;
+    let stored = run.stored(&work.object, &work.partition, &all, None)?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
     Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
 }

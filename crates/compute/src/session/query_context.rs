@@ -44,6 +44,8 @@ pub struct QueryStats {
     pub bytes_returned: u64,
     /// Partitions by route, in the order of [`Route::ALL`].
     pub partitions: [u64; Route::ALL.len()],
+    /// Bloom filters of joins that scans applied.
+    pub bloom_filters: u64,
     /// Partitions that were pushed down and pulled up after all.
     pub partitions_pushed_back: u64,
     /// Needed segments that were cached.
@@ -157,6 +159,7 @@ impl QueryContext {
             bytes_scanned: sum(|scan| scan.bytes_scanned.value()),
             bytes_returned: sum(|scan| scan.bytes_returned.value()),
             partitions: Route::ALL.map(|route| scans.iter().map(|scan| scan.partitions(route).value() as u64).sum()),
+            bloom_filters: sum(|scan| scan.bloom_filters.value()),
             partitions_pushed_back: sum(|scan| scan.partitions_pushed_back.value()),
             segments_hit: sum(|scan| scan.segments_hit.value()),
             segments_missed: sum(|scan| scan.segments_missed.value()),

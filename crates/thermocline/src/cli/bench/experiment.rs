@@ -15,10 +15,10 @@ use super::super::workload_data::workload_data;
 use super::sink::Sink;
 
 /// Scale of `--quick`, at most.
-const QUICK_SCALE: f64 = 0.05;
+pub const QUICK_SCALE: f64 = 0.05;
 
 /// Stored bytes of the data's objects.
-const PARTITION_SIZE: u64 = 16 << 20;
+pub const PARTITION_SIZE: u64 = 16 << 20;
 
 /// Arguments of every analytic bench.
 #[derive(Debug, clap::Args)]
@@ -82,11 +82,7 @@ impl Experiment {
         if args.quick {
             args.scale = args.scale.min(QUICK_SCALE);
         }
-        let format = match args.format.to_ascii_lowercase().as_str() {
-            "parquet" => Format::Parquet,
-            "csv" => Format::Csv,
-            other => return plan_err!("unknown format '{other}': expected parquet or csv"),
-        };
+        let format = parse_format(&args.format)?;
         let modes = args
             .modes
             .iter()
@@ -171,6 +167,18 @@ impl Experiment {
             session.run(sql).await?;
         }
         Ok(session.engine().cache.bytes().0)
+    }
+}
+
+/// The format of this name.
+///
+/// # Errors
+/// If there is none.
+pub fn parse_format(name: &str) -> Result<Format> {
+    match name.to_ascii_lowercase().as_str() {
+        "parquet" => Ok(Format::Parquet),
+        "csv" => Ok(Format::Csv),
+        other => plan_err!("unknown format '{other}': expected parquet or csv"),
     }
 }
 

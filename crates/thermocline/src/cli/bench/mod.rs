@@ -1,6 +1,7 @@
 //! `thermocline bench`: the experiments, one JSON object a query.
 
 mod experiment;
+mod operators;
 mod sink;
 mod ssb;
 mod tpch;
@@ -20,6 +21,8 @@ enum Workload {
     Ssb(ssb::SsbArgs),
     /// TPC-H: the 22 queries
     Tpch(tpch::TpchArgs),
+    /// Filter, join, group-by and top-K one by one, here and at storage
+    Operators(operators::OperatorsArgs),
 }
 
 /// Runs the experiment and prints totals.
@@ -30,5 +33,6 @@ pub async fn bench(args: BenchArgs) -> Result<()> {
     match args.workload {
         Workload::Ssb(args) => ssb::ssb(args).await,
         Workload::Tpch(args) => tpch::tpch(args).await,
+        Workload::Operators(args) => operators::operators(args).await,
     }
 }

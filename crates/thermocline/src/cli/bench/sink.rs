@@ -70,14 +70,23 @@ impl Sink {
         Ok(())
     }
 
+    /// Writes what is still held back.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.json {
+            Some(json) => json.flush().map_err(|error| exec_datafusion_err!("{error}")),
+            None => Ok(()),
+        }
+    }
+
     /// Prints the sums.
     ///
     /// # Errors
     /// If the last records cannot be written.
     pub fn finish(mut self, cache_size: usize) -> Result<()> {
-        if let Some(json) = &mut self.json {
-            json.flush().map_err(|error| exec_datafusion_err!("{error}"))?;
-        }
+        self.flush()?;
         println!("cache of {}", format_size(cache_size as u64));
         println!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");
         for total in &self.totals {

@@ -1,0 +1,199 @@
+//! `thermocline bench operators`: one operator at a time, as in tables II to V of the PushdownDB
+//! paper.
+
+use std::path::PathBuf;
+
+use datafusion::common::{Result, exec_err, plan_datafusion_err};
+use thermocline_compute::{Session, SessionOptions};
+use thermocline_pushdown::units::{format_size, parse_rate};
+use thermocline_workloads::Workload;
+use thermocline_workloads::bench::{Measurement, Record, measure};
+use thermocline_workloads::generate::create_table_sql;
+
+use super::super::node_process::{NodeOptions, NodeProcess};
+use super::super::workload_data::workload_data;
+use super::experiment::{PARTITION_SIZE, QUICK_SCALE, parse_format};
+use super::sink::Sink;
+
+/// Arguments of `thermocline bench operators`.
+#[derive(Debug, clap::Args)]
+pub struct OperatorsArgs {
+    /// Scale factor of the TPC-H data
+    #[arg(long, default_value_t = 1.0)]
+    scale: f64,
+    /// csv, as in the paper, or parquet
+    #[arg(long, default_value = "csv")]
+    format: String,
+    /// Limit of the storage node's link
+    #[arg(long, default_value = "1Gbps")]
+    egress_limit: String,
+    /// Timed passes, after one to warm up; the fastest counts
+    #[arg(long, default_value_t = 3)]
+    passes: usize,
+    /// Small data: under a minute
+    #[arg(long)]
+    quick: bool,
+    /// Where the generated data is kept between runs [default: a folder of the user's cache]
+    #[arg(long)]
+    data: Option<PathBuf>,
+    /// Write one JSON object a query to this file
+    #[arg(long)]
+    json: Option<PathBuf>,
+}
+
+/// One query, run in several ways that must agree.
+struct Case {
+    table: &'static str,
+    name: String,
+    sql: String,
+    alternatives: &'static [Alternative],
+}
+
+/// A way to run a query: its name in the paper, and the settings that make it.
+struct Alternative {
+    name: &'static str,
+    settings: &'static [(&'static str, &'static str)],
+}
+
+const SERVER_SIDE: Alternative = Alternative { name: "server-side", settings: &[("mode", "pullup")] };
+
+const FILTER: &[Alternative] = &[SERVER_SIDE, Alternative { name: "storage-side", settings: &[("mode", "pushdown")] }];
+
+const JOIN: &[Alternative] = &[
+    Alternative { name: "baseline", settings: &[("mode", "pullup")] },
+    Alternative { name: "filtered", settings: &[("mode", "pushdown"), ("bloom_filters", "off")] },
+    Alternative { name: "bloom", settings: &[("mode", "pushdown"), ("bloom_filters", "on")] },
+];
+
+const GROUP_BY: &[Alternative] = &[
+    SERVER_SIDE,
+    Alternative { name: "filtered", settings: &[("mode", "pushdown"), ("pushdown_operators", "filters")] },
+    Alternative { name: "storage-side", settings: &[("mode", "pushdown"), ("pushdown_operators", "all")] },
+];
+
+const TOP_K: &[Alternative] = &[SERVER_SIDE, Alternative { name: "storage-side", settings: &[("mode", "pushdown")] }];
+
+/// The queries of the paper's tables, over TPC-H data of `scale`.
+fn cases(scale: f64) -> Vec<Case> {
+    let mut cases = vec![];
+    for selectivity in [1e-5, 1e-3] {
+        // Part keys are dense, and lines are spread over them evenly.
+        let parts = (200_000.0 * scale * selectivity).round().max(1.0);
+        cases.push(Case {
+            table: "II filter",
+            name: format!("selectivity {selectivity:e}"),
+            sql: format!("SELECT * FROM lineitem WHERE l_partkey <= {parts}"),
+            alternatives: FILTER,
+        });
+    }
+    for balance in [-950, -450] {
+        cases.push(Case {
+            table: "III join",
+            name: format!("c_acctbal <= {balance}"),
+            sql: format!(
+                "SELECT sum(o_totalprice) FROM customer, orders WHERE o_custkey = c_custkey AND c_acctbal <= {balance}"
+            ),
+            alternatives: JOIN,
+        });
+    }
+    let sums = "sum(l_quantity), sum(l_extendedprice), sum(l_discount), sum(l_tax)";
+    for groups in [2, 8, 32] {
+        cases.push(Case {
+            table: "IV group-by",
+            name: format!("{groups} groups"),
+            sql: format!("SELECT l_partkey % {groups}, {sums} FROM lineitem GROUP BY l_partkey % {groups}"),
+            alternatives: GROUP_BY,
+        });
+    }
+    cases.push(Case {
+        table: "IV group-by",
+        name: format!("{} groups", (1_500_000.0 * scale) as u64),
+        sql: format!("SELECT l_orderkey, {sums} FROM lineitem GROUP BY l_orderkey"),
+        alternatives: GROUP_BY,
+    });
+    for k in [1, 100, 10_000] {
+        cases.push(Case {
+            table: "V top-K",
+            name: format!("K = {k}"),
+            sql: format!("SELECT * FROM lineitem ORDER BY l_extendedprice, l_orderkey, l_linenumber LIMIT {k}"),
+            alternatives: TOP_K,
+        });
+    }
+    cases
+}
+
+/// Runs every case in every way and prints the tables.
+///
+/// # Errors
+/// If an argument does not fit, a query fails, or two ways of running one differ in their rows.
+pub async fn operators(args: OperatorsArgs) -> Result<()> {
+    let scale = if args.quick { args.scale.min(QUICK_SCALE) } else { args.scale };
+    let passes = if args.quick { 1 } else { args.passes.max(1) };
+    let format = parse_format(&args.format)?;
+    let egress = parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?;
+    let measurement = Measurement { workload: Workload::TPCH, scale, format, egress_bytes_per_s: Some(egress) };
+    let data = workload_data(&Workload::TPCH, args.data, scale, format, PARTITION_SIZE)?;
+    let options = NodeOptions { egress_limit: Some(args.egress_limit) };
+    let node = NodeProcess::start(&data, &options).await?;
+
+    let session = Session::open(SessionOptions::default()).await?;
+    for table in measurement.workload.tables {
+        let location = format!("thermocline://{}/{table}", node.address);
+        session.run(&create_table_sql(*table, format, &location)).await?;
+    }
+    let mut sink = Sink::new(args.json.as_ref())?;
+    println!(
+        "{:<12}{:<22}{:<14}{:>8}{:>10}{:>8}{:>14}{:>12}",
+        "table", "case", "alternative", "rows", "seconds", "ratio", "bytes moved", "dollars"
+    );
+    for case in cases(scale) {
+        let mut first: Option<Record> = None;
+        for alternative in case.alternatives {
+            for (name, value) in alternative.settings {
+                session.set(name, value)?;
+            }
+            let best = fastest(&session, &measurement, &case, alternative, passes, &mut sink).await?;
+            let first = first.get_or_insert_with(|| best.clone());
+            if first.result_hash != best.result_hash {
+                return exec_err!("{} {}: {} gives other rows", case.table, case.name, alternative.name);
+            }
+            println!(
+                "{:<12}{:<22}{:<14}{:>8}{:>10.3}{:>8.2}{:>14}{:>12.6}",
+                case.table,
+                case.name,
+                alternative.name,
+                best.rows,
+                best.seconds,
+                best.seconds / first.seconds,
+                format_size(best.bytes_from_storage + best.bytes_to_storage),
+                best.dollars
+            );
+        }
+    }
+    sink.flush()
+}
+
+/// The fastest of the timed passes.
+async fn fastest(
+    session: &Session,
+    measurement: &Measurement,
+    case: &Case,
+    alternative: &Alternative,
+    passes: usize,
+    sink: &mut Sink,
+) -> Result<Record> {
+    let name = format!("{}, {}: {}", case.table, case.name, alternative.name);
+    let query = [(name.as_str(), case.sql.as_str())];
+    measure(session, measurement, query, "warmup", |record| sink.put(record)).await?;
+    let mut best: Option<Record> = None;
+    for _ in 0..passes {
+        measure(session, measurement, query, "timed", |record| {
+            if best.as_ref().is_none_or(|best| record.seconds < best.seconds) {
+                best = Some(record.clone());
+            }
+            sink.put(record)
+        })
+        .await?;
+    }
+    best.ok_or_else(|| plan_datafusion_err!("{name}: no pass was timed"))
+}
