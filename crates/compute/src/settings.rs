@@ -67,6 +67,8 @@ pub struct Settings {
     pub bloom_filter_size: usize,
     /// Share of rows without a partner that a Bloom filter may let through.
     pub bloom_filter_fpr: f64,
+    /// Whether a busy storage node may have this side fetch the stored bytes and run the fragment.
+    pub pushback: bool,
     /// Dollars per hour of this compute node.
     pub price_compute_hour: f64,
     /// Dollars per thousand requests to storage.
@@ -93,6 +95,7 @@ impl Default for Settings {
             bloom_filters: true,
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
+            pushback: true,
             // Table I of the PushdownDB paper: S3 and an r4.8xlarge, 2020.
             price_compute_hour: 2.128,
             price_requests_1000: 0.0004,
@@ -224,6 +227,12 @@ const SETTINGS: &[Setting] = &[
             }
             _ => Err(format!("'{text}' is not a rate between 0 and 1")),
         },
+    },
+    Setting {
+        name: "pushback",
+        description: "whether a busy storage node may send this side for the stored bytes: on or off",
+        get: |s| on_off(s.pushback).to_owned(),
+        set: |s, text| switch(text).map(|on| s.pushback = on),
     },
     Setting {
         name: "price_compute_hour",

@@ -42,3 +42,20 @@ text_id! {
     /// One execution of one statement, unique within a process and unlikely to repeat across them.
     QueryId
 }
+
+/// The slot that a storage node keeps for the transfer that follows a pushback. Never 0, which
+/// stands for none on the wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PushbackToken(std::num::NonZeroU64);
+
+impl PushbackToken {
+    /// The token of that number; `None` for 0.
+    pub fn new(number: u64) -> Option<Self> {
+        std::num::NonZeroU64::new(number).map(Self)
+    }
+
+    /// The number for the wire.
+    pub fn number(self) -> u64 {
+        self.0.get()
+    }
+}

@@ -41,7 +41,7 @@ pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
 pub use format::{CsvFormat, FileFormat};
 pub use fragment::{Fragment, FragmentError};
-pub use ids::{ObjectPath, ObjectVersion, QueryId};
+pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};
 pub use partition::{PartitionId, PartitionRange};
 pub use route::{Mode, Route};

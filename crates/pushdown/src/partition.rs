@@ -27,6 +27,16 @@ pub enum PartitionRange {
     },
 }
 
+impl PartitionRange {
+    /// Stored bytes of a byte range; 0 for row groups, whose bytes only the footer knows.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            PartitionRange::RowGroups { .. } => 0,
+            PartitionRange::Bytes { start, end, .. } => end.saturating_sub(*start),
+        }
+    }
+}
+
 impl fmt::Display for PartitionRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@
 //! | `DoAction("handshake")` | [`Handshake`] | [`Handshake`] of the node |
 //! | `DoAction("list")` | [`ListRequest`] | [`ListResponse`] |
 //! | `DoAction("describe")` | [`DescribeRequest`] | [`DescribeResponse`] |
+//! | `DoAction("status")` | nothing | [`NodeStatus`] |
 //! | `DoGet` | [`Ticket`] with a [`FragmentRequest`] | Arrow batches, then a message whose metadata is a [`FragmentReport`] |
 //! | `DoGet` | [`Ticket`] with a [`RangesRequest`] | the ranges' bytes, in order, in message bodies |
 //!
@@ -274,6 +275,18 @@ pub struct FragmentRequest {
     /// Answer [`ErrorKind::RawIsSmaller`] instead of sending more than this many bytes; 0 for no limit.
     #[prost(uint64, tag = "8")]
     pub answer_bytes_max: u64,
+    /// Whether [`ErrorKind::PushedBack`] is understood as an answer.
+    #[prost(bool, tag = "9")]
+    pub accepts_pushback: bool,
+    /// Stored bytes of the needed columns, S_in of the arbitrator's estimates; 0 if not known.
+    #[prost(uint64, tag = "10")]
+    pub bytes_in: u64,
+    /// Expected bytes of the answer, S_out of the arbitrator's estimates; 0 if not known.
+    #[prost(uint64, tag = "11")]
+    pub bytes_out_estimate: u64,
+    /// Further partitions of the same scan for which no request was sent yet.
+    #[prost(uint32, tag = "12")]
+    pub partitions_to_follow: u32,
 }
 
 /// [`PartitionRange`] on the wire.
@@ -339,6 +352,9 @@ pub struct RangesRequest {
     /// One past the last bytes, one per range.
     #[prost(uint64, repeated, tag = "4")]
     pub ends: Vec<u64>,
+    /// [`ErrorDetail::pushback_token`] of the answer that this request follows; 0 for none.
+    #[prost(uint64, tag = "5")]
+    pub pushback_token: u64,
 }
 
 /// Compression of Arrow buffers on the wire.
@@ -415,6 +431,9 @@ pub enum ErrorKind {
     ResourcesExhausted = 7,
     /// The object store behind the node failed. Retry.
     Unavailable = 8,
+    /// The node has no time for the fragment now: fetch the stored bytes instead (paper of 2023,
+    /// section 3.2). Comes before any batch.
+    PushedBack = 9,
 }
 
 /// Details of a failed call.
@@ -426,6 +445,48 @@ pub struct ErrorDetail {
     /// One sentence for people; names the object where there is one.
     #[prost(string, tag = "2")]
     pub message: String,
+    /// With [`ErrorKind::PushedBack`]: the slot that the node keeps for the transfer of the stored
+    /// bytes; 0 for none.
+    #[prost(uint64, tag = "3")]
+    pub pushback_token: u64,
+}
+
+/// What a node is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Message)]
+pub struct NodeStatus {
+    /// Fragments that wait for a decision.
+    #[prost(uint64, tag = "1")]
+    pub queue_length: u64,
+    /// The most that may wait.
+    #[prost(uint64, tag = "2")]
+    pub queue_max: u64,
+    /// Fragments that run.
+    #[prost(uint64, tag = "3")]
+    pub pushdown_slots_used: u64,
+    /// The most that run at once.
+    #[prost(uint64, tag = "4")]
+    pub pushdown_slots: u64,
+    /// Transfers of stored bytes after a pushback that are under way or expected.
+    #[prost(uint64, tag = "5")]
+    pub pushback_slots_used: u64,
+    /// The most of them at once; 0 if the node pushes nothing back.
+    #[prost(uint64, tag = "6")]
+    pub pushback_slots: u64,
+    /// Fragments admitted so far.
+    #[prost(uint64, tag = "7")]
+    pub admitted: u64,
+    /// Fragments pushed back so far.
+    #[prost(uint64, tag = "8")]
+    pub pushed_back: u64,
+    /// Answers given up so far because nobody read them.
+    #[prost(uint64, tag = "9")]
+    pub abandoned: u64,
+    /// Bytes that running fragments have reserved.
+    #[prost(uint64, tag = "10")]
+    pub memory_used: u64,
+    /// The most that they may reserve.
+    #[prost(uint64, tag = "11")]
+    pub memory_limit: u64,
 }
 
 /// Encodes a schema as DataFusion's protobuf message.

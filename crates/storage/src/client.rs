@@ -11,8 +11,8 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{
-    DescribeRequest, DescribeResponse, Description, ErrorKind, Handshake, ListRequest, ListResponse, ObjectEntry,
-    Ticket,
+    DescribeRequest, DescribeResponse, Description, ErrorKind, Handshake, ListRequest, ListResponse, NodeStatus,
+    ObjectEntry, Ticket,
 };
 use tokio::sync::OnceCell;
 use tonic::transport::{Channel, Endpoint};
@@ -206,11 +206,24 @@ impl NodeClient {
         }
     }
 
-    /// The messages that answer `ticket`. The first message is waited for here, with retries: after
-    /// it, a failure cannot be repaired by asking again, because part of the answer may be in use.
+    /// What the node is doing. Asked once, without retries: a node that does not answer is an answer.
     ///
     /// # Errors
-    /// [`NodeError`], which names the node; so do the stream's errors. No wait is longer than
+    /// [`NodeError`], which names the node.
+    pub async fn status(&self) -> Result<NodeStatus, NodeError> {
+        match &self.inner.reach {
+            Reach::Embedded(node) => Ok(node.status()),
+            Reach::Remote { .. } => self.action("status", vec![]).await.map_err(|error| self.named(error)),
+        }
+    }
+
+    /// The messages that answer `ticket`. The first message with content is waited for here, with
+    /// retries: after it, a failure cannot be repaired by asking again, because part of the answer
+    /// may be in use.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node; so do the stream's errors. A node that wants the stored
+    /// bytes fetched instead ([`NodeError::wants_pullup`]) says so here. No wait is longer than
     /// [`RemoteOptions::request_timeout`].
     pub async fn get(&self, ticket: &Ticket) -> Result<BoxStream<'static, Result<FlightData, NodeError>>, NodeError> {
         let bytes = ticket.encode_to_vec();
@@ -220,7 +233,12 @@ impl NodeClient {
                     Reach::Embedded(node) => node.get(&bytes).await?,
                     Reach::Remote { .. } => self.do_get(&bytes).await?,
                 };
-                let first = self.timed(stream.try_next()).await??;
+                // A node that is still waiting or working says so with empty messages.
+                let mut first = self.timed(stream.try_next()).await??;
+                while let Some(message) = first.as_ref().filter(|message| **message == FlightData::default()) {
+                    self.inner.data_bytes.fetch_add(wire_bytes(message), Ordering::Relaxed);
+                    first = self.timed(stream.try_next()).await??;
+                }
                 Ok((first, stream))
             })
             .await?;
@@ -306,7 +324,9 @@ impl NodeClient {
                     attempt += 1;
                 }
                 Err(error) => {
-                    self.inner.failures.fetch_add(1, Ordering::Relaxed);
+                    if !error.is_advice() {
+                        self.inner.failures.fetch_add(1, Ordering::Relaxed);
+                    }
                     return Err(self.named(error));
                 }
             }

@@ -2,8 +2,8 @@
 
 use datafusion::common::DataFusionError;
 use prost::Message;
-use thermocline_pushdown::FragmentError;
 use thermocline_pushdown::wire::{ErrorDetail, ErrorKind};
+use thermocline_pushdown::{FragmentError, PushbackToken};
 use tonic::{Code, Status};
 
 /// A failed request: what to do about it, and a sentence that names the object or the node.
@@ -14,12 +14,20 @@ pub struct NodeError {
     pub kind: ErrorKind,
     /// For people.
     pub message: String,
+    /// With [`ErrorKind::PushedBack`]: what to name when the stored bytes are fetched; `None` if the
+    /// node keeps no slot for that.
+    pub pushback: Option<PushbackToken>,
 }
 
 impl NodeError {
     /// An error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
+        Self { kind, message: message.into(), pushback: None }
+    }
+
+    /// The answer of a node that would rather send the stored bytes.
+    pub(crate) fn pushed_back(token: Option<PushbackToken>) -> Self {
+        Self { pushback: token, ..Self::new(ErrorKind::PushedBack, "the storage node pushed the fragment back") }
     }
 
     /// The same error, saying of which object or node, unless it does already.
@@ -34,6 +42,16 @@ impl NodeError {
     /// Whether the same request may succeed if it is sent again.
     pub fn is_transient(&self) -> bool {
         self.kind == ErrorKind::Unavailable
+    }
+
+    /// Whether the caller is told to fetch the stored bytes instead.
+    pub fn wants_pullup(&self) -> bool {
+        matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted | ErrorKind::PushedBack)
+    }
+
+    /// Whether nothing went wrong: the answer is to fetch the stored bytes, or to plan again.
+    pub(crate) fn is_advice(&self) -> bool {
+        self.is_stale() || matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::PushedBack)
     }
 
     /// Whether the object is not what was planned with, so that planning again may help.
@@ -120,8 +138,13 @@ impl From<NodeError> for Status {
             ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
             ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
             ErrorKind::Unavailable => Code::Unavailable,
+            ErrorKind::PushedBack => Code::Aborted,
         };
-        let detail = ErrorDetail { kind: error.kind as i32, message: error.message.clone() };
+        let detail = ErrorDetail {
+            kind: error.kind as i32,
+            message: error.message.clone(),
+            pushback_token: error.pushback.map_or(0, PushbackToken::number),
+        };
         Status::with_details(code, error.message, detail.encode_to_vec().into())
     }
 }
@@ -134,7 +157,8 @@ impl From<Status> for NodeError {
             && let Ok(detail) = ErrorDetail::decode(status.details())
             && let Ok(kind) = ErrorKind::try_from(detail.kind)
         {
-            return NodeError::new(kind, detail.message);
+            let pushback = PushbackToken::new(detail.pushback_token);
+            return NodeError { pushback, ..NodeError::new(kind, detail.message) };
         }
         let kind = match status.code() {
             Code::DeadlineExceeded => ErrorKind::DeadlineExceeded,

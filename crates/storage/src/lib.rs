@@ -22,7 +22,8 @@
 //! |---|---|---|
 //! | objects | ROOT, never written | |
 //! | footers, CSV split points | memory, least recently used out ([`NodeConfig::descriptions_max`]) | the object's version changes |
-//! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped |
+//! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends, is dropped, or nobody reads it ([`NodeConfig::reader_wait_max`]) |
+//! | how fast fragments run and what they select | memory, per shape, the least recently used forgotten | a minute |
 //!
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
@@ -39,7 +40,7 @@ mod source;
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
 pub use egress::Egress;
 pub use error::NodeError;
-pub use node::{NodeConfig, NodeCounters, StorageNode};
+pub use node::{Arbitration, NodeConfig, NodeCounters, PushbackPolicy, StorageNode};
 pub use reader::{PartitionReader, ReadOptions, csv_options, decode_footer};
 pub use root::Root;
 pub use service::{Server, serve};

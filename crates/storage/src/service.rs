@@ -128,6 +128,7 @@ impl FlightService for NodeService {
                 let request: DescribeRequest = decoded(&action)?;
                 self.node.describe(request).await?.encode_to_vec()
             }
+            "status" => self.node.status().encode_to_vec(),
             other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),
         };
         Ok(Response::new(futures::stream::iter([Ok(ActionResult { body: body.into() })]).boxed()))
@@ -138,6 +139,7 @@ impl FlightService for NodeService {
             ("handshake", "Versions of this node"),
             ("list", "Objects below a prefix"),
             ("describe", "Partitions and statistics of objects"),
+            ("status", "Queue, slots and counts of fragments"),
         ];
         let actions = actions
             .map(|(name, description)| Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() }));

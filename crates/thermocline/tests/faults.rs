@@ -154,8 +154,13 @@ async fn get(address: &str, ticket: Vec<u8>) -> tonic::Status {
 
 fn ranges(path: &str) -> Vec<u8> {
     let object = ObjectEntry { path: path.into(), version: "etag:x".into(), size: 100 };
-    let request =
-        RangesRequest { origin: Some(Origin::default()), object: Some(object), starts: vec![0], ends: vec![10] };
+    let request = RangesRequest {
+        origin: Some(Origin::default()),
+        object: Some(object),
+        starts: vec![0],
+        ends: vec![10],
+        ..RangesRequest::default()
+    };
     Ticket { kind: Some(TicketKind::Ranges(request)) }.encode_to_vec()
 }
 
@@ -197,7 +202,7 @@ fn fragment_request(root: &Path, fragment: Vec<u8>) -> Vec<u8> {
         partitions: vec![Range { row_groups: true, start: 0, end: 1, first_row: 0 }],
         fragment,
         compression: Compression::None as i32,
-        answer_bytes_max: 0,
+        ..FragmentRequest::default()
     };
     Ticket { kind: Some(TicketKind::Fragment(request)) }.encode_to_vec()
 }

@@ -14,8 +14,8 @@ pub struct ScanMetrics {
     pub partitions_pruned: Count,
     /// Bloom filters of joins that were applied.
     pub bloom_filters: Count,
-    /// Partitions that were pushed down, and pulled up after all because the node's answer would
-    /// have been larger than the stored bytes or did not fit its memory.
+    /// Partitions that were pushed down, and pulled up after all because the node was busy, or its
+    /// answer would have been larger than the stored bytes or did not fit its memory.
     pub partitions_pushed_back: Count,
     /// Bytes of answers, as Flight messages.
     pub bytes_from_storage: Count,

@@ -1,6 +1,7 @@
 //! The hybrid scan: one operator over all partitions of a table, each by its own route.
 
 mod dynamic_filter;
+mod expected;
 mod hybrid_scan;
 mod local;
 mod metrics;

@@ -14,6 +14,7 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
+use thermocline_pushdown::PushbackToken;
 use thermocline_pushdown::wire::{
     Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind,
 };
@@ -28,6 +29,8 @@ pub(super) struct RemoteSource {
     pub(super) object: Arc<PlannedObject>,
     pub(super) origin: Origin,
     pub(super) metrics: ScanMetrics,
+    /// The slot that the node keeps for these reads, if it sent us for them.
+    pub(super) pushback: Option<PushbackToken>,
 }
 
 #[async_trait]
@@ -37,7 +40,7 @@ impl RangeSource for RemoteSource {
     }
 
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
-        let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone());
+        let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
         self.metrics.bytes_to_storage.add(prost_len(&ticket));
         self.metrics.requests.add(1);
         fetch(&self.object.node, &self.object.entry, &ticket, ranges, |bytes| {
@@ -53,18 +56,24 @@ impl RangeSource for RemoteSource {
 /// [`NodeError`], which names node and object.
 pub(crate) async fn read_range(node: &NodeClient, object: &ObjectEntry, range: Range<u64>) -> Result<Bytes, NodeError> {
     let ranges = std::slice::from_ref(&range);
-    let ticket = ranges_ticket(object, ranges, Origin::default());
+    let ticket = ranges_ticket(object, ranges, Origin::default(), None);
     let read = fetch(node, object, &ticket, ranges, |_| {}).await?;
     Ok(read.into_iter().next().unwrap_or_default())
 }
 
-fn ranges_ticket(object: &ObjectEntry, ranges: &[Range<u64>], origin: Origin) -> Ticket {
+fn ranges_ticket(
+    object: &ObjectEntry,
+    ranges: &[Range<u64>],
+    origin: Origin,
+    pushback: Option<PushbackToken>,
+) -> Ticket {
     Ticket {
         kind: Some(TicketKind::Ranges(RangesRequest {
             origin: Some(origin),
             object: Some(object.clone()),
             starts: ranges.iter().map(|range| range.start).collect(),
             ends: ranges.iter().map(|range| range.end).collect(),
+            pushback_token: pushback.map_or(0, PushbackToken::number),
         })),
     }
 }
@@ -134,22 +143,33 @@ pub(super) struct FragmentCall {
     pub(super) table_schema: Arc<Vec<u8>>,
     pub(super) format: thermocline_pushdown::wire::Format,
     pub(super) origin: Origin,
+    /// Whether the node may answer that the stored bytes should be fetched instead.
+    pub(super) accepts_pushback: bool,
     pub(super) metrics: ScanMetrics,
+}
+
+/// What differs from request to request: see the fields of [`FragmentRequest`].
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Hints {
+    pub(super) answer_bytes_max: u64,
+    pub(super) bytes_in: u64,
+    pub(super) bytes_out_estimate: u64,
+    pub(super) partitions_to_follow: u32,
 }
 
 impl FragmentCall {
     /// Runs the fragment over `partition` at the object's node; batches arrive as they are made.
     ///
     /// # Errors
-    /// [`NodeError`] with [`ErrorKind::RawIsSmaller`] or [`ErrorKind::ResourcesExhausted`], before
-    /// any batch, if the caller should fetch the stored bytes instead; others are final.
+    /// [`NodeError::wants_pullup`], before any batch, if the caller should fetch the stored bytes
+    /// instead; others are final.
     pub(super) async fn run(
         &self,
         object: Arc<PlannedObject>,
         partition: Arc<Partition>,
         schema: arrow::datatypes::SchemaRef,
         compression: Compression,
-        answer_bytes_max: u64,
+        hints: Hints,
     ) -> Result<BoxStream<'static, Result<RecordBatch>>, NodeError> {
         let ticket = Ticket {
             kind: Some(TicketKind::Fragment(FragmentRequest {
@@ -160,7 +180,11 @@ impl FragmentCall {
                 partitions: vec![partition.range.into()],
                 fragment: self.fragment.to_vec(),
                 compression: compression as i32,
-                answer_bytes_max,
+                answer_bytes_max: hints.answer_bytes_max,
+                accepts_pushback: self.accepts_pushback,
+                bytes_in: hints.bytes_in,
+                bytes_out_estimate: hints.bytes_out_estimate,
+                partitions_to_follow: hints.partitions_to_follow,
             })),
         };
         self.metrics.bytes_to_storage.add(prost_len(&ticket));

@@ -16,14 +16,15 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::{Access, Claim, LoadTicket, Pending, PinnedSegment};
 use thermocline_pushdown::wire::{Compression, ErrorKind, Format};
-use thermocline_pushdown::{FileFormat, Fragment, Route};
+use thermocline_pushdown::{FileFormat, Fragment, PushbackToken, Route};
 use thermocline_storage::{NodeError, PartitionReader, ReadOptions};
 use tokio::sync::mpsc;
 
+use super::expected::ExpectedAnswer;
 use super::hybrid_scan::HybridScanExec;
 use super::local::{Columns, joined};
 use super::metrics::ScanMetrics;
-use super::remote::{FragmentCall, RemoteSource};
+use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
 use crate::catalog::{Partition, PlannedObject};
 use crate::session::QueryContext;
@@ -52,6 +53,8 @@ pub(super) struct ScanRun {
     format: FileFormat,
     fetch: Option<usize>,
     call: FragmentCall,
+    /// What the fragment is expected to make of the partitions that are pushed down.
+    expected: ExpectedAnswer,
     query: Arc<QueryContext>,
     shape: Arc<str>,
     metrics: ScanMetrics,
@@ -95,8 +98,10 @@ impl ScanRun {
                 table_schema: Arc::clone(scan.encoded_schema()),
                 format: Format::from(scan.format()),
                 origin,
+                accepts_pushback: settings.pushback,
                 metrics: metrics.clone(),
             },
+            expected: ExpectedAnswer::of(scan),
             shape: Arc::clone(scan.shape()),
             query,
             metrics,
@@ -104,12 +109,13 @@ impl ScanRun {
         }
     }
 
-    fn reader(&self, object: &Arc<PlannedObject>) -> PartitionReader {
+    fn reader(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> PartitionReader {
         PartitionReader {
             source: Arc::new(RemoteSource {
                 object: Arc::clone(object),
                 origin: self.call.origin.clone(),
                 metrics: self.metrics.clone(),
+                pushback,
             }),
             format: self.format.clone(),
             table_schema: Arc::clone(&self.table_schema),
@@ -137,10 +143,22 @@ impl ScanRun {
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
+        self.stored_under(None, object, partition, positions, predicate)
+    }
+
+    /// The same under the token of a pushback.
+    fn stored_under(
+        &self,
+        pushback: Option<PushbackToken>,
+        object: &Arc<PlannedObject>,
+        partition: &Arc<Partition>,
+        positions: &[usize],
+        predicate: Option<Arc<dyn PhysicalExpr>>,
+    ) -> Result<Batches> {
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, late_materialisation: false, statistics: statistics.clone() };
-        let batches = self.reader(object).stream(partition.range, &options, &self.context)?;
+        let batches = self.reader(object, pushback).stream(partition.range, &options, &self.context)?;
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
             if let Some(found) = statistics {
@@ -242,13 +260,13 @@ fn fetched(run: Arc<ScanRun>) -> Batches {
         .boxed()
 }
 
-/// Partitions that storage nodes process, several at once.
+/// Partitions that storage nodes process, several at once, in the order in which they come: one
+/// that waits at a busy node holds up no others.
 fn pushed(run: Arc<ScanRun>) -> Batches {
     let ahead = run.ahead;
     queue(run, |run| &run.pushed)
-        .map(|(run, work)| async move { produced(|sender| push(run, work, sender)) })
-        .buffered(ahead)
-        .flatten()
+        .map(|(run, work)| produced(|sender| push(run, work, sender)))
+        .flatten_unordered(ahead)
         .boxed()
 }
 
@@ -418,12 +436,18 @@ async fn read_columns(
     joined(&batches, &schema)
 }
 
-/// Route `pushdown`. If the node says that the stored bytes are smaller than its answer, or that
-/// the fragment does not fit its memory, the fragment runs here over the stored bytes.
+/// Route `pushdown`. If the node is busy, or says that the stored bytes are smaller than its answer
+/// or that the fragment does not fit its memory, the fragment runs here over the stored bytes.
 async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
     let started = Instant::now();
     // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
-    let limit = if work.partition.is_row_oriented() { 0 } else { work.partition.stored_bytes(&run.columns).max(1) };
+    let bytes_in = work.partition.stored_bytes(&run.columns);
+    let hints = Hints {
+        answer_bytes_max: if work.partition.is_row_oriented() { 0 } else { bytes_in.max(1) },
+        bytes_in,
+        bytes_out_estimate: run.expected.bytes(&work.partition),
+        partitions_to_follow: run.pushed.lock().len() as u32,
+    };
     let answer = run
         .call
         .run(
@@ -431,16 +455,16 @@ async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
             Arc::clone(&work.partition),
             run.fragment.schema(),
             run.compression(&work.object),
-            limit,
+            hints,
         )
         .await;
     let mut batches = match answer {
         Ok(batches) => batches,
-        Err(error) if matches!(error.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted) => {
+        Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {
                 run.query.engine().shapes.remember_raw_is_smaller(&run.shape);
             }
-            pull_up_instead(&run, &work)?
+            pull_up_instead(&run, &work, error.pushback)?
         }
         Err(error) => return Err(DataFusionError::from(error)),
     };
@@ -455,11 +479,11 @@ async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
     Ok(())
 }
 
-fn pull_up_instead(run: &Arc<ScanRun>, work: &Work) -> Result<Batches> {
+fn pull_up_instead(run: &Arc<ScanRun>, work: &Work, pushback: Option<PushbackToken>) -> Result<Batches> {
     run.metrics.partitions(Route::Pullup).add(1);
     run.metrics.partitions_pushed_back.add(1);
     let all: Vec<usize> = (0..run.columns.len()).collect();
-    let stored = run.stored(&work.object, &work.partition, &all, None)?;
+    let stored = run.stored_under(pushback, &work.object, &work.partition, &all, None)?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
     Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::{Field, Schema, SchemaRef};
@@ -11,8 +12,11 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::{StreamExt, stream};
 use parking_lot::RwLock;
 use thermocline_pushdown::Route;
+use thermocline_pushdown::wire::NodeStatus;
+use thermocline_storage::NodeClient;
 
 use super::engine::Engine;
 use crate::settings::Settings;
@@ -111,15 +115,21 @@ impl SchemaProvider for SystemSchema {
     }
 }
 
-/// Makes the rows of a system table.
-type MakeRows = fn(&Engine, &Settings) -> Result<RecordBatch>;
+/// Where the rows of a system table come from.
+#[derive(Clone, Copy)]
+enum MakeRows {
+    /// This process knows them.
+    Known(fn(&Engine, &Settings) -> Result<RecordBatch>),
+    /// The storage nodes are asked.
+    StorageNodes,
+}
 
 const TABLES: &[(&str, MakeRows)] = &[
-    ("segments", segments),
-    ("partitions", partitions),
-    ("queries", queries),
-    ("storage_nodes", storage_nodes),
-    ("settings", settings),
+    ("segments", MakeRows::Known(segments)),
+    ("partitions", MakeRows::Known(partitions)),
+    ("queries", MakeRows::Known(queries)),
+    ("storage_nodes", MakeRows::StorageNodes),
+    ("settings", MakeRows::Known(settings)),
 ];
 
 /// A system table: rows made when a query is planned, not when the table was looked up.
@@ -138,7 +148,11 @@ impl fmt::Debug for SystemTable {
 #[async_trait]
 impl TableProvider for SystemTable {
     fn schema(&self) -> SchemaRef {
-        (self.rows)(&self.engine, &self.settings).map_or_else(|_| Arc::new(Schema::empty()), |rows| rows.schema())
+        let rows = match self.rows {
+            MakeRows::Known(make) => make(&self.engine, &self.settings),
+            MakeRows::StorageNodes => storage_nodes(&[]),
+        };
+        rows.map_or_else(|_| Arc::new(Schema::empty()), |rows| rows.schema())
     }
 
     fn table_type(&self) -> TableType {
@@ -152,7 +166,10 @@ impl TableProvider for SystemTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = (self.rows)(&self.engine, &self.settings)?;
+        let rows = match self.rows {
+            MakeRows::Known(make) => make(&self.engine, &self.settings)?,
+            MakeRows::StorageNodes => storage_nodes(&statuses(&self.engine).await)?,
+        };
         MemTable::try_new(rows.schema(), vec![vec![rows]])?.scan(state, projection, filters, limit).await
     }
 }
@@ -250,15 +267,48 @@ fn queries(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
     ])
 }
 
-fn storage_nodes(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
-    let rows = engine.nodes.all();
+/// The longest wait for a node's status, and the nodes that are asked at once.
+const STATUS_WAIT: Duration = Duration::from_secs(2);
+const STATUSES_AT_ONCE: usize = 64;
+
+/// Every node and what it says of itself; a node that cannot be reached is a row as well.
+async fn statuses(engine: &Engine) -> Vec<(NodeClient, Result<NodeStatus, String>)> {
+    stream::iter(engine.nodes.all())
+        .map(|node| async move {
+            let status = match tokio::time::timeout(STATUS_WAIT, node.status()).await {
+                Ok(status) => status.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("storage node {}: no answer within {STATUS_WAIT:?}", node.label())),
+            };
+            (node, status)
+        })
+        .buffered(STATUSES_AT_ONCE)
+        .collect()
+        .await
+}
+
+fn storage_nodes(rows: &[(NodeClient, Result<NodeStatus, String>)]) -> Result<RecordBatch> {
+    let said = |of: fn(&NodeStatus) -> u64| -> ArrayRef {
+        Arc::new(rows.iter().map(|(_, status)| status.as_ref().ok().map(of)).collect::<UInt64Array>())
+    };
     batch(vec![
-        ("node", text(&rows, |row| row.label())),
-        ("embedded", Arc::new(rows.iter().map(|row| Some(row.is_embedded())).collect::<BooleanArray>())),
-        ("requests", number(&rows, |row| row.counters().requests)),
-        ("failures", number(&rows, |row| row.counters().failures)),
-        ("data_bytes", number(&rows, |row| row.counters().data_bytes)),
-        ("planning_bytes", number(&rows, |row| row.counters().planning_bytes)),
+        ("node", text(rows, |(node, _)| node.label())),
+        ("embedded", Arc::new(rows.iter().map(|(node, _)| Some(node.is_embedded())).collect::<BooleanArray>())),
+        ("requests", number(rows, |(node, _)| node.counters().requests)),
+        ("failures", number(rows, |(node, _)| node.counters().failures)),
+        ("data_bytes", number(rows, |(node, _)| node.counters().data_bytes)),
+        ("planning_bytes", number(rows, |(node, _)| node.counters().planning_bytes)),
+        ("queue_length", said(|status| status.queue_length)),
+        ("queue_max", said(|status| status.queue_max)),
+        ("pushdown_slots_used", said(|status| status.pushdown_slots_used)),
+        ("pushdown_slots", said(|status| status.pushdown_slots)),
+        ("pushback_slots_used", said(|status| status.pushback_slots_used)),
+        ("pushback_slots", said(|status| status.pushback_slots)),
+        ("admitted", said(|status| status.admitted)),
+        ("pushed_back", said(|status| status.pushed_back)),
+        ("abandoned", said(|status| status.abandoned)),
+        ("memory_used", said(|status| status.memory_used)),
+        ("memory_limit", said(|status| status.memory_limit)),
+        ("error", maybe_text(rows, |(_, status)| status.as_ref().err().cloned())),
     ])
 }
 

@@ -15,10 +15,11 @@ use datafusion::execution::SendableRecordBatchStream;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::arbitrator::PushdownSlot;
+use super::duty_cycle::DutyCycle;
 use super::storage_node::{Answer, before};
 use crate::NodeError;
 
@@ -33,6 +34,8 @@ pub(super) struct AnswerOptions {
     /// See [`thermocline_pushdown::wire::FragmentRequest::answer_bytes_max`].
     pub(super) bytes_max: u64,
     pub(super) deadline: Instant,
+    /// Measures and slows the work of making the answer.
+    pub(super) duty_cycle: DutyCycle,
 }
 
 /// Encodes `batches` and closes with the report that `report` makes of the rows sent. The slot is
@@ -41,35 +44,25 @@ pub(super) fn answer(
     batches: SendableRecordBatchStream,
     options: AnswerOptions,
     report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
-    slot: OwnedSemaphorePermit,
+    slot: PushdownSlot,
 ) -> Answer {
-    let (sender, mut receiver) = mpsc::channel(MESSAGES_AHEAD);
-    let task = SpawnedTask::spawn(async move {
-        let _slot = slot;
-        let outcome = produce(batches, &options, report, &sender).await;
-        if let Err(error) = outcome {
-            // A reader that is gone needs no error.
-            let _ = sender.send(Err(error)).await;
-        }
-    });
-    finished_by(task, move |context| receiver.poll_recv(context))
+    let (sender, receiver) = mpsc::channel(MESSAGES_AHEAD);
+    let task = SpawnedTask::spawn(async move { produce(batches, &options, report, &sender, &slot).await });
+    finished_by(task, receiver)
 }
 
-/// The receiver's items, then whatever the task itself has to say: a panic must not look like a
-/// short answer. Dropping the stream aborts the task.
-fn finished_by(
-    task: SpawnedTask<()>,
-    mut poll: impl FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<Result<FlightData, NodeError>>>
-    + Send
-    + 'static,
+/// The receiver's items, then whatever the task itself has to say: an error or a panic must not
+/// look like a short answer. Dropping the stream aborts the task.
+pub(super) fn finished_by(
+    task: SpawnedTask<Result<(), NodeError>>,
+    mut receiver: mpsc::Receiver<Result<FlightData, NodeError>>,
 ) -> Answer {
-    let items = futures::stream::poll_fn(move |context| poll(context));
+    let items = futures::stream::poll_fn(move |context| receiver.poll_recv(context));
     let end = futures::stream::once(async move {
         match task.join().await {
-            Ok(()) => None,
-            Err(error) => {
-                Some(Err(NodeError::new(ErrorKind::Internal, format!("the fragment's task failed: {error}"))))
-            }
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(Err(error)),
+            Err(error) => Some(Err(NodeError::new(ErrorKind::Internal, format!("the answer's task failed: {error}")))),
         }
     });
     items.chain(end.filter_map(|end| async move { end })).boxed()
@@ -80,6 +73,7 @@ async fn produce(
     options: &AnswerOptions,
     report: impl FnOnce(u64) -> FragmentReport,
     sender: &mpsc::Sender<Result<FlightData, NodeError>>,
+    slot: &PushdownSlot,
 ) -> Result<(), NodeError> {
     let rows_out = Arc::new(std::sync::atomic::AtomicU64::new(0));
     let counted = Arc::clone(&rows_out);
@@ -89,23 +83,25 @@ async fn produce(
         counted.fetch_add(batch.num_rows() as u64, std::sync::atomic::Ordering::Relaxed);
         Ok::<_, DataFusionError>(batch)
     });
-    let mut messages = FlightDataEncoderBuilder::new()
+    let messages = FlightDataEncoderBuilder::new()
         .with_schema(schema)
         .with_options(write_options(options.compression)?)
         .with_max_flight_data_size(MESSAGE_BYTES)
         .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
+    let mut messages = options.duty_cycle.paced(messages);
 
     // With a limit, nothing is sent before it is clear that the limit holds: a caller that is told
     // to fetch the stored bytes instead must not have paid for half an answer.
     let mut held: Vec<FlightData> = vec![];
-    let mut held_bytes = 0;
+    let mut answer_bytes = 0;
     while let Some(message) = before(options.deadline, messages.try_next()).await?.map_err(from_flight)? {
+        answer_bytes += message.encoded_len() as u64;
         if options.bytes_max == 0 {
             send(sender, options.deadline, message).await?;
             continue;
         }
-        held_bytes += message.encoded_len() as u64;
-        if held_bytes > options.bytes_max {
+        if answer_bytes > options.bytes_max {
+            slot.learn(answer_bytes, None);
             return Err(NodeError::new(
                 ErrorKind::RawIsSmaller,
                 format!("the answer passes {} bytes, the stored columns are smaller", options.bytes_max),
@@ -113,6 +109,7 @@ async fn produce(
         }
         held.push(message);
     }
+    slot.learn(answer_bytes, Some(options.duty_cycle.busy()));
     for message in held {
         send(sender, options.deadline, message).await?;
     }

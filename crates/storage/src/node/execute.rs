@@ -6,41 +6,72 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{StreamExt, TryStreamExt};
-use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, decode_schema};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, decode_schema};
 use thermocline_pushdown::{FileFormat, Fragment, PartitionRange};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use super::StorageNode;
 use super::answer::{AnswerOptions, answer};
+use super::arbitrator::{Admission, Ask, Grant, PushdownSlot, shape_of};
+use super::duty_cycle::DutyCycle;
 use super::storage_node::{Answer, before, required};
 use crate::source::RootSource;
 use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
 
+/// A fragment's request, decoded and found to be allowed.
+struct Execution {
+    request: FragmentRequest,
+    object: ObjectEntry,
+    fragment: Fragment,
+    columns: SchemaRef,
+    table_schema: SchemaRef,
+    format: FileFormat,
+    ranges: Vec<PartitionRange>,
+    compression: Compression,
+    deadline: Instant,
+}
+
 impl StorageNode {
-    /// Decodes and validates first; waits for a slot; then streams the fragment's batches and a
-    /// [`FragmentReport`].
-    pub(super) async fn execute(self: &Arc<Self>, request: FragmentRequest) -> Result<Answer, NodeError> {
+    /// Decodes and validates; the answer then waits for the arbitrator, and is either
+    /// [`ErrorKind::PushedBack`] or the fragment's batches and a [`FragmentReport`]. Waiting is
+    /// part of the answer, so that the caller hears that the node is alive.
+    pub(super) fn execute(self: &Arc<Self>, mut request: FragmentRequest) -> Result<Answer, NodeError> {
         let deadline = self.deadline(request.origin.as_ref());
-        let object = required(request.object, "object")?;
+        let object = required(request.object.take(), "object")?;
         let (fragment, columns) = Fragment::decode(&request.fragment, &self.context, &self.config.limits)
             .map_err(|error| NodeError::from(error).context(&object.path))?;
         let table_schema = decode_schema(&request.table_schema)?;
-        let format = FileFormat::try_from(&required(request.format, "format")?)?;
+        let format = FileFormat::try_from(&required(request.format.take(), "format")?)?;
         let ranges: Vec<PartitionRange> =
-            request.partitions.into_iter().map(PartitionRange::try_from).collect::<Result<_, _>>()?;
+            request.partitions.iter().copied().map(PartitionRange::try_from).collect::<Result<_, _>>()?;
         let compression = Compression::try_from(request.compression)
             .map_err(|_| NodeError::new(ErrorKind::Refused, format!("unknown compression {}", request.compression)))?;
+        let execution =
+            Execution { object, fragment, columns, table_schema, format, ranges, compression, deadline, request };
+        let node = Arc::clone(self);
+        let answer = async move {
+            let path = execution.object.path.clone();
+            match before(deadline, node.arbitrator.admit(execution.ask())).await?? {
+                Admission::Run(slot) => node.run(execution, slot),
+                Admission::PushedBack(grant) => Err(NodeError::pushed_back(grant.and_then(Grant::into_token))),
+            }
+            .map_err(|error| error.context(path))
+        };
+        Ok(answer.into_stream().try_flatten().boxed())
+    }
 
-        let slot = self.slot(deadline).await?;
+    /// Runs an admitted fragment.
+    fn run(self: &Arc<Self>, execution: Execution, slot: PushdownSlot) -> Result<Answer, NodeError> {
+        let Execution { request, object, fragment, columns, table_schema, format, ranges, compression, deadline } =
+            execution;
         let started = Instant::now();
         let bytes_read = Arc::new(AtomicU64::new(0));
         let rows_in = Arc::new(AtomicU64::new(0));
         let statistics = matches!(format, FileFormat::Csv(_)).then(Arc::default);
         let reader = PartitionReader {
             source: Arc::new(CountingSource::new(
-                Arc::new(RootSource::new(self.root.clone(), object.clone())),
+                Arc::new(RootSource::new(self.root.clone(), object)),
                 Arc::clone(&bytes_read),
             )),
             format,
@@ -48,12 +79,13 @@ impl StorageNode {
             table_schema,
         };
         let options = ReadOptions {
-            columns: positions(&columns, &reader.table_schema).map_err(|error| error.context(&object.path))?,
+            columns: positions(&columns, &reader.table_schema)?,
             predicate: fragment.predicate().cloned(),
             late_materialisation: self.config.late_materialisation,
             statistics: statistics.clone(),
         };
-        let input = self.input(reader, ranges, options, columns, Arc::clone(&rows_in));
+        let duty_cycle = DutyCycle::new(self.config.compute_power);
+        let input = duty_cycle.yielding(self.input(reader, ranges, options, columns, Arc::clone(&rows_in)));
         let batches = fragment.instantiate(input)?.execute(0, Arc::clone(&self.context))?;
 
         let node = Arc::clone(self);
@@ -67,31 +99,8 @@ impl StorageNode {
                 statistics: statistics.map_or_else(Vec::new, |found| std::mem::take(&mut *found.lock())),
             }
         };
-        let options = AnswerOptions { compression, bytes_max: request.answer_bytes_max, deadline };
+        let options = AnswerOptions { compression, bytes_max: request.answer_bytes_max, deadline, duty_cycle };
         Ok(answer(batches, options, report, slot))
-    }
-
-    /// Waits for the right to run a fragment.
-    async fn slot(&self, deadline: Instant) -> Result<OwnedSemaphorePermit, NodeError> {
-        /// Counts a waiter for as long as it lives.
-        struct Waiting<'a>(&'a AtomicU64);
-        impl Drop for Waiting<'_> {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-
-        let queued = self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
-        if queued >= self.config.queue_max as u64 {
-            return Err(NodeError::new(
-                ErrorKind::Unavailable,
-                format!("the storage node's queue of {} fragments is full", self.config.queue_max),
-            ));
-        }
-        before(deadline, Arc::clone(&self.slots).acquire_owned())
-            .await?
-            .map_err(|_| NodeError::new(ErrorKind::Unavailable, "the storage node is shutting down"))
     }
 
     /// The needed columns of all partitions, one after the other.
@@ -113,6 +122,30 @@ impl StorageNode {
                 rows_in.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
             });
         Box::pin(RecordBatchStreamAdapter::new(schema, batches.boxed()))
+    }
+}
+
+impl Execution {
+    fn ask(&self) -> Ask {
+        let origin = self.request.origin.clone().unwrap_or_default();
+        Ask {
+            tenant: origin.tenant,
+            query: origin.query_id,
+            shape: shape_of(&self.request.fragment, &self.object.path),
+            bytes_in: self.bytes_in(),
+            bytes_out: Some(self.request.bytes_out_estimate).filter(|bytes| *bytes > 0),
+            accepts_pushback: self.request.accepts_pushback,
+            to_follow: self.request.partitions_to_follow,
+        }
+    }
+
+    /// S_in: of CSV the ranges themselves, of Parquet what the caller knows from the footer.
+    fn bytes_in(&self) -> u64 {
+        let bytes = match self.format {
+            FileFormat::Parquet => self.request.bytes_in,
+            FileFormat::Csv(_) => self.ranges.iter().map(PartitionRange::bytes).fold(0, u64::saturating_add),
+        };
+        bytes.min(self.object.size)
     }
 }
 

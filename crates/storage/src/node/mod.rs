@@ -1,8 +1,12 @@
 //! The storage node: what it holds, and one file per kind of request.
 
 mod answer;
+mod arbitrator;
 mod describe;
+mod duty_cycle;
 mod execute;
+mod reader_wait;
 mod storage_node;
 
-pub use storage_node::{NodeConfig, NodeCounters, StorageNode};
+pub use arbitrator::Arbitration;
+pub use storage_node::{NodeConfig, NodeCounters, PushbackPolicy, StorageNode};

@@ -1,5 +1,6 @@
 //! The node itself: ROOT, limits and counters.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,12 +14,13 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
-use thermocline_pushdown::Limits;
-use thermocline_pushdown::wire::{ErrorKind, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
-use tokio::sync::Semaphore;
+use thermocline_pushdown::wire::{ErrorKind, NodeStatus, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
+use thermocline_pushdown::{Limits, PushbackToken};
 use tokio::time::Instant;
 
+use super::arbitrator::{Arbitration, Arbitrator};
 use super::describe::Descriptions;
+use super::reader_wait::attended;
 use crate::source::RootSource;
 use crate::{Egress, NodeError, RangeSource, Root};
 
@@ -29,8 +31,22 @@ pub struct NodeConfig {
     pub memory_limit: usize,
     /// Fragments that run at once.
     pub pushdown_slots: usize,
+    /// Transfers of stored bytes after a pushback that may be under way at once. 0: nothing is
+    /// pushed back, every fragment waits for a pushdown slot (eager pushdown).
+    pub pushback_slots: usize,
+    /// The order of the queue.
+    pub arbitration: Arbitration,
+    /// How long a pushback slot is kept for a caller who does not come for the stored bytes.
+    pub pushback_wait_max: Duration,
+    /// Whether to decide on pushback by load; other values are for tests.
+    pub pushback: PushbackPolicy,
+    /// Share of a core that one fragment may take, above 0 and at most 1.
+    pub compute_power: f64,
     /// Fragments that wait for a slot; more are told to come back.
     pub queue_max: usize,
+    /// How long a reader may take nothing of an answer before it is given up; `None` for ever,
+    /// which is for readers in the same process: those that are gone have dropped their answer.
+    pub reader_wait_max: Option<Duration>,
     /// The longest that a request may take, whatever its own deadline says.
     pub deadline_max: Duration,
     /// Objects whose description is remembered.
@@ -44,9 +60,40 @@ pub struct NodeConfig {
     pub late_materialisation: bool,
     /// What leaves the node, in bytes per second; `None` for no limit.
     pub egress: Option<u64>,
+    /// What the link carries, in bytes per second, for the arbitrator's estimates; `None` to take
+    /// `egress`, or what is measured. Limits nothing.
+    pub bandwidth: Option<u64>,
     /// Stored bytes per message: small enough to share a link. A node without a link sends whole
     /// reads, which are then not copied.
     pub message_bytes: usize,
+}
+
+/// Which requests are pushed back. All but the first ignore the load, for tests and experiments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PushbackPolicy {
+    /// As the arbitrator decides.
+    #[default]
+    Adaptive,
+    /// None.
+    Never,
+    /// Every second.
+    Half,
+    /// All.
+    Always,
+}
+
+impl FromStr for PushbackPolicy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "adaptive" => Ok(Self::Adaptive),
+            "none" => Ok(Self::Never),
+            "half" => Ok(Self::Half),
+            "all" => Ok(Self::Always),
+            _ => Err(format!("unknown pushback policy '{text}': expected adaptive, none, half or all")),
+        }
+    }
 }
 
 impl Default for NodeConfig {
@@ -55,13 +102,20 @@ impl Default for NodeConfig {
         Self {
             memory_limit: 2 << 30,
             pushdown_slots: 2 * cores,
+            pushback_slots: 0,
+            arbitration: Arbitration::default(),
+            pushback_wait_max: Duration::from_secs(10),
+            pushback: PushbackPolicy::default(),
+            compute_power: 1.0,
             queue_max: 1024,
+            reader_wait_max: None,
             deadline_max: Duration::from_secs(3600),
             descriptions_max: 100_000,
             limits: Limits::default(),
             batch_rows: 8192,
             late_materialisation: false,
             egress: None,
+            bandwidth: None,
             message_bytes: 1 << 20,
         }
     }
@@ -78,6 +132,8 @@ pub struct NodeCounters {
     pub errors: AtomicU64,
     /// Bytes sent in answers, as Flight messages.
     pub bytes_sent: AtomicU64,
+    /// Answers that were given up because nobody read them.
+    pub abandoned: AtomicU64,
 }
 
 /// A storage node over one ROOT.
@@ -86,9 +142,8 @@ pub struct StorageNode {
     pub(super) root: Root,
     pub(super) config: NodeConfig,
     pub(super) context: Arc<TaskContext>,
-    pub(super) slots: Arc<Semaphore>,
+    pub(super) arbitrator: Arc<Arbitrator>,
     pub(super) descriptions: Descriptions,
-    pub(super) waiting: AtomicU64,
     egress: Option<Egress>,
     counters: NodeCounters,
 }
@@ -105,8 +160,12 @@ impl StorageNode {
     /// A node that serves `root` under `config`.
     ///
     /// # Errors
-    /// If the limits make no runtime.
+    /// If the limits make no runtime, or `compute_power` is no share.
     pub fn new(root: Root, config: NodeConfig) -> Result<Arc<Self>, NodeError> {
+        if !(config.compute_power > 0.0 && config.compute_power <= 1.0) {
+            let why = format!("a compute power of {} is not above 0 and at most 1", config.compute_power);
+            return Err(NodeError::new(ErrorKind::Refused, why));
+        }
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(config.memory_limit));
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
         let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
@@ -114,9 +173,8 @@ impl StorageNode {
         Ok(Arc::new(Self {
             root,
             context,
-            slots: Arc::new(Semaphore::new(config.pushdown_slots.max(1))),
+            arbitrator: Arbitrator::new(&config),
             descriptions: Descriptions::new(config.descriptions_max),
-            waiting: AtomicU64::new(0),
             egress: config.egress.map(Egress::new),
             counters: NodeCounters::default(),
             config,
@@ -138,6 +196,16 @@ impl StorageNode {
         &self.counters
     }
 
+    /// What the node is doing.
+    pub fn status(&self) -> NodeStatus {
+        NodeStatus {
+            abandoned: self.counters.abandoned.load(Ordering::Relaxed),
+            memory_used: self.context.runtime_env().memory_pool.reserved() as u64,
+            memory_limit: self.config.memory_limit as u64,
+            ..self.arbitrator.status()
+        }
+    }
+
     /// Objects below `prefix`, by path.
     ///
     /// # Errors
@@ -155,13 +223,14 @@ impl StorageNode {
     pub async fn get(self: &Arc<Self>, ticket: &[u8]) -> Result<Answer, NodeError> {
         let ticket = Ticket::decode(ticket)
             .map_err(|error| NodeError::new(ErrorKind::Refused, format!("a ticket does not decode: {error}")))?;
+        let asked = asked(&ticket);
         let answer = match ticket.kind {
-            Some(TicketKind::Fragment(request)) => self.execute(request).await,
+            Some(TicketKind::Fragment(request)) => self.execute(request),
             Some(TicketKind::Ranges(request)) => self.raw(request),
             None => Err(NodeError::new(ErrorKind::Refused, "a ticket asks for nothing")),
         };
         match answer {
-            Ok(answer) => Ok(self.metered(answer)),
+            Ok(answer) => Ok(attended(self, self.metered(answer), asked)),
             Err(error) => {
                 self.count_error(&error);
                 Err(error)
@@ -182,6 +251,7 @@ impl StorageNode {
         let ranges: Vec<_> = request.starts.into_iter().zip(request.ends).map(|(start, end)| start..end).collect();
         let source = Arc::new(RootSource::new(self.root.clone(), object));
         let node = Arc::clone(self);
+        let transfer = self.arbitrator.transfer(PushbackToken::new(request.pushback_token));
         let message_bytes = self.config.message_bytes.max(1);
         let reads = futures::stream::iter(bounded_reads(ranges)).then(move |ranges| {
             let source = Arc::clone(&source);
@@ -191,12 +261,22 @@ impl StorageNode {
             Ok(read) => futures::stream::iter(raw_messages(read, message_bytes)).boxed(),
             Err(error) => futures::stream::iter([Err(error)]).boxed(),
         });
-        Ok(messages
-            .chain(futures::stream::poll_fn(move |_| {
-                node.counters.range_requests.fetch_add(1, Ordering::Relaxed);
-                std::task::Poll::Ready(None)
-            }))
-            .boxed())
+        let sent = futures::stream::unfold(Some((messages.boxed(), transfer, node)), |state| async move {
+            let (mut messages, mut transfer, node) = state?;
+            match messages.next().await {
+                Some(Ok(message)) => {
+                    transfer.sent(message.data_body.len());
+                    Some((Ok(message), Some((messages, transfer, node))))
+                }
+                Some(Err(error)) => Some((Err(error), None)),
+                None => {
+                    transfer.complete();
+                    node.counters.range_requests.fetch_add(1, Ordering::Relaxed);
+                    None
+                }
+            }
+        });
+        Ok(sent.boxed())
     }
 
     /// When `origin` stops waiting.
@@ -233,11 +313,23 @@ impl StorageNode {
     }
 
     fn count_error(&self, error: &NodeError) {
-        if !error.is_stale() && error.kind != ErrorKind::RawIsSmaller {
+        if !error.is_advice() {
             self.counters.errors.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(kind = ?error.kind, "request failed: {error}");
         }
     }
+}
+
+/// Who asks for what, for the log.
+fn asked(ticket: &Ticket) -> String {
+    let (origin, object) = match &ticket.kind {
+        Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
+        None => (&None, &None),
+    };
+    let query = origin.as_ref().map_or("", |origin| origin.query_id.as_str());
+    let path = object.as_ref().map_or("", |object| object.path.as_str());
+    format!("query '{query}', object '{path}'")
 }
 
 /// The answer with an empty message whenever nothing came for a while, so that a reader can tell a

@@ -1,11 +1,12 @@
 //! `thermocline storage`: a storage node.
 
 use std::net::SocketAddr;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use thermocline_pushdown::units::{parse_duration, parse_rate, parse_size};
-use thermocline_storage::{NodeConfig, Root, StorageNode, serve};
+use thermocline_storage::{Arbitration, NodeConfig, PushbackPolicy, Root, StorageNode, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -36,6 +37,32 @@ pub struct StorageArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pushdown_slots: Option<u32>,
 
+    /// Transfers of stored bytes that the node may ask for at once instead of running a fragment,
+    /// when it is busy; 0: it runs them all, however long they wait
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
+    pushback_slots: u32,
+
+    /// Order of waiting fragments: pa-aware, by what running them here saves, or fifo
+    #[arg(long, value_name = "ORDER", default_value = "pa-aware", value_parser = parsed::<Arbitration>)]
+    arbitration: Arbitration,
+
+    /// Share of a core that a running fragment may take, above 0 and at most 1, for experiments
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_power)]
+    compute_power: f64,
+
+    /// What the link to the compute nodes carries, such as 1Gbps; limits nothing, but tells the node
+    /// when a fragment pays [default: the egress limit, or what is measured]
+    #[arg(long, value_name = "RATE", value_parser = parse_rate)]
+    bandwidth: Option<u64>,
+
+    /// How long a reader may take nothing of its answer before it is given up [default: 5min]
+    #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
+    reader_wait: Option<Duration>,
+
+    /// Push back none, half or all of the fragments, for tests
+    #[arg(long, value_name = "WHICH", default_value = "adaptive", hide = true, value_parser = parsed::<PushbackPolicy>)]
+    pushback: PushbackPolicy,
+
     /// Memory for running fragments [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
@@ -51,6 +78,7 @@ Prints one line when it is ready. SIGINT or SIGTERM stops it; answers under way 
 Examples:
   thermocline storage /data
   thermocline storage /data --listen 127.0.0.1:0 --egress-limit 1Gbps
+  thermocline storage /data --pushdown-slots 2 --pushback-slots 4 --bandwidth 1Gbps
   thermocline storage s3://bucket/warehouse --pushdown-slots 8 --memory-limit 4GiB
 
 Then, in thermocline sql:
@@ -58,6 +86,9 @@ Then, in thermocline sql:
 
 /// What answers under way get when the node stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
+
+/// What a reader gets who takes nothing of its answer.
+const READER_WAIT: Duration = Duration::from_secs(300);
 
 /// Runs the command.
 ///
@@ -119,6 +150,12 @@ fn config(arguments: &StorageArgs) -> NodeConfig {
             .memory_limit
             .map_or(defaults.memory_limit, |size| usize::try_from(size).unwrap_or(usize::MAX)),
         pushdown_slots: arguments.pushdown_slots.map_or(defaults.pushdown_slots, |slots| slots as usize),
+        pushback_slots: arguments.pushback_slots as usize,
+        arbitration: arguments.arbitration,
+        compute_power: arguments.compute_power,
+        bandwidth: arguments.bandwidth,
+        reader_wait_max: Some(arguments.reader_wait.unwrap_or(READER_WAIT)),
+        pushback: arguments.pushback,
         deadline_max: arguments.deadline.unwrap_or(defaults.deadline_max),
         egress: arguments.egress_limit,
         ..defaults
@@ -131,6 +168,18 @@ async fn address(text: &str) -> Result<SocketAddr, Failure> {
     };
     let mut found = tokio::net::lookup_host(text).await.map_err(|error| wrong(&error))?;
     found.next().ok_or_else(|| wrong(&"no such host"))
+}
+
+fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
+    text.parse()
+}
+
+/// A share of a core.
+fn parse_power(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(power) if power > 0.0 && power <= 1.0 => Ok(power),
+        _ => Err(format!("'{text}' is not a share of a core: expected a number above 0 and at most 1")),
+    }
 }
 
 /// A duration with its unit, of at least a millisecond.
@@ -152,5 +201,13 @@ mod tests {
         assert!(parse_deadline("5").is_err());
         assert!(parse_deadline("0s").is_err());
         assert!(parse_deadline("soon").is_err());
+    }
+
+    #[test]
+    fn compute_power_is_a_share() {
+        assert_eq!(parse_power("0.25"), Ok(0.25));
+        for wrong in ["0", "-1", "1.01", "NaN", "half"] {
+            assert!(parse_power(wrong).unwrap_err().contains(wrong));
+        }
     }
 }

@@ -1,0 +1,49 @@
+//! How large the answer to a fragment should be, for the storage node's arbitrator.
+
+use datafusion::physical_plan::aggregates::AggregateExec;
+
+use super::hybrid_scan::HybridScanExec;
+use crate::catalog::Partition;
+
+/// Bytes of a value whose width is not known.
+const VALUE_BYTES: usize = 16;
+
+/// What a scan's fragment is expected to yield, as far as statistics say.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ExpectedAnswer {
+    /// Bytes over all partitions, or of each if `each`; `None` if nothing is known.
+    bytes: Option<f64>,
+    /// Whether every partition yields that much: the groups of an aggregate, the K of a top-K.
+    each: bool,
+    /// Rows of all partitions.
+    rows: u64,
+}
+
+impl ExpectedAnswer {
+    /// That of `scan`.
+    pub(super) fn of(scan: &HybridScanExec) -> Self {
+        let fragment = scan.fragment();
+        let chain = fragment.chain();
+        let each = chain
+            .iter()
+            .any(|operator| operator.downcast_ref::<AggregateExec>().is_some() || operator.fetch().is_some());
+        let width: usize = fragment
+            .schema()
+            .fields()
+            .iter()
+            .map(|field| field.data_type().primitive_width().unwrap_or(VALUE_BYTES))
+            .sum();
+        let rows = fragment.statistics().ok().and_then(|statistics| statistics.num_rows.get_value().copied());
+        Self {
+            bytes: rows.map(|rows| rows as f64 * width as f64),
+            each,
+            rows: scan.partitions().iter().map(|(_, partition)| partition.rows).sum(),
+        }
+    }
+
+    /// Bytes of the answer for `partition`; 0 if not known, and at least 1 otherwise.
+    pub(super) fn bytes(&self, partition: &Partition) -> u64 {
+        let share = if self.each { 1.0 } else { partition.rows as f64 / self.rows.max(1) as f64 };
+        self.bytes.map_or(0, |bytes| (bytes * share).max(1.0) as u64)
+    }
+}

@@ -1,0 +1,173 @@
+//! How long a fragment would take here, and its stored bytes on the link (section 3.3 of the 2023
+//! paper): t_pd = S_in / C_storage + S_out / BW_net, t_pb = S_in / BW_net. The time to read the
+//! objects is part of both and left out of both.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use super::schedule::{Slots, Times};
+
+/// C_storage before anything ran: stored bytes of the needed columns per second of a core.
+const COMPUTE_PRIOR: f64 = 100e6;
+/// BW_net before anything was sent, if it was not stated: 1 Gbit/s.
+const LINK_PRIOR: f64 = 125e6;
+/// S_out / S_in if nothing is known: DataFusion's guess for a filter that it cannot estimate.
+const SELECTIVITY_PRIOR: f64 = 0.2;
+/// Weight of the newest observation.
+const WEIGHT: f64 = 0.3;
+/// Seconds after which an observation no longer counts: a path that once was slow and therefore
+/// is not taken would never be found to be fast again.
+const RELEARN_S: f64 = 60.0;
+/// Fragment shapes of which something is remembered.
+const SHAPES_MAX: usize = 10_000;
+/// Transfers smaller than this say more about latency than about the link.
+const TRANSFER_BYTES_MIN: u64 = 64 << 10;
+
+/// Identifies fragments that tend to select alike: the same operators over the same folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Shape(u64);
+
+/// The shape of an encoded fragment over an object.
+pub(crate) fn shape_of(fragment: &[u8], object: &str) -> Shape {
+    let folder = object.rsplit_once('/').map_or("", |(folder, _)| folder);
+    Shape(BuildHasherDefault::<DefaultHasher>::default().hash_one((fragment, folder)))
+}
+
+/// A rate in bytes per second, learnt with exponential weights.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    value: f64,
+    seen_at: f64,
+}
+
+impl Rate {
+    fn observe(rate: Option<Rate>, bytes: f64, seconds: f64, now: f64) -> Option<Rate> {
+        if bytes <= 0.0 || seconds <= 0.0 {
+            return rate;
+        }
+        let value = bytes / seconds;
+        let value = match rate.filter(|rate| rate.is_recent(now)) {
+            Some(rate) => rate.value + WEIGHT * (value - rate.value),
+            None => value,
+        };
+        Some(Rate { value, seen_at: now })
+    }
+
+    fn is_recent(&self, now: f64) -> bool {
+        now - self.seen_at <= RELEARN_S
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Learnt {
+    /// S_out / S_in.
+    selectivity: f64,
+    /// `None` until an execution came to its end.
+    compute: Option<Rate>,
+    used: u64,
+}
+
+/// What is known of the node and of fragments.
+#[derive(Debug)]
+pub(crate) struct Knowledge {
+    slots: Slots,
+    /// Share of a core that one pushdown slot gets.
+    core_share: f64,
+    /// BW_net if it was stated, for all slots together.
+    stated: Option<f64>,
+    /// BW_net of one transfer, as measured.
+    link: Option<Rate>,
+    compute: Option<Rate>,
+    shapes: HashMap<Shape, Learnt>,
+    tick: u64,
+}
+
+impl Knowledge {
+    /// `power` is the share of a core that a slot may take, `bandwidth` the link's bytes per
+    /// second if that is known.
+    pub(crate) fn new(slots: Slots, power: f64, cores: usize, bandwidth: Option<u64>) -> Self {
+        let core_share = power.min(cores as f64 / slots.pushdown.max(1) as f64);
+        Self {
+            slots,
+            core_share,
+            stated: bandwidth.map(|rate| rate as f64),
+            link: None,
+            compute: None,
+            shapes: HashMap::new(),
+            tick: 0,
+        }
+    }
+
+    /// t_pd and t_pb of a fragment over `bytes_in` stored bytes. `bytes_out` is the caller's
+    /// estimate of the answer, used until the shape has been seen.
+    pub(crate) fn times(&mut self, shape: Shape, bytes_in: u64, bytes_out: Option<u64>, now: f64) -> Times {
+        let size = bytes_in as f64;
+        self.tick += 1;
+        let tick = self.tick;
+        let learnt = self.shapes.get_mut(&shape).map(|learnt| {
+            learnt.used = tick;
+            *learnt
+        });
+        let answer = match learnt {
+            Some(learnt) => learnt.selectivity * size,
+            None => bytes_out.map_or(SELECTIVITY_PRIOR * size, |bytes| bytes as f64),
+        };
+        let compute = learnt
+            .and_then(|learnt| learnt.compute)
+            .or(self.compute)
+            .filter(|rate| rate.is_recent(now))
+            .map_or(COMPUTE_PRIOR, |rate| rate.value);
+        let link = self.link_share(now);
+        Times { pushdown: size / (compute * self.core_share) + answer / link, pushback: size / link }
+    }
+
+    /// A fragment sent `bytes_out` bytes for `bytes_in`. `busy` is the time that it computed, if it
+    /// came to its end.
+    pub(crate) fn executed(&mut self, shape: Shape, bytes_in: u64, bytes_out: u64, busy: Option<f64>, now: f64) {
+        if bytes_in == 0 {
+            return;
+        }
+        self.tick += 1;
+        if !self.shapes.contains_key(&shape) && self.shapes.len() >= SHAPES_MAX {
+            self.forget_half();
+        }
+        let selectivity = bytes_out as f64 / bytes_in as f64;
+        let learnt = self.shapes.entry(shape).or_insert(Learnt { selectivity, compute: self.compute, used: self.tick });
+        learnt.selectivity += WEIGHT * (selectivity - learnt.selectivity);
+        if let Some(busy) = busy {
+            learnt.compute = Rate::observe(learnt.compute, bytes_in as f64, busy, now);
+            self.compute = Rate::observe(self.compute, bytes_in as f64, busy, now);
+        }
+    }
+
+    /// `bytes` stored bytes went over the link in `seconds`.
+    pub(crate) fn transferred(&mut self, bytes: u64, seconds: f64, now: f64) {
+        if bytes >= TRANSFER_BYTES_MIN {
+            self.link = Rate::observe(self.link, bytes as f64, seconds, now);
+        }
+    }
+
+    /// BW_net of one pushback slot.
+    fn link_share(&self, now: f64) -> f64 {
+        let slots = self.slots.pushback.max(1) as f64;
+        match (self.stated, self.link.filter(|rate| rate.is_recent(now))) {
+            (Some(stated), _) => stated / slots,
+            // Measured beside the other transfers, so it is a share already.
+            (None, Some(rate)) => rate.value,
+            (None, None) => LINK_PRIOR / slots,
+        }
+    }
+
+    fn forget_half(&mut self) {
+        let mut used: Vec<u64> = self.shapes.values().map(|learnt| learnt.used).collect();
+        let middle = used.len() / 2;
+        let (_, median, _) = used.select_nth_unstable(middle);
+        let median = *median;
+        self.shapes.retain(|_, learnt| learnt.used > median);
+    }
+
+    #[cfg(test)]
+    pub(super) fn shapes_remembered(&self) -> usize {
+        self.shapes.len()
+    }
+}

@@ -1,0 +1,26 @@
+//! The arbitrator: which fragments run here, which are pushed back, which wait (section 3 of the
+//! 2023 paper, adaptive pushdown).
+//!
+//! ```text
+//!  request -> estimate -> wait queue --+--> pushdown slot: runs, answers
+//!             t_pd, t_pb   (bounded)   |
+//!                                      +--> pushback slot: PushedBack with a token
+//!                                             |
+//!                       RangesRequest with the token: stored bytes -> slot free
+//! ```
+//!
+//! What decides is pure and is given the time: `schedule` (Algorithm 1), `fairness` (whose turn it
+//! is), `estimate` (t_pd and t_pb), `lease` (pushback slots). `admission` puts a lock, a clock and
+//! wakers around them.
+
+mod admission;
+mod estimate;
+mod fairness;
+mod lease;
+mod schedule;
+#[cfg(test)]
+mod tests;
+
+pub(super) use admission::{Admission, Arbitrator, Ask, Grant, PushdownSlot};
+pub(super) use estimate::shape_of;
+pub use schedule::Arbitration;
