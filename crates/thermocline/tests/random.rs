@@ -24,6 +24,7 @@ use support::oracle::Oracle;
 use support::rows::{assert_same, canonical};
 use thermocline_compute::{Session, SessionOptions, Settings};
 use thermocline_pushdown::Mode;
+use thermocline_storage::{Arbitration, NodeConfig, PushbackPolicy};
 
 const WORDS: &[&str] =
     &["", "a", "apple", "apricot", "banana", "cherry pie", "date, dried", "\"fig\"", "grün", "x_y%z"];
@@ -238,9 +239,22 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
     }
 }
 
-async fn session(directory: &Path, format: &str, cache_size: usize) -> Session {
+/// A storage node that is told to push back none, half or all fragments, or as busy as it likes.
+fn random_node(rng: &mut StdRng) -> NodeConfig {
+    let pushback = [PushbackPolicy::Never, PushbackPolicy::Half, PushbackPolicy::Always, PushbackPolicy::Adaptive];
+    NodeConfig {
+        pushback: *pushback.choose(rng).unwrap(),
+        pushdown_slots: rng.random_range(1..4),
+        pushback_slots: rng.random_range(0..4),
+        arbitration: *[Arbitration::PaAware, Arbitration::Fifo].choose(rng).unwrap(),
+        ..NodeConfig::default()
+    }
+}
+
+async fn session(directory: &Path, format: &str, cache_size: usize, embedded: NodeConfig) -> Session {
     let settings = Settings { cache_size, partition_size: 64 << 10, ..Settings::default() };
-    let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
+    let options = SessionOptions { settings, embedded, ..SessionOptions::default() };
+    let session = Session::open(options).await.unwrap();
     let columns = "(id BIGINT NOT NULL, k INT, n BIGINT, f DOUBLE, m DECIMAL(12, 2), d DATE, t TIMESTAMP(6), s VARCHAR, b BOOLEAN)";
     let columns = if format == "csv" { columns } else { "" };
     for table in ["r", "p"] {
@@ -260,6 +274,7 @@ async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String
     let mut chosen = vec![
         ("thermocline.mode", mode.name()),
         ("thermocline.cache_policy", ["lru", "lfu"].choose(rng).unwrap()),
+        ("thermocline.pushback", ["on", "on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filters", ["on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filter_size", ["64", "1MiB"].choose(rng).unwrap()),
         // No lists, so that Bloom filters stand in for them.
@@ -291,8 +306,11 @@ async fn round(seed: u64, duckdb: &mut Oracle) -> u64 {
         ));
     }
     let cache_size = *[0, 50_000, 300_000, 1 << 30].choose(&mut rng).unwrap();
-    let sessions =
-        [session(temporary.path(), "parquet", cache_size).await, session(temporary.path(), "csv", cache_size).await];
+    let node = random_node(&mut rng);
+    let sessions = [
+        session(temporary.path(), "parquet", cache_size, node.clone()).await,
+        session(temporary.path(), "csv", cache_size, node.clone()).await,
+    ];
     for _ in 0..25 {
         let (sql, ordered) = random_query(&mut rng);
         let expected = duckdb.query(&sql);
@@ -303,7 +321,8 @@ async fn round(seed: u64, duckdb: &mut Oracle) -> u64 {
             for _ in 0..2 {
                 let mode = *Mode::ALL.choose(&mut rng).unwrap();
                 let settings = set_randomly(&mut rng, session, mode).await;
-                let context = format!("THERMOCLINE_SEED={seed} cache {cache_size} {settings}: {sql}");
+                let pushback = node.pushback;
+                let context = format!("THERMOCLINE_SEED={seed} cache {cache_size} {pushback:?} {settings}: {sql}");
                 let result = session.run(&sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
                 bloom_filters += result.stats.bloom_filters;
                 assert_same(canonical(&result), expected.clone(), ordered, &context);
