@@ -12,12 +12,14 @@ use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
 use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
 use thermocline_pushdown::Route;
-use thermocline_workloads::ssb::{Format, QUERIES};
+use thermocline_workloads::Workload;
+use thermocline_workloads::generate::Format;
+use thermocline_workloads::ssb::QUERIES;
 
 async fn session(format: Format, location: &str) -> Session {
     let settings = Settings { partition_size: 256 << 10, ..Settings::default() };
     let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
-    for definition in data::definitions(format, location) {
+    for definition in data::definitions(&Workload::SSB, format, location) {
         session.run(&definition).await.unwrap();
     }
     session

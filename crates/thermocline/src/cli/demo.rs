@@ -63,7 +63,8 @@ impl Pass {
 pub async fn demo(args: DemoArgs) -> Result<()> {
     let started = Instant::now();
     let data = workload_data(&Workload::SSB, args.data, SCALE, Format::Parquet, PARTITION_SIZE)?;
-    let node = NodeProcess::start(&data, &NodeOptions { egress_limit: Some(LINK.into()) }).await?;
+    let node =
+        NodeProcess::start(&data, &NodeOptions { egress_limit: Some(LINK.into()), ..NodeOptions::default() }).await?;
     println!("Star Schema Benchmark, scale {SCALE}, Parquet, behind a storage node with a link of {LINK}.");
     println!("Each mode runs the 13 queries twice: cold, with nothing cached, and warm.");
     println!("The segment cache holds {CACHE_SIZE}, about half of what the queries need.\n");

@@ -13,6 +13,21 @@ pub struct NodeOptions {
     /// Limit of the storage node's link, such as 1Gbps; without it the node is in this process
     #[arg(long)]
     pub egress_limit: Option<String>,
+    /// Fragments that the storage node runs at once
+    #[arg(long)]
+    pub pushdown_slots: Option<u32>,
+    /// Transfers after a pushback at once; 0 for eager pushdown
+    #[arg(long)]
+    pub pushback_slots: Option<u32>,
+    /// Order of waiting fragments: pa-aware or fifo
+    #[arg(long)]
+    pub arbitration: Option<String>,
+    /// Share of a core that a running fragment may take
+    #[arg(long)]
+    pub compute_power: Option<f64>,
+    /// The core that the node runs on; `None` for all.
+    #[arg(skip)]
+    pub core: Option<usize>,
 }
 
 impl NodeOptions {
@@ -21,8 +36,15 @@ impl NodeOptions {
         *self == Self::default()
     }
 
-    fn arguments(&self) -> Vec<&str> {
-        self.egress_limit.iter().flat_map(|rate| ["--egress-limit", rate]).collect()
+    fn arguments(&self) -> Vec<String> {
+        let given = [
+            ("--egress-limit", self.egress_limit.clone()),
+            ("--pushdown-slots", self.pushdown_slots.map(|slots| slots.to_string())),
+            ("--pushback-slots", self.pushback_slots.map(|slots| slots.to_string())),
+            ("--arbitration", self.arbitration.clone()),
+            ("--compute-power", self.compute_power.map(|power| power.to_string())),
+        ];
+        given.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()
     }
 }
 
@@ -42,7 +64,14 @@ impl NodeProcess {
     pub async fn start(root: &Path, options: &NodeOptions) -> Result<Self> {
         let failed = |why: String| exec_datafusion_err!("the storage node does not start: {why}");
         let program = std::env::current_exe().map_err(|error| failed(error.to_string()))?;
-        let mut command = Command::new(program);
+        let mut command = match options.core {
+            None => Command::new(program),
+            Some(core) => {
+                let mut command = Command::new("taskset");
+                command.args(["--cpu-list", &core.to_string()]).arg(program);
+                command
+            }
+        };
         command.arg("storage").arg(root).args(["--listen", "127.0.0.1:0"]).args(options.arguments());
         let mut process = command
             .stdin(Stdio::null())
@@ -57,5 +86,26 @@ impl NodeProcess {
             return Err(failed("it ended at once".into()));
         }
         Ok(Self { _process: process, address })
+    }
+}
+
+/// Keeps this process, with all its threads, on one core, so that a storage node has another for
+/// itself.
+///
+/// # Errors
+/// Why that is not possible, as a sentence.
+pub fn pin_this_process(core: usize) -> std::result::Result<(), String> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    if cores < 2 {
+        return Err("there is only one".to_owned());
+    }
+    let pinned = std::process::Command::new("taskset")
+        .args(["--all-tasks", "--cpu-list", "--pid", &core.to_string(), &std::process::id().to_string()])
+        .stdout(Stdio::null())
+        .status();
+    match pinned {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("taskset ended with {status}")),
+        Err(error) => Err(format!("taskset: {error}")),
     }
 }

@@ -1,5 +1,6 @@
 //! `thermocline bench`: the experiments, one JSON object a query.
 
+mod adaptive;
 mod experiment;
 mod operators;
 mod sink;
@@ -23,6 +24,8 @@ enum Workload {
     Tpch(tpch::TpchArgs),
     /// Filter, join, group-by and top-K one by one, here and at storage
     Operators(operators::OperatorsArgs),
+    /// Adaptive pushdown: Q12 and Q14 of TPC-H over a storage node's compute power
+    Adaptive(adaptive::AdaptiveArgs),
 }
 
 /// Runs the experiment and prints totals.
@@ -34,5 +37,6 @@ pub async fn bench(args: BenchArgs) -> Result<()> {
         Workload::Ssb(args) => ssb::ssb(args).await,
         Workload::Tpch(args) => tpch::tpch(args).await,
         Workload::Operators(args) => operators::operators(args).await,
+        Workload::Adaptive(args) => adaptive::adaptive(args).await,
     }
 }

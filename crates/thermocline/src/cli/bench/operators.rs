@@ -133,7 +133,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
     let egress = parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?;
     let measurement = Measurement { workload: Workload::TPCH, scale, format, egress_bytes_per_s: Some(egress) };
     let data = workload_data(&Workload::TPCH, args.data, scale, format, PARTITION_SIZE)?;
-    let options = NodeOptions { egress_limit: Some(args.egress_limit) };
+    let options = NodeOptions { egress_limit: Some(args.egress_limit), ..NodeOptions::default() };
     let node = NodeProcess::start(&data, &options).await?;
 
     let session = Session::open(SessionOptions::default()).await?;

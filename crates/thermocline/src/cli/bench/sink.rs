@@ -5,12 +5,58 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_datafusion_err};
+use serde_json::Value;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::bench::Record;
 
+/// A file of one JSON object a line, or nothing.
+pub struct JsonLines {
+    file: Option<BufWriter<File>>,
+}
+
+impl JsonLines {
+    /// Writes to `path`, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn new(path: Option<&PathBuf>) -> Result<Self> {
+        let create = |path: &PathBuf| {
+            File::create(path).map(BufWriter::new).map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
+        };
+        Ok(Self { file: path.map(create).transpose()? })
+    }
+
+    /// Writes a record with further fields: those of the object `more`, or none.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn put(&mut self, record: &Record, more: Value) -> Result<()> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut line = serde_json::to_string(record).map_err(|error| exec_datafusion_err!("{error}"))?;
+        if let Some(more) = more.as_object().filter(|more| !more.is_empty()).map(|_| more.to_string()) {
+            // The fields of both objects between one pair of braces, in their order.
+            line.truncate(line.trim_end_matches('}').len());
+            line.push(',');
+            line.push_str(more.trim_start_matches('{'));
+        }
+        writeln!(file, "{line}").map_err(|error| exec_datafusion_err!("{error}"))
+    }
+
+    /// Makes sure that all is written.
+    ///
+    /// # Errors
+    /// If it cannot be.
+    pub fn flush(&mut self) -> Result<()> {
+        match &mut self.file {
+            Some(file) => file.flush().map_err(|error| exec_datafusion_err!("{error}")),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Where records go, and their sums by mode and run.
 pub struct Sink {
-    json: Option<BufWriter<File>>,
+    json: JsonLines,
     totals: Vec<Total>,
 }
 
@@ -29,14 +75,7 @@ impl Sink {
     /// # Errors
     /// If it cannot be created.
     pub fn new(json: Option<&PathBuf>) -> Result<Self> {
-        let json = json
-            .map(|path| {
-                File::create(path)
-                    .map(BufWriter::new)
-                    .map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
-            })
-            .transpose()?;
-        Ok(Self { json, totals: vec![] })
+        Ok(Self { json: JsonLines::new(json)?, totals: vec![] })
     }
 
     /// Writes a record and adds it up.
@@ -44,10 +83,7 @@ impl Sink {
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, record: Record) -> Result<()> {
-        if let Some(json) = &mut self.json {
-            let line = serde_json::to_string(&record).map_err(|error| exec_datafusion_err!("{error}"))?;
-            writeln!(json, "{line}").map_err(|error| exec_datafusion_err!("{error}"))?;
-        }
+        self.json.put(&record, Value::Null)?;
         let total = match self.totals.iter_mut().find(|total| total.mode == record.mode && total.run == record.run) {
             Some(total) => total,
             None => {
@@ -75,10 +111,7 @@ impl Sink {
     /// # Errors
     /// If it cannot be written.
     pub fn flush(&mut self) -> Result<()> {
-        match &mut self.json {
-            Some(json) => json.flush().map_err(|error| exec_datafusion_err!("{error}")),
-            None => Ok(()),
-        }
+        self.json.flush()
     }
 
     /// Prints the sums.
