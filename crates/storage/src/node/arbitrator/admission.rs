@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -163,17 +164,23 @@ impl Arbitrator {
             state.looked_at = now;
             for expired in state.leases.expire(now) {
                 tracing::warn!("a pushback slot is free again: nobody came for the stored bytes");
-                state.schedule.finish(expired);
+                state.schedule.finish(expired, now);
             }
             while let Some((id, path)) = state.schedule.decide(now) {
                 let Some(waiter) = state.waiting.remove(&id) else {
-                    state.schedule.finish(id);
+                    state.schedule.finish(id, now);
                     continue;
                 };
                 let admission = match path {
                     Path::Pushdown => {
                         let (shape, bytes_in) = (waiter.shape, waiter.bytes_in);
-                        Admission::Run(PushdownSlot { arbitrator: Arc::clone(self), id, shape, bytes_in })
+                        Admission::Run(PushdownSlot {
+                            arbitrator: Arc::clone(self),
+                            id,
+                            shape,
+                            bytes_in,
+                            complete: AtomicBool::new(false),
+                        })
                     }
                     Path::Pushback => {
                         let token = state.leases.grant(id, waiter.bytes_in, now);
@@ -197,8 +204,16 @@ impl Arbitrator {
         }
     }
 
-    fn finish(self: &Arc<Self>, id: RequestId) {
-        self.state.lock().schedule.finish(id);
+    /// A slot is free. If its work was done (`complete`), the time it took is a lesson.
+    fn finish(self: &Arc<Self>, id: RequestId, complete: bool) {
+        let now = self.now();
+        {
+            let mut state = self.state.lock();
+            let held = state.schedule.finish(id, now);
+            if let Some(held) = held.filter(|_| complete) {
+                state.knowledge.held(held, now);
+            }
+        }
         self.decide();
     }
 
@@ -261,6 +276,7 @@ pub(in crate::node) struct PushdownSlot {
     id: RequestId,
     shape: Shape,
     bytes_in: u64,
+    complete: AtomicBool,
 }
 
 impl PushdownSlot {
@@ -268,6 +284,7 @@ impl PushdownSlot {
     /// came to its end.
     pub(in crate::node) fn learn(&self, bytes_out: u64, busy: Option<Duration>) {
         let now = self.arbitrator.now();
+        self.complete.store(busy.is_some(), Ordering::Relaxed);
         let busy = busy.map(|busy| busy.as_secs_f64());
         self.arbitrator.state.lock().knowledge.executed(self.shape, self.bytes_in, bytes_out, busy, now);
     }
@@ -275,7 +292,7 @@ impl PushdownSlot {
 
 impl Drop for PushdownSlot {
     fn drop(&mut self) {
-        self.arbitrator.finish(self.id);
+        self.arbitrator.finish(self.id, self.complete.load(Ordering::Relaxed));
     }
 }
 
@@ -298,7 +315,7 @@ impl Drop for Grant {
     fn drop(&mut self) {
         let revoked = self.token.take().and_then(|token| self.arbitrator.state.lock().leases.revoke(token));
         if let Some(id) = revoked {
-            self.arbitrator.finish(id);
+            self.arbitrator.finish(id, false);
         }
     }
 }
@@ -335,7 +352,7 @@ impl Drop for Transfer {
             self.token.and_then(|token| state.leases.end(token, self.bytes, now))
         };
         if let Some(id) = freed {
-            self.arbitrator.finish(id);
+            self.arbitrator.finish(id, self.complete);
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 
-use super::schedule::{Slots, Times};
+use super::schedule::{Held, Path, Slots, Times};
 
 /// C_storage before anything ran: stored bytes of the needed columns per second of a core.
 const COMPUTE_PRIOR: f64 = 100e6;
@@ -18,6 +18,8 @@ const WEIGHT: f64 = 0.3;
 /// Seconds after which an observation no longer counts: a path that once was slow and therefore
 /// is not taken would never be found to be fast again.
 const RELEARN_S: f64 = 60.0;
+/// What an estimate may be corrected by: more is a reader who sleeps, not a node that is slow.
+const CORRECTION_MAX: f64 = 4.0;
 /// Fragment shapes of which something is remembered.
 const SHAPES_MAX: usize = 10_000;
 /// Transfers smaller than this say more about latency than about the link.
@@ -78,6 +80,8 @@ pub(crate) struct Knowledge {
     /// BW_net of one transfer, as measured.
     link: Option<Rate>,
     compute: Option<Rate>,
+    /// How much longer slots were held than the model said, and when that was last seen.
+    correction: [(f64, f64); 2],
     shapes: HashMap<Shape, Learnt>,
     tick: u64,
 }
@@ -93,6 +97,7 @@ impl Knowledge {
             stated: bandwidth.map(|rate| rate as f64),
             link: None,
             compute: None,
+            correction: [(1.0, 0.0); 2],
             shapes: HashMap::new(),
             tick: 0,
         }
@@ -118,7 +123,31 @@ impl Knowledge {
             .filter(|rate| rate.is_recent(now))
             .map_or(COMPUTE_PRIOR, |rate| rate.value);
         let link = self.link_share(now);
-        Times { pushdown: size / (compute * self.core_share) + answer / link, pushback: size / link }
+        let [pushdown, pushback] = [Path::Pushdown, Path::Pushback].map(|path| self.correction(path, now));
+        Times {
+            pushdown: pushdown * (size / (compute * self.core_share) + answer / link),
+            pushback: pushback * size / link,
+        }
+    }
+
+    /// A slot was held from an admission to the end of the answer, or from a pushback to the end of
+    /// the transfer: what the model leaves out (the way to the caller and back, other work on the
+    /// same cores) shows here.
+    pub(crate) fn held(&mut self, held: Held, now: f64) {
+        if held.expected <= 0.0 {
+            return;
+        }
+        let before = self.correction(held.path, now);
+        let seen = (before * held.actual / held.expected).clamp(1.0 / CORRECTION_MAX, CORRECTION_MAX);
+        let [pushdown, pushback] = &mut self.correction;
+        let known = if held.path == Path::Pushdown { pushdown } else { pushback };
+        *known = (before + WEIGHT * (seen - before), now);
+    }
+
+    fn correction(&self, path: Path, now: f64) -> f64 {
+        let [pushdown, pushback] = self.correction;
+        let (factor, seen_at) = if path == Path::Pushdown { pushdown } else { pushback };
+        if now - seen_at <= RELEARN_S { factor } else { 1.0 }
     }
 
     /// A fragment sent `bytes_out` bytes for `bytes_in`. `busy` is the time that it computed, if it

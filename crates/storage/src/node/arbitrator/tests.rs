@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::estimate::{Knowledge, shape_of};
 use super::fairness::Flow;
 use super::lease::Leases;
-use super::schedule::{Arbitration, Path, QueueFull, Request, RequestId, Schedule, Slots, Times};
+use super::schedule::{Arbitration, Held, Path, QueueFull, Request, RequestId, Schedule, Slots, Times};
 
 fn request(query: &str, pushdown: f64, pushback: f64) -> Request {
     Request {
@@ -34,7 +34,7 @@ fn the_faster_path_then_the_slower_then_the_queue() {
         let ids: Vec<_> = (0..3).map(|_| fast_here.offer(request("q", 1.0, 1.5)).unwrap()).collect();
         assert_eq!(decisions(&mut fast_here, 0.0), [(ids[0], Path::Pushdown), (ids[1], Path::Pushback)], "{order:?}");
         assert_eq!(fast_here.queue_length(), 1);
-        fast_here.finish(ids[0]);
+        fast_here.finish(ids[0], 1.0);
         assert_eq!(decisions(&mut fast_here, 1.0), [(ids[2], Path::Pushdown)]);
         assert_eq!((fast_here.admitted(), fast_here.pushed_back()), (2, 1));
 
@@ -49,7 +49,7 @@ fn the_faster_path_then_the_slower_then_the_queue() {
         let mut eager = schedule(order, 2, 0);
         let ids: Vec<_> = (0..3).map(|n| eager.offer(request("q", 9.0, 1.0 + f64::from(n))).unwrap()).collect();
         assert_eq!(decisions(&mut eager, 0.0), [(ids[0], Path::Pushdown), (ids[1], Path::Pushdown)]);
-        eager.finish(ids[1]);
+        eager.finish(ids[1], 0.0);
         assert_eq!(decisions(&mut eager, 0.0), [(ids[2], Path::Pushdown)]);
         assert_eq!(eager.pushed_back(), 0);
     }
@@ -64,7 +64,7 @@ fn a_request_that_refuses_pushback_waits_for_pushdown() {
         let second = schedule.offer(refuses()).unwrap();
         let third = schedule.offer(request("q", 9.0, 1.0)).unwrap();
         assert_eq!(decisions(&mut schedule, 0.0), [(first, Path::Pushdown), (third, Path::Pushback)], "{order:?}");
-        schedule.finish(first);
+        schedule.finish(first, 9.0);
         assert_eq!(decisions(&mut schedule, 9.0), [(second, Path::Pushdown)]);
         assert_eq!(schedule.pushed_back(), 1);
     }
@@ -81,7 +81,7 @@ fn the_slower_path_is_not_taken_if_waiting_is_sooner() {
         assert_eq!(decisions(&mut schedule, 0.0), [(first, Path::Pushback)], "{order:?}");
         assert_eq!(decisions(&mut schedule, 1.0), []);
         assert_eq!(decisions(&mut schedule, 15.0), []);
-        assert_eq!(decisions(&mut schedule, 21.0), [(second, Path::Pushdown)], "the first is overdue by 20 s");
+        assert_eq!(decisions(&mut schedule, 27.0), [(second, Path::Pushdown)], "the first is overdue by 26 s");
     }
     // With enough to do for both, the slower path helps.
     let mut schedule = schedule(Arbitration::PaAware, 1, 1);
@@ -95,8 +95,9 @@ fn the_slower_path_is_not_taken_if_waiting_is_sooner() {
 fn amenability_pairs_requests_with_paths() {
     let outcome = |order| {
         let mut schedule = schedule(order, 1, 1);
-        let r1 = schedule.offer(request("q12", 3.0, 4.0)).unwrap();
-        let r2 = schedule.offer(request("q14", 1.0, 4.0)).unwrap();
+        let more_to_come = |request| Request { to_follow: 5, ..request };
+        let r1 = schedule.offer(more_to_come(request("q12", 3.0, 4.0))).unwrap();
+        let r2 = schedule.offer(more_to_come(request("q14", 1.0, 4.0))).unwrap();
         let made: HashMap<_, _> = decisions(&mut schedule, 0.0).into_iter().collect();
         (made[&r1], made[&r2])
     };
@@ -113,8 +114,8 @@ fn the_queue_is_bounded_and_leaves_nothing_behind() {
     for id in &ids {
         // Running or waiting, whatever it was.
         schedule.withdraw(*id);
-        schedule.finish(*id);
-        schedule.finish(*id);
+        schedule.finish(*id, 1.0);
+        assert_eq!(schedule.finish(*id, 2.0), None);
     }
     assert_eq!(schedule.queue_length(), 0);
     assert_eq!(schedule.used(Path::Pushdown) + schedule.used(Path::Pushback), 0);
@@ -170,7 +171,7 @@ fn simulate(schedule: &mut Schedule, requests: Vec<Request>, in_flight: usize, t
         now = end;
         let (query, _) = open.remove(&id).unwrap();
         run.finished_at.insert(query, now);
-        schedule.finish(id);
+        schedule.finish(id, now);
     }
 }
 
@@ -238,7 +239,7 @@ fn a_large_query_does_not_starve_a_small_one() {
             let mut running = decisions(&mut schedule, 0.0);
             for step in 0..100 {
                 let (id, _) = running.remove(0);
-                schedule.finish(id);
+                schedule.finish(id, f64::from(step));
                 running.extend(decisions(&mut schedule, f64::from(step)));
             }
             let small: Vec<_> = (0..2).map(|_| schedule.offer(request("small", pushdown, pushback)).unwrap()).collect();
@@ -246,7 +247,7 @@ fn a_large_query_does_not_starve_a_small_one() {
             let mut left = small.len();
             while left > 0 {
                 let (id, _) = running.remove(0);
-                schedule.finish(id);
+                schedule.finish(id, 100.0);
                 for (id, path) in decisions(&mut schedule, 100.0) {
                     if small.contains(&id) {
                         left -= 1;
@@ -281,7 +282,7 @@ fn tenants_share_before_queries_do() {
     while served.values().sum::<usize>() < 200 {
         let (id, _) = running.remove(0);
         *served.entry(of[&id]).or_default() += 1;
-        schedule.finish(id);
+        schedule.finish(id, 1.0);
         running.extend(decisions(&mut schedule, 1.0));
     }
     assert!(served["one"].abs_diff(served["many"]) <= 12, "{served:?}");
@@ -323,7 +324,19 @@ fn estimates_follow_what_was_observed() {
     crowded.transferred(10_000_000, 1.0, 1.0);
     crowded.transferred(100, 1.0, 1.0);
     close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.0);
+    // Slots that are held for longer than the model says correct it, up to a limit.
+    let held = |expected, actual| Held { path: Path::Pushback, expected, actual };
+    crowded.held(held(1.0, 1.5), 1.0);
+    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.15);
+    crowded.held(held(1.15, 1.15), 1.0);
+    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.15);
+    for _ in 0..100 {
+        crowded.held(held(1.0, 1e9), 1.0);
+    }
+    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 4.0);
+    close(crowded.times(shape, 12_500_000, None, 100.0).pushback, 0.4);
     // Nothing is divided by nothing.
+    crowded.held(held(0.0, 0.0), 1.0);
     crowded.executed(shape, 0, 0, Some(0.0), 1.0);
     let empty = crowded.times(shape, 0, None, 1.0);
     assert!(empty.pushdown == 0.0 && empty.pushback == 0.0, "{empty:?}");
