@@ -145,6 +145,9 @@ async fn the_queue_is_bounded() {
     let error = fixture.get(&fixture.fragment(false)).await.unwrap().next().await.unwrap().unwrap_err();
     assert_eq!(error.kind, ErrorKind::Unavailable, "{error}");
     assert!(error.message.contains("queue of 1"), "{error}");
+    // Who can be pushed back is, and need not come back.
+    assert_eq!(fixture.pushed_back().await, None);
+    assert_eq!(fixture.node.status().pushed_back, 1);
     drop((running, waiting));
     fixture.until(|status| status.pushdown_slots_used == 0).await;
 }

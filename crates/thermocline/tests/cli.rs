@@ -128,6 +128,27 @@ fn a_quick_bench_writes_every_field_and_the_modes_agree() {
     assert!(text(&unknown.stderr).contains("tpch has no query '23'"), "{}", text(&unknown.stderr));
 }
 
+#[test]
+fn a_quick_adaptive_bench_compares_all_strategies() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.json");
+    let (data, json_path) = (folder.path().to_str().unwrap(), json.to_str().unwrap());
+    let bench = thermocline(&["bench", "adaptive", "--quick", "--scale", "0.01", "--data", data, "--json", json_path]);
+    assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let mut asked: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
+    for line in std::fs::read_to_string(json).unwrap().lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let count = |field: &str| record[field].as_u64().unwrap_or_else(|| panic!("{field} in {line}"));
+        assert_eq!(count("admitted"), count("partitions_pushdown") - count("partitions_pushed_back"), "{line}");
+        let strategy = record["strategy"].as_str().unwrap().to_owned();
+        *asked.entry(strategy).or_default() += count("partitions_pushdown");
+        assert!(record["compute_power"].is_f64() && record["concurrent"].is_boolean(), "{line}");
+    }
+    assert_eq!(asked.len(), 4, "{asked:?}");
+    assert_eq!(asked["no"], 0);
+    assert!(asked.iter().all(|(strategy, asked)| strategy == "no" || *asked > 0), "{asked:?}");
+}
+
 /// Runs a quick bench, checks its records, and returns how many queries it has.
 fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
     let folder = tempfile::tempdir().unwrap();

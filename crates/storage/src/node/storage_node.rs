@@ -32,7 +32,8 @@ pub struct NodeConfig {
     /// Fragments that run at once.
     pub pushdown_slots: usize,
     /// Transfers of stored bytes after a pushback that may be under way at once. 0: nothing is
-    /// pushed back, every fragment waits for a pushdown slot (eager pushdown).
+    /// pushed back while the queue has room, every fragment waits for a pushdown slot (eager
+    /// pushdown).
     pub pushback_slots: usize,
     /// The order of the queue.
     pub arbitration: Arbitration,
@@ -42,7 +43,7 @@ pub struct NodeConfig {
     pub pushback: PushbackPolicy,
     /// Share of a core that one fragment may take, above 0 and at most 1.
     pub compute_power: f64,
-    /// Fragments that wait for a slot; more are told to come back.
+    /// Fragments that wait for a slot; more are pushed back, or told to come back.
     pub queue_max: usize,
     /// How long a reader may take nothing of an answer before it is given up; `None` for ever,
     /// which is for readers in the same process: those that are gone have dropped their answer.

@@ -98,15 +98,26 @@ impl Arbitrator {
         })
     }
 
-    /// Waits for a decision on a fragment. Dropping the future gives up the place in the queue.
+    /// Waits for a decision on a fragment. Dropping the future gives up the place in the queue. Who
+    /// finds the queue full is pushed back, with or without pushback slots: a node that is asked
+    /// too much is no reason for a query to fail.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the queue is full.
+    /// [`ErrorKind::Unavailable`] if the queue is full and the request cannot be pushed back.
     pub(in crate::node) async fn admit(self: &Arc<Self>, ask: Ask) -> Result<Admission, NodeError> {
         if ask.accepts_pushback && self.is_forced_back() {
             return Ok(Admission::PushedBack(None));
         }
-        let (id, mut decision) = self.enqueue(&ask)?;
+        let Some((id, mut decision)) = self.enqueue(&ask) else {
+            if ask.accepts_pushback && self.policy != PushbackPolicy::Never {
+                self.state.lock().schedule.count_pushback_without_slot();
+                return Ok(Admission::PushedBack(None));
+            }
+            return Err(NodeError::new(
+                ErrorKind::Unavailable,
+                format!("the storage node's queue of {} fragments is full", self.queue_max),
+            ));
+        };
         let _place = Place { arbitrator: Arc::clone(self), id };
         self.decide();
         loop {
@@ -118,7 +129,8 @@ impl Arbitrator {
         }
     }
 
-    fn enqueue(&self, ask: &Ask) -> Result<(RequestId, oneshot::Receiver<Admission>), NodeError> {
+    /// A place in the queue; `None` if it is full.
+    fn enqueue(&self, ask: &Ask) -> Option<(RequestId, oneshot::Receiver<Admission>)> {
         let now = self.now();
         let mut state = self.state.lock();
         let request = Request {
@@ -127,15 +139,10 @@ impl Arbitrator {
             accepts_pushback: ask.accepts_pushback && self.policy == PushbackPolicy::Adaptive,
             to_follow: ask.to_follow,
         };
-        let id = state.schedule.offer(request).map_err(|_| {
-            NodeError::new(
-                ErrorKind::Unavailable,
-                format!("the storage node's queue of {} fragments is full", self.queue_max),
-            )
-        })?;
+        let id = state.schedule.offer(request).ok()?;
         let (sender, receiver) = oneshot::channel();
         state.waiting.insert(id, Waiter { sender, shape: ask.shape, bytes_in: ask.bytes_in });
-        Ok((id, receiver))
+        Some((id, receiver))
     }
 
     /// For tests: whether the node was told to push this request back.
@@ -149,7 +156,7 @@ impl Arbitrator {
         state.forced += 1;
         let forced = state.forced.is_multiple_of(nth);
         if forced {
-            state.schedule.count_forced_pushback();
+            state.schedule.count_pushback_without_slot();
         }
         forced
     }

@@ -220,7 +220,7 @@ impl Schedule {
     }
 
     /// Counts a pushback that was decided elsewhere and holds no slot.
-    pub(crate) fn count_forced_pushback(&mut self) {
+    pub(crate) fn count_pushback_without_slot(&mut self) {
         self.pushed_back += 1;
     }
 
