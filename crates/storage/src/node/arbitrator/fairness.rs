@@ -1,11 +1,12 @@
 //! Whose turn it is: slot time is shared by tenants, and within a tenant by its queries.
 //!
 //! Start-time fair queueing. Each tenant and each query has a virtual clock, which every admission
-//! moves on by the slot time that it is expected to take, divided by the slots of that path. One
-//! second of a clock is thus the whole of one path for one second, so that a query that is given
-//! all pushdown slots and one that is given all pushback slots stay level. Whoever is ahead of the
-//! last one in the queue by more than a lag must wait for it; within the lag the order of the
-//! schedule (arrival, or pushdown amenability) is free to choose.
+//! moves on by the slot time that it is expected to take, divided by the slots of that path, and
+//! which is put right when the slot is given back. One second of a clock is thus the whole of one
+//! path for one second, so that a query that is given all pushdown slots and one that is given all
+//! pushback slots stay level. Whoever is ahead of the last one in the queue by more than a lag must
+//! wait for it; within the lag the order of the schedule (arrival, or pushdown amenability) is free
+//! to choose.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -102,9 +103,12 @@ impl Fairness {
         self.change(flow, |clock| clock.waiting = clock.waiting.saturating_sub(1));
     }
 
-    /// A running request of `flow` is done.
-    pub(super) fn finish(&mut self, flow: &Flow) {
-        self.change(flow, |clock| clock.running = clock.running.saturating_sub(1));
+    /// A running request of `flow` is done, after `more` seconds of a whole path than was charged.
+    pub(super) fn finish(&mut self, flow: &Flow, more: f64) {
+        self.change(flow, |clock| {
+            clock.running = clock.running.saturating_sub(1);
+            clock.served += more;
+        });
     }
 
     fn change(&mut self, flow: &Flow, change: impl Fn(&mut Clock)) {

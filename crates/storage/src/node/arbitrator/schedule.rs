@@ -95,7 +95,7 @@ impl Slots {
 
 /// How far a query may be ahead of the last one: this many times the largest charge in the queue.
 /// Enough for amenability to pair queries with paths, little enough that nobody starves.
-const LAG_CHARGES: f64 = 4.0;
+const LAG_CHARGES: f64 = 8.0;
 /// The slower path is taken if it is expected to take at most this share of what waiting for the
 /// faster one would: an estimate that is a quarter too low then costs nothing.
 const SLOWER_PAYS: f64 = 0.8;
@@ -199,8 +199,9 @@ impl Schedule {
     /// A request gives its slot back. Does nothing if it has none.
     pub(crate) fn finish(&mut self, id: RequestId, now: f64) -> Option<Held> {
         let running = self.running.remove(&id)?;
-        self.fairness.finish(&running.flow);
-        Some(Held { path: running.path, expected: running.expected, actual: now - running.began_at })
+        let held = Held { path: running.path, expected: running.expected, actual: now - running.began_at };
+        self.fairness.finish(&running.flow, (held.actual - held.expected) / self.slots.of(held.path) as f64);
+        Some(held)
     }
 
     pub(crate) fn queue_length(&self) -> usize {

@@ -237,18 +237,21 @@ fn a_large_query_does_not_starve_a_small_one() {
             }
             // The large query is well under way.
             let mut running = decisions(&mut schedule, 0.0);
-            for step in 0..100 {
+            let mut now = 0.0;
+            for _ in 0..100 {
+                now += 0.4;
                 let (id, _) = running.remove(0);
-                schedule.finish(id, f64::from(step));
-                running.extend(decisions(&mut schedule, f64::from(step)));
+                schedule.finish(id, now);
+                running.extend(decisions(&mut schedule, now));
             }
             let small: Vec<_> = (0..2).map(|_| schedule.offer(request("small", pushdown, pushback)).unwrap()).collect();
             let mut others = 0;
             let mut left = small.len();
             while left > 0 {
+                now += 0.4;
                 let (id, _) = running.remove(0);
-                schedule.finish(id, 100.0);
-                for (id, path) in decisions(&mut schedule, 100.0) {
+                schedule.finish(id, now);
+                for (id, path) in decisions(&mut schedule, now) {
                     if small.contains(&id) {
                         left -= 1;
                     } else {
@@ -257,7 +260,7 @@ fn a_large_query_does_not_starve_a_small_one() {
                     running.push((id, path));
                 }
             }
-            assert!(others <= 24, "{order:?}: {others} requests of the large query came first");
+            assert!(others <= 40, "{order:?}: {others} requests of the large query came first");
         }
     }
 }
@@ -279,13 +282,15 @@ fn tenants_share_before_queries_do() {
     }
     let mut served: HashMap<&str, usize> = HashMap::new();
     let mut running = decisions(&mut schedule, 0.0);
+    let mut now = 0.0;
     while served.values().sum::<usize>() < 200 {
         let (id, _) = running.remove(0);
         *served.entry(of[&id]).or_default() += 1;
-        schedule.finish(id, 1.0);
-        running.extend(decisions(&mut schedule, 1.0));
+        now += 0.5;
+        schedule.finish(id, now);
+        running.extend(decisions(&mut schedule, now));
     }
-    assert!(served["one"].abs_diff(served["many"]) <= 12, "{served:?}");
+    assert!(served["one"].abs_diff(served["many"]) <= 20, "{served:?}");
 }
 
 #[test]
