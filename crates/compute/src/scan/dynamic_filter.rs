@@ -100,6 +100,22 @@ pub(super) fn current_predicate(filters: &[DynamicFilter]) -> Result<Option<Arc<
     Ok(conjunction_opt(terms))
 }
 
+/// Lists of values of single columns in a predicate over the table: column and number of values.
+/// Statistics know ranges but not lists.
+pub(super) fn lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<(usize, u64)> {
+    let list = |term: &Arc<dyn PhysicalExpr>| {
+        let list = term.downcast_ref::<InListExpr>().filter(|list| !list.negated())?;
+        Some((list.expr().downcast_ref::<Column>()?.index(), list.len() as u64))
+    };
+    split_conjunction(predicate).into_iter().filter_map(list).collect()
+}
+
+/// The predicate without lists; `None` if nothing is left.
+pub(super) fn without_lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    let terms = split_conjunction(predicate).into_iter().filter(|term| term.downcast_ref::<InListExpr>().is_none());
+    conjunction_opt(terms.map(Arc::clone))
+}
+
 /// Whether a term is made of columns, literals, comparisons and lists only, and is not just TRUE.
 fn is_plain(term: &Arc<dyn PhysicalExpr>) -> bool {
     let mut plain = term.downcast_ref::<Literal>().is_none();

@@ -30,7 +30,7 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, Limits};
 use tokio::sync::OnceCell;
 
-use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate};
+use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate, lists, without_lists};
 use super::metrics::ScanMetrics;
 use super::router;
 use super::run::{ScanRun, output};
@@ -234,6 +234,30 @@ impl HybridScanExec {
         Ok(Self { shape, metrics: self.metrics.clone(), ..narrowed })
     }
 
+    /// Whether at most half of the rows that `fragment` yields are expected to pass `predicate` too.
+    /// A filter that keeps most rows costs a copy of them here and saves little on the wire; the
+    /// join drops the rest anyway.
+    fn expects_less(
+        &self,
+        fragment: &Fragment,
+        predicate: &Arc<dyn PhysicalExpr>,
+        partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
+    ) -> Result<bool> {
+        let listed = |(column, values)| share_of(column, values, partitions).is_some_and(|share| share <= 0.5);
+        if lists(predicate).into_iter().any(listed) {
+            return Ok(true);
+        }
+        let Some(ranges) = without_lists(predicate) else {
+            return Ok(false);
+        };
+        let filtered = fragment.with_filter_below(reassign_expr_columns(ranges, &fragment.input_schema())?)?;
+        let rows = |fragment: &Fragment| Ok::<_, DataFusionError>(fragment.statistics()?.num_rows.get_value().copied());
+        Ok(match (rows(&filtered)?, rows(fragment)?) {
+            (Some(filtered), Some(all)) => filtered <= all / 2,
+            _ => false,
+        })
+    }
+
     /// The Bloom filters that are expected to pay, the most selective first.
     ///
     /// One goes to storage with every partition's request, so all of them together may be no larger
@@ -243,11 +267,8 @@ impl HybridScanExec {
         let mut blooms = vec![];
         for filter in &self.dynamic {
             let Some(bloom) = filter.bloom()? else { continue };
-            let values = bloom.single_column().and_then(|column| {
-                let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(column)))?;
-                Some(range.max.distance_u64(&range.min)?.saturating_add(1))
-            });
-            let share = values.map_or(0.25, |values| bloom.key_count() as f64 / values as f64);
+            let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), partitions));
+            let share = share.unwrap_or(0.25);
             if share <= 0.5 {
                 blooms.push((share, bloom));
             }
@@ -368,14 +389,12 @@ fn kept(
     partitions.iter().zip(kept).filter(|(_, kept)| *kept).map(|(partition, _)| partition.clone()).collect()
 }
 
-/// Whether `filtered` is expected to yield at most half the rows of `plain`. A filter that keeps
-/// most rows costs a copy of them here and saves little on the wire; the join drops the rest anyway.
-fn expects_less(filtered: &Fragment, plain: &Fragment) -> Result<bool> {
-    let rows = |fragment: &Fragment| Ok::<_, DataFusionError>(fragment.statistics()?.num_rows.get_value().copied());
-    Ok(match (rows(filtered)?, rows(plain)?) {
-        (Some(filtered), Some(plain)) => filtered <= plain / 2,
-        _ => false,
-    })
+/// Share of the values between a table column's bounds that `values` of them make up; `None` if the
+/// bounds are not known or cannot be counted.
+fn share_of(column: usize, values: u64, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Option<f64> {
+    let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(column)))?;
+    let width = range.max.distance_u64(&range.min)?.saturating_add(1);
+    Some(values as f64 / width as f64)
 }
 
 /// Rows and ranges of the needed columns, over all partitions that are left.

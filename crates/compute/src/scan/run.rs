@@ -40,6 +40,8 @@ type Batches = BoxStream<'static, Result<RecordBatch>>;
 pub(super) struct ScanRun {
     /// Partitions whose columns are all in memory.
     cached: Mutex<VecDeque<Work>>,
+    /// Partitions to pull up from nodes without a link in between.
+    at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
     fetched: Mutex<VecDeque<Work>>,
     /// Partitions that storage nodes process.
@@ -67,7 +69,8 @@ impl ScanRun {
         let metrics = scan.scan_metrics().clone();
         let query = Arc::clone(scan.query());
         query.register(metrics.clone(), scan.partitions().len());
-        let (mut cached, mut fetched, mut pushed) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let (mut cached, mut at_hand) = (VecDeque::new(), VecDeque::new());
+        let (mut fetched, mut pushed) = (VecDeque::new(), VecDeque::new());
         let mut largest = 1;
         for work in route(scan, &metrics) {
             if work.route != Route::Local {
@@ -75,6 +78,9 @@ impl ScanRun {
             }
             match work.route {
                 Route::Local => cached.push_back(work),
+                Route::Pullup if work.segments.is_empty() && !work.object.node.crosses_link() => {
+                    at_hand.push_back(work);
+                }
                 Route::Load | Route::Pullup => fetched.push_back(work),
                 Route::Pushdown => pushed.push_back(work),
             }
@@ -84,6 +90,7 @@ impl ScanRun {
         let origin = query.origin();
         Self {
             cached: Mutex::new(cached),
+            at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
             pushed: Mutex::new(pushed),
             ahead: in_flight.div_ceil(scan.outputs()),
@@ -176,7 +183,7 @@ impl ScanRun {
 /// # Errors
 /// If the fragment cannot be instantiated.
 pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-    let here = select(cached(Arc::clone(&run)), fetched(Arc::clone(&run)));
+    let here = select(cached(Arc::clone(&run)), select(at_hand(Arc::clone(&run)), fetched(Arc::clone(&run))));
     let here = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), here));
     let here = run.fragment.instantiate(here)?.execute(0, context)?;
     let schema = run.fragment.schema();
@@ -243,18 +250,17 @@ fn cached(run: Arc<ScanRun>) -> Batches {
         .boxed()
 }
 
+/// Partitions whose bytes are at hand, one at a time: there is nothing to wait for, and a task in
+/// between would only move batches between cores.
+fn at_hand(run: Arc<ScanRun>) -> Batches {
+    queue(run, |run| &run.at_hand).map(|(run, work)| pulled_up(run, work)).flatten().boxed()
+}
+
 /// Partitions whose bytes are fetched, several at once.
 fn fetched(run: Arc<ScanRun>) -> Batches {
     let ahead = run.ahead;
     queue(run, |run| &run.fetched)
-        .map(|(run, work)| async move {
-            if work.segments.is_empty() && !work.object.node.crosses_link() {
-                // Nothing to wait for: a task in between would only move batches between cores.
-                pulled_up(run, work)
-            } else {
-                produced(|sender| fetch(run, work, sender))
-            }
-        })
+        .map(|(run, work)| async move { produced(|sender| fetch(run, work, sender)) })
         .buffered(ahead)
         .flatten()
         .boxed()
