@@ -316,6 +316,11 @@ impl HybridScanExec {
         &self.shape
     }
 
+    /// Whether the table's nodes run fragments.
+    pub(super) fn pushes(&self) -> bool {
+        self.source.pushes
+    }
+
     pub(super) fn query(&self) -> &Arc<QueryContext> {
         &self.source.query
     }
@@ -499,7 +504,7 @@ impl ExecutionPlan for HybridScanExec {
                     for filter in &scan.dynamic {
                         filter.ready().await;
                     }
-                    Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)))
+                    Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)?))
                 })
                 .await?;
             output(Arc::clone(run), context)

@@ -48,6 +48,7 @@ impl Record {
         self.partitions_local = stats.partitions(Route::Local);
         self.partitions_load = stats.partitions(Route::Load);
         self.partitions_pushdown = stats.partitions(Route::Pushdown);
+        self.partitions_bitmap = stats.partitions(Route::Bitmap);
         self.partitions_pullup = stats.partitions(Route::Pullup);
         self.partitions_pushed_back = stats.partitions_pushed_back;
         self.segments_hit = stats.segments_hit;
