@@ -78,6 +78,11 @@ impl<'a> Chooser<'a> {
         if of_fragment.iter().chain(&of_rows).any(raw_is_smaller) && pullup_bytes < bytes {
             (choice, bytes) = (Choice::Pullup, pullup_bytes);
         }
+        // Without an aggregate, the fragment's answer holds all that the rows' answer holds.
+        let reduces = self.selection.as_ref().is_some_and(|selection| selection.above.reduces());
+        if !reduces && of_rows.as_ref().is_some_and(raw_is_smaller) {
+            return choice;
+        }
         if let Some(plan) = of_fragment.filter(|plan| pushes && !raw_is_smaller(plan))
             && self.sent_bytes(&plan, partition) <= self.unread_bytes(&plan, partition)
         {
