@@ -340,14 +340,6 @@ fn count(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| format!("'{text}' is not a whole number"))
 }
 
-fn switch(text: &str) -> Result<bool, String> {
-    match text.trim().to_ascii_lowercase().as_str() {
-        "on" | "true" => Ok(true),
-        "off" | "false" => Ok(false),
-        _ => Err(format!("'{text}' is neither on nor off")),
-    }
-}
-
 fn at_least(value: u64, min: u64, text: &str) -> Result<u64, String> {
     if value < min { Err(format!("{text} is below {min}")) } else { Ok(value) }
 }

@@ -417,7 +417,6 @@ impl Asking {
                     objects: vec![object.clone()],
                     format: Some(Format::from(&format)),
                     partition_bytes: 1 << 30,
-                    ..DescribeRequest::default()
                 };
                 let split = node.describe(request).await.unwrap().remove(0).splits.remove(0);
                 (Range { row_groups: false, start: split.start, end: split.end, first_row: 0 }, split.rows)

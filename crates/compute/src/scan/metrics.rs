@@ -36,7 +36,7 @@ pub struct ScanMetrics {
     pub bitmap_bytes_to_storage: Count,
     /// Encoded bytes of the bitmaps received, part of `bytes_from_storage`.
     pub bitmap_bytes_from_storage: Count,
-    /// Columns that storage nodes were asked to read, summed over partitions.
+    /// Columns that storage nodes were asked to read or to send as stored, summed over partitions.
     pub columns_scanned: Count,
     /// Columns that they would have read for the whole fragment and did not, because a bitmap or a
     /// cached column stood for them.

@@ -169,6 +169,7 @@ impl ScanRun {
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
+        self.metrics.columns_scanned.add(positions.len());
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };

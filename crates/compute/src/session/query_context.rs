@@ -52,7 +52,7 @@ pub struct QueryStats {
     pub bitmap_bytes_to_storage: u64,
     /// Encoded bytes of the selection bitmaps received.
     pub bitmap_bytes_from_storage: u64,
-    /// Columns that storage nodes were asked to read, summed over partitions.
+    /// Columns that storage nodes were asked to read or to send as stored, summed over partitions.
     pub columns_scanned: u64,
     /// Columns that they did not have to read, because a bitmap or a cached column stood for them.
     pub columns_saved: u64,
