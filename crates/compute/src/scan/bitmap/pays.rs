@@ -59,7 +59,11 @@ impl<'a> Chooser<'a> {
         let selection =
             may.then(|| scan.fragment().selection().ok()).flatten().filter(|selection| selection.predicate.is_some());
         let observed = scan.query().engine().shapes.observed(scan.shape());
-        let selectivity = observed.selectivity.unwrap_or_else(|| expected_selectivity(scan));
+        let selectivity = match (&selection, observed.selectivity) {
+            (None, _) => 1.0,
+            (Some(_), Some(seen)) => seen,
+            (Some(_), None) => expected_selectivity(scan),
+        };
         Self { scan, selection, selectivity, answer_bytes: observed.answer_bytes, plans: HashMap::new() }
     }
 
@@ -183,6 +187,6 @@ fn in_table(scan: &HybridScanExec, positions: &[usize]) -> Vec<usize> {
 }
 
 /// Needed columns of the table that are not cached.
-pub(in super::super) fn missing(scan: &HybridScanExec, cached: &[bool]) -> Vec<usize> {
+fn missing(scan: &HybridScanExec, cached: &[bool]) -> Vec<usize> {
     scan.columns().iter().zip(cached).filter(|(_, cached)| !**cached).map(|(column, _)| *column).collect()
 }

@@ -31,6 +31,12 @@ pub(in super::super) async fn exchange(
 ) -> Result<()> {
     let started = Instant::now();
     let here = plan.here.as_ref().map(|here| here.bitmap(&run, &work)).transpose()?;
+    if !plan.evaluates_there
+        && let Some(here) = &here
+    {
+        let selected = here.count() as u64;
+        run.query.engine().shapes.observe(&run.shape, work.partition.rows, Some(selected), None);
+    }
     let selects_nothing = plan.combine == Combine::And && here.as_ref().is_some_and(|here| here.count() == 0);
     if !selects_nothing {
         let mut batches = match (ask(&run, &plan, &work, here.as_ref()).await?, &plan.answer) {
@@ -143,11 +149,12 @@ async fn rows(
         let encoded = answered.bitmap.lock().take().ok_or_else(|| garbled(&"the answer has no bitmap"))?;
         run.metrics.bitmaps_from_storage.add(1);
         run.metrics.bitmap_bytes_from_storage.add(encoded.len());
-        Bitmap::decode(&encoded, work.partition.rows).map_err(|error| garbled(&error))?
+        let bitmap = Bitmap::decode(&encoded, work.partition.rows).map_err(|error| garbled(&error))?;
+        run.query.engine().shapes.observe(&run.shape, work.partition.rows, Some(bitmap.count() as u64), None);
+        bitmap
     } else {
         here.ok_or_else(|| internal_datafusion_err!("nothing selects rows"))?
     };
-    run.query.engine().shapes.observe(&run.shape, work.partition.rows, Some(bitmap.count() as u64), None);
 
     let sources = origins
         .iter()
