@@ -19,7 +19,7 @@ use thermocline_pushdown::wire::{
     encode_schema,
 };
 use thermocline_pushdown::{Bitmap, CsvFormat, FileFormat, Fragment, Route};
-use thermocline_storage::{NodeClient, NodeConfig, NodeError, Root, StorageNode};
+use thermocline_storage::{NodeClient, NodeConfig, NodeError, PushbackPolicy, Root, StorageNode};
 
 const ROWS: usize = 20_000;
 
@@ -260,8 +260,9 @@ fn check(case: &Case, result: &QueryResult, context: &str) {
 async fn every_case(format: &str, location: &str) {
     let mut duckdb = oracle();
     let session = session(format, location).await;
-    // So that answers stay below the stored bytes.
+    // So that answers stay below the stored bytes, and no node is too busy for them.
     session.set("compression", "zstd").unwrap();
+    session.set("pushback", "off").unwrap();
     for case in CASES {
         let Case { sql, cached, .. } = case;
         let context = format!("{format} at {location}, cached {cached:?}: {sql}");
@@ -325,13 +326,11 @@ async fn aggregates_above_rows_from_both_sides() {
     }
 }
 
-/// A node without memory for a bitmap is not asked in vain: the stored bytes come instead.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_node_without_memory_sends_stored_bytes() {
+/// Every bitmap request is answered by "fetch the stored bytes instead".
+async fn stored_bytes_come_instead(embedded: NodeConfig) {
     let mut duckdb = oracle();
     for format in ["parquet", "csv"] {
-        let embedded = NodeConfig { memory_limit: 100, ..NodeConfig::default() };
-        let session = open(format, data().to_str().unwrap(), embedded).await;
+        let session = open(format, data().to_str().unwrap(), embedded.clone()).await;
         for case in CASES.iter().filter(|case| case.direction != Direction::Neither) {
             let Case { sql, cached, .. } = case;
             let context = format!("{format}, cached {cached:?}: {sql}");
@@ -346,6 +345,16 @@ async fn a_node_without_memory_sends_stored_bytes() {
             );
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_without_memory_sends_stored_bytes() {
+    stored_bytes_come_instead(NodeConfig { memory_limit: 100, ..NodeConfig::default() }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_pushes_back_sends_stored_bytes() {
+    stored_bytes_come_instead(NodeConfig { pushback: PushbackPolicy::All, ..NodeConfig::default() }).await;
 }
 
 /// What the storage node returns may not take more than the columns that it stands for.
@@ -438,6 +447,10 @@ impl Asking {
             return_bitmap: false,
             compression: Compression::None as i32,
             answer_bytes_max: 0,
+            accepts_pushback: false,
+            bytes_in: 0,
+            bytes_out_estimate: 0,
+            partitions_to_follow: 0,
         }
     }
 

@@ -137,6 +137,12 @@ impl ScanRun {
         }
     }
 
+    /// Partitions for which storage nodes were not asked yet: those of which rows are put together
+    /// here, or those whose answer is the fragment's result.
+    pub(super) fn waiting(&self, rows: bool) -> usize {
+        if rows { self.selected.lock().len() } else { self.pushed.lock().len() }
+    }
+
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {
         match self.query.settings().compression {
             WireCompression::Fixed(compression) => compression,
@@ -462,7 +468,8 @@ async fn read_columns(
         return Ok(vec![]);
     }
     let schema = Arc::new(run.input.project(positions)?);
-    let batches: Vec<RecordBatch> = run.stored_under(pushback, object, partition, positions, None)?.try_collect().await?;
+    let batches: Vec<RecordBatch> =
+        run.stored_under(pushback, object, partition, positions, None)?.try_collect().await?;
     joined(&batches, &schema)
 }
 

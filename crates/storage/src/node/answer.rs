@@ -97,8 +97,9 @@ async fn produce(
     let counted = Arc::clone(&rows_out);
     let write_options = write_options(options.compression)?;
     let messages = async move {
-        let opened = opening.await.map_err(|error| FlightError::ExternalError(Box::new(DataFusionError::from(error))))?;
-        Ok(messages(opened, write_options, counted))
+        let opened =
+            opening.await.map_err(|error| FlightError::ExternalError(Box::new(DataFusionError::from(error))))?;
+        Ok::<_, FlightError>(messages(opened, write_options, counted))
     };
     let messages = messages.into_stream().try_flatten().boxed();
     let mut messages = options.duty_cycle.paced(messages);

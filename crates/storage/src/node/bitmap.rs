@@ -97,7 +97,7 @@ impl StorageNode {
         let answer = async move {
             let slot = node.slot(ask, deadline).await.map_err(|error| error.context(&object.path))?;
             let report = node.report(&selecting, bytes_read);
-            Ok(answer_opening(selecting.open(sent), options, report, slot))
+            Ok::<_, NodeError>(answer_opening(selecting.open(sent), options, report, slot))
         };
         Ok(answer.into_stream().try_flatten().boxed())
     }

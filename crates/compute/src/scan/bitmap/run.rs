@@ -13,7 +13,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use thermocline_cache::Access;
 use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, TicketKind};
-use thermocline_pushdown::{Bitmap, Fragment, Route};
+use thermocline_pushdown::{Bitmap, Fragment, PushbackToken, Route};
 use thermocline_storage::NodeError;
 
 use super::super::remote::Answered;
@@ -40,10 +40,14 @@ pub(in super::super) async fn exchange(
     let selects_nothing = plan.combine == Combine::And && here.as_ref().is_some_and(|here| here.count() == 0);
     if !selects_nothing {
         let mut batches = match (ask(&run, &plan, &work, here.as_ref()).await?, &plan.answer) {
-            (Some(answered), Answer::Fragment) => result(Arc::clone(&run), answered, work.partition.rows),
-            (Some(answered), Answer::Rows(origins)) => rows(&run, &plan, origins, work, here, answered).await?,
-            (None, Answer::Fragment) => fetched_instead(&run, work, &run.fragment).await?,
-            (None, Answer::Rows(_)) => fetched_instead(&run, work, &run.fragment.filter_alone()?).await?,
+            (Asked::Answered(answered), Answer::Fragment) => result(Arc::clone(&run), answered, work.partition.rows),
+            (Asked::Answered(answered), Answer::Rows(origins)) => {
+                rows(&run, &plan, origins, work, here, answered).await?
+            }
+            (Asked::Instead(token), Answer::Fragment) => fetched_instead(&run, work, &run.fragment, token).await?,
+            (Asked::Instead(token), Answer::Rows(_)) => {
+                fetched_instead(&run, work, &run.fragment.filter_alone()?, token).await?
+            }
         };
         while let Some(batch) = batches.next().await {
             let failed = batch.is_err();
@@ -57,8 +61,15 @@ pub(in super::super) async fn exchange(
     Ok(())
 }
 
-/// Asks the storage node for its part; `None` if it says to fetch the stored bytes instead.
-async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap>) -> Result<Option<Answered>> {
+/// What came of a request.
+enum Asked {
+    Answered(Answered),
+    /// The node says to fetch the stored bytes instead, under this token if it keeps a slot.
+    Instead(Option<PushbackToken>),
+}
+
+/// Asks the storage node for its part.
+async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap>) -> Result<Asked> {
     let bitmap = here.map(Bitmap::encode).unwrap_or_default();
     if here.is_some() {
         run.metrics.bitmaps_to_storage.add(1);
@@ -66,6 +77,7 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     }
     run.metrics.columns_scanned.add(plan.there.len());
     run.metrics.columns_saved.add(run.columns.len().saturating_sub(plan.there.len()));
+    let missing_bytes = missing_bytes(run, work);
     let request = BitmapRequest {
         origin: Some(run.call.origin.clone()),
         object: Some(work.object.entry.clone()),
@@ -77,28 +89,33 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
         combine: plan.combine as i32,
         return_bitmap: plan.returns_bitmap,
         compression: run.compression(&work.object) as i32,
-        answer_bytes_max: limit(run, work),
+        // An answer that is larger than the columns that are not cached would be worse than those. Of
+        // text, all columns would have to be fetched.
+        answer_bytes_max: if work.partition.is_row_oriented() { 0 } else { missing_bytes.max(1) },
+        accepts_pushback: run.call.accepts_pushback,
+        bytes_in: missing_bytes,
+        bytes_out_estimate: match plan.answer {
+            Answer::Fragment => run.expected.bytes(&work.partition),
+            Answer::Rows(_) => 0,
+        },
+        partitions_to_follow: run.waiting(plan.answers_rows()) as u32,
     };
     let object = Arc::clone(&work.object);
     let partition = Arc::clone(&work.partition);
     match run.call.send(TicketKind::Bitmap(request), object, partition, Arc::clone(&plan.schema)).await {
-        Ok(answered) => Ok(Some(answered)),
-        Err(error) if matches!(error.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted) => {
+        Ok(answered) => Ok(Asked::Answered(answered)),
+        Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {
                 run.query.engine().shapes.remember_raw_is_smaller(&plan.shape);
             }
-            Ok(None)
+            Ok(Asked::Instead(error.pushback))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// Bytes that the answer may have: more than the stored bytes of the columns that are not cached
-/// would be worse than fetching those. Of text, all columns would have to be fetched.
-fn limit(run: &ScanRun, work: &Work) -> u64 {
-    if work.partition.is_row_oriented() {
-        return 0;
-    }
+/// Stored bytes of the needed columns that are not cached.
+fn missing_bytes(run: &ScanRun, work: &Work) -> u64 {
     let missing: Vec<usize> = run
         .columns
         .iter()
@@ -106,7 +123,7 @@ fn limit(run: &ScanRun, work: &Work) -> u64 {
         .filter(|(_, access)| !matches!(access, Access::Hit(_)))
         .map(|(column, _)| *column)
         .collect();
-    work.partition.stored_bytes(&missing).max(1)
+    work.partition.stored_bytes(&missing)
 }
 
 /// The fragment's result as it comes.
@@ -122,10 +139,15 @@ fn result(run: Arc<ScanRun>, answered: Answered, rows: u64) -> Batches {
 }
 
 /// The partition by way of the stored bytes of the columns that are not cached.
-async fn fetched_instead(run: &ScanRun, work: Work, fragment: &Fragment) -> Result<Batches> {
+async fn fetched_instead(
+    run: &ScanRun,
+    work: Work,
+    fragment: &Fragment,
+    pushback: Option<PushbackToken>,
+) -> Result<Batches> {
     run.metrics.partitions(Route::Pullup).add(1);
     run.metrics.partitions_pushed_back.add(1);
-    let columns = assemble(run, work).await?.batches(run.context.session_config().batch_size());
+    let columns = assemble(run, work, pushback).await?.batches(run.context.session_config().batch_size());
     let columns = RecordBatchStreamAdapter::new(Arc::clone(&run.input), futures::stream::iter(columns));
     Ok(fragment.instantiate(Box::pin(columns))?.execute(0, Arc::clone(&run.context))?.boxed())
 }

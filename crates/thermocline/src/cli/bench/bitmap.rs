@@ -117,7 +117,7 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
     };
     let mut output = Output::new(args.json.as_deref())?;
     let data = workload_data(&measurement.workload, args.data.clone(), args.scale, format, PARTITION_SIZE)?;
-    let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()) };
+    let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()), ..NodeOptions::default() };
     let node = NodeProcess::start(&data, &options).await?;
     let location = format!("thermocline://{}", node.address);
 
@@ -125,6 +125,8 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
     for bitmaps in [false, true] {
         let session = session(&location, format).await?;
         session.set("bloom_filters", &args.bloom_filters)?;
+        // A node that hands work back would hide what bitmaps save.
+        session.set("pushback", "off")?;
         session.set("bitmaps", if bitmaps { "on" } else { "off" })?;
         sides.push(Side { session, bitmaps });
     }
