@@ -191,13 +191,13 @@ impl SegmentCache {
     }
 
     /// What [`SegmentCache::access`] would answer now, without counting, pinning or admitting
-    /// anything: for plans that are only looked at. Per group: whether all of it is cached, and
-    /// whether what it misses would be admitted.
-    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<(bool, bool)> {
+    /// anything: for plans that are only looked at. Per group: which of it is cached, and whether
+    /// what it misses would be admitted.
+    pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<(Vec<bool>, bool)> {
         let state = self.state.lock();
         let plan = state.plan(groups, 1);
         let cached = |request: &SegmentRequest| matches!(state.entries.get(&request.key), Some(Entry::Cached { .. }));
-        groups.iter().zip(plan.whole).map(|(group, whole)| (group.iter().all(cached), whole)).collect()
+        groups.iter().zip(plan.whole).map(|(group, whole)| (group.iter().map(cached).collect(), whole)).collect()
     }
 
     /// Bytes of cached segments, and of loads under way.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub cache_policy: Arc<dyn Policy>,
     /// Limit of the segment cache, in bytes.
     pub cache_size: usize,
+    /// Whether the route `bitmap` may be taken.
+    pub bitmaps: bool,
     /// Stored bytes that a partition aims at.
     pub partition_size: u64,
     /// Partitions in flight at once per scan.
@@ -85,6 +87,7 @@ impl Default for Settings {
             mode: Mode::Hybrid,
             cache_policy: Arc::new(thermocline_cache::Lfu),
             cache_size: 1 << 30,
+            bitmaps: true,
             partition_size: 16 << 20,
             partitions_in_flight: 16,
             bytes_in_flight: 256 << 20,
@@ -131,6 +134,12 @@ const SETTINGS: &[Setting] = &[
         description: "limit of the segment cache, shared by all sessions of the process",
         get: |s| format_size(s.cache_size as u64),
         set: |s, text| parse_size(text).map(|size| s.cache_size = size as usize),
+    },
+    Setting {
+        name: "bitmaps",
+        description: "whether selection bitmaps join cached columns to those at storage nodes: on or off",
+        get: |s| if s.bitmaps { "on" } else { "off" }.to_owned(),
+        set: |s, text| switch(text).map(|on| s.bitmaps = on),
     },
     Setting {
         name: "partition_size",

@@ -23,6 +23,7 @@
 //! Deliberately left out: how a request travels (crate `thermocline-storage`), how a plan
 //! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
 
+mod bitmap;
 mod bloom_expr;
 mod bloom_filter;
 mod codec;
@@ -32,10 +33,12 @@ mod ids;
 mod input;
 mod partition;
 mod route;
+mod selection;
 pub mod units;
 pub mod validate;
 pub mod wire;
 
+pub use bitmap::{BITMAP_ROWS_MAX, Bitmap, BitmapError};
 pub use bloom_expr::BloomFilterExpr;
 pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
@@ -45,4 +48,5 @@ pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};
 pub use partition::{PartitionId, PartitionRange};
 pub use route::{Mode, Route};
+pub use selection::Selection;
 pub use validate::Limits;

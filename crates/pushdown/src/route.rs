@@ -12,13 +12,16 @@ pub enum Route {
     Load,
     /// The fragment runs at the storage node; its result moves.
     Pushdown,
+    /// Cached columns are used here and the others at the storage node; a selection bitmap says to
+    /// one side which rows the other selects (Enhancing Computation Pushdown section 4.2).
+    Bitmap,
     /// The stored bytes of the needed columns move, are processed locally and not admitted.
     Pullup,
 }
 
 impl Route {
     /// All routes, in the order in which reports list them.
-    pub const ALL: [Route; 4] = [Route::Local, Route::Load, Route::Pushdown, Route::Pullup];
+    pub const ALL: [Route; 5] = [Route::Local, Route::Load, Route::Pushdown, Route::Bitmap, Route::Pullup];
 
     /// Lower-case name, as `EXPLAIN` and the system tables print it.
     pub fn name(self) -> &'static str {
@@ -26,6 +29,7 @@ impl Route {
             Route::Local => "local",
             Route::Load => "load",
             Route::Pushdown => "pushdown",
+            Route::Bitmap => "bitmap",
             Route::Pullup => "pullup",
         }
     }

@@ -8,9 +8,14 @@
 //! | `DoAction("status")` | nothing | [`NodeStatus`] |
 //! | `DoGet` | [`Ticket`] with a [`FragmentRequest`] | Arrow batches, then a message whose metadata is a [`FragmentReport`] |
 //! | `DoGet` | [`Ticket`] with a [`RangesRequest`] | the ranges' bytes, in order, in message bodies |
+//! | `DoGet` | [`Ticket`] with a [`BitmapRequest`] | a bitmap in a message's body if asked for, then as for a fragment |
 //!
 //! Errors travel as a gRPC status whose details are an [`ErrorDetail`].
 //! The messages are derived by hand so that a build needs no `protoc`.
+
+mod bitmap;
+
+pub use bitmap::{BitmapRequest, Combine};
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -219,7 +224,7 @@ impl TryFrom<&Format> for FileFormat {
 #[derive(Clone, PartialEq, Message)]
 pub struct Ticket {
     /// What to get.
-    #[prost(oneof = "TicketKind", tags = "1, 2")]
+    #[prost(oneof = "TicketKind", tags = "1, 2, 3")]
     pub kind: Option<TicketKind>,
 }
 
@@ -232,6 +237,9 @@ pub enum TicketKind {
     /// Send stored bytes.
     #[prost(message, tag = "2")]
     Ranges(RangesRequest),
+    /// Run a fragment over the rows that a bitmap selects, or send the bitmap that it selects by.
+    #[prost(message, tag = "3")]
+    Bitmap(BitmapRequest),
 }
 
 /// Who asks, for logs, fairness and deadlines.

@@ -23,7 +23,7 @@ use rand::{Rng, SeedableRng};
 use support::oracle::Oracle;
 use support::rows::{assert_same, canonical};
 use thermocline_compute::{Session, SessionOptions, Settings};
-use thermocline_pushdown::Mode;
+use thermocline_pushdown::{Mode, Route};
 use thermocline_storage::{Arbitration, NodeConfig, PushbackPolicy};
 
 const WORDS: &[&str] =
@@ -275,6 +275,7 @@ async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String
         ("thermocline.mode", mode.name()),
         ("thermocline.cache_policy", ["lru", "lfu"].choose(rng).unwrap()),
         ("thermocline.pushback", ["on", "on", "off"].choose(rng).unwrap()),
+        ("thermocline.bitmaps", ["on", "on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filters", ["on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filter_size", ["64", "1MiB"].choose(rng).unwrap()),
         // No lists, so that Bloom filters stand in for them.
@@ -291,9 +292,30 @@ async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String
     chosen.join(" ")
 }
 
-/// Returns how many Bloom filters were applied.
-async fn round(seed: u64, duckdb: &mut Oracle) -> u64 {
-    let mut bloom_filters = 0;
+/// Leaves a few random columns in the cache, and room for no others, so that what a query needs is
+/// cached in part.
+async fn cache_some(session: &Session, rng: &mut StdRng, cache_size: usize) {
+    let columns = ["id", "k", "n", "f", "m", "d", "t", "s", "b"];
+    let read: Vec<_> = columns.choose_multiple(rng, 4).map(|column| format!("count({column})")).collect();
+    session.set("cache_size", &cache_size.to_string()).unwrap();
+    session.engine().cache.clear();
+    session.set("mode", "caching").unwrap();
+    for table in ["r", "p"] {
+        session.run(&format!("SELECT {} FROM {table}", read.join(", "))).await.unwrap();
+    }
+    let (bytes, _) = session.engine().cache.bytes();
+    session.set("cache_size", &bytes.to_string()).unwrap();
+}
+
+/// What the queries made use of.
+#[derive(Default)]
+struct Seen {
+    bloom_filters: u64,
+    bitmap_bytes_to_storage: u64,
+    bitmap_bytes_from_storage: u64,
+}
+
+async fn round(seed: u64, duckdb: &mut Oracle, seen: &mut Seen) {
     let mut rng = StdRng::seed_from_u64(seed);
     let temporary = tempfile::tempdir().unwrap();
     let objects = rng.random_range(1..6);
@@ -318,34 +340,46 @@ async fn round(seed: u64, duckdb: &mut Oracle) -> u64 {
             if rng.random_bool(0.05) {
                 session.engine().cache.clear();
             }
+            let partly = rng.random_bool(0.3);
+            if partly {
+                cache_some(session, &mut rng, cache_size).await;
+            }
             for _ in 0..2 {
-                let mode = *Mode::ALL.choose(&mut rng).unwrap();
+                let mode = if partly { Mode::Hybrid } else { *Mode::ALL.choose(&mut rng).unwrap() };
                 let settings = set_randomly(&mut rng, session, mode).await;
                 let pushback = node.pushback;
-                let context = format!("THERMOCLINE_SEED={seed} cache {cache_size} {pushback:?} {settings}: {sql}");
+                let context = format!(
+                    "THERMOCLINE_SEED={seed} cache {cache_size} partly {partly} {pushback:?} {settings}: {sql}"
+                );
                 let result = session.run(&sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
-                bloom_filters += result.stats.bloom_filters;
+                seen.bloom_filters += result.stats.bloom_filters;
                 assert_same(canonical(&result), expected.clone(), ordered, &context);
                 assert!(session.engine().cache.bytes_max() <= cache_size, "{context}: the cache passed its limit");
+                seen.bitmap_bytes_to_storage += result.stats.bitmap_bytes_to_storage;
+                seen.bitmap_bytes_from_storage += result.stats.bitmap_bytes_from_storage;
+                let without = !session.settings().bitmaps;
+                assert!(!without || result.stats.partitions(Route::Bitmap) == 0, "{context}: a bitmap");
             }
+            session.set("cache_size", &cache_size.to_string()).unwrap();
         }
     }
-    bloom_filters
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn random_queries_equal_duckdb() {
     let mut duckdb = Oracle::start();
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
+    let mut seen = Seen::default();
     if let Some(seed) = number("THERMOCLINE_SEED") {
-        round(seed, &mut duckdb).await;
+        round(seed, &mut duckdb, &mut seen).await;
         return;
     }
     let first: u64 = rand::rng().random_range(0..1 << 40);
-    let mut bloom_filters = 0;
     for seed in first..first + number("THERMOCLINE_ROUNDS").unwrap_or(8) {
         println!("THERMOCLINE_SEED={seed}");
-        bloom_filters += round(seed, &mut duckdb).await;
+        round(seed, &mut duckdb, &mut seen).await;
     }
-    assert!(bloom_filters > 0, "no query had a Bloom filter");
+    assert!(seen.bloom_filters > 0, "no query had a Bloom filter");
+    assert!(seen.bitmap_bytes_to_storage > 0, "no bitmap went to storage");
+    assert!(seen.bitmap_bytes_from_storage > 0, "no bitmap came from storage");
 }

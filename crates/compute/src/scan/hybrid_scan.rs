@@ -216,11 +216,10 @@ impl HybridScanExec {
         let input = self.fragment.input_schema();
         let mut fragment =
             self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
-        if let Some(predicate) = predicate {
-            let filtered = fragment.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
-            if !blooms.is_empty() || expects_less(&filtered, &fragment)? {
-                fragment = filtered;
-            }
+        if let Some(predicate) = predicate
+            && (!blooms.is_empty() || self.expects_less(&fragment, &predicate, &partitions)?)
+        {
+            fragment = fragment.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
         }
         // Values of one execution are not part of what is remembered of the fragment.
         let mut shape = Arc::clone(&self.shape);
@@ -335,6 +334,11 @@ impl HybridScanExec {
     /// Table and fragment as text: executions of one shape tend to select alike.
     pub(super) fn shape(&self) -> &Arc<str> {
         &self.shape
+    }
+
+    /// Whether the table's nodes run fragments.
+    pub(super) fn pushes(&self) -> bool {
+        self.source.pushes
     }
 
     pub(super) fn query(&self) -> &Arc<QueryContext> {
@@ -518,7 +522,7 @@ impl ExecutionPlan for HybridScanExec {
                     for filter in &scan.dynamic {
                         filter.ready().await;
                     }
-                    Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)))
+                    Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)?))
                 })
                 .await?;
             output(Arc::clone(run), context)

@@ -27,6 +27,20 @@ pub struct ScanMetrics {
     pub bytes_scanned: Count,
     /// Bytes that pushed-down fragments returned.
     pub bytes_returned: Count,
+    /// Selection bitmaps sent to storage nodes.
+    pub bitmaps_to_storage: Count,
+    /// Selection bitmaps that came from storage nodes. A partition whose predicate was evaluated in
+    /// part on either side may count in both.
+    pub bitmaps_from_storage: Count,
+    /// Encoded bytes of the bitmaps sent, part of `bytes_to_storage`.
+    pub bitmap_bytes_to_storage: Count,
+    /// Encoded bytes of the bitmaps received, part of `bytes_from_storage`.
+    pub bitmap_bytes_from_storage: Count,
+    /// Columns that storage nodes were asked to read or to send as stored, summed over partitions.
+    pub columns_scanned: Count,
+    /// Columns that they would have read for the whole fragment and did not, because a bitmap or a
+    /// cached column stood for them.
+    pub columns_saved: Count,
     /// Needed segments that were cached or being loaded.
     pub segments_hit: Count,
     /// Needed segments that were not.
@@ -53,6 +67,7 @@ impl ScanMetrics {
                     Route::Local => "partitions_local",
                     Route::Load => "partitions_load",
                     Route::Pushdown => "partitions_pushdown",
+                    Route::Bitmap => "partitions_bitmap",
                     Route::Pullup => "partitions_pullup",
                 })
             }),
@@ -65,6 +80,12 @@ impl ScanMetrics {
             requests: count("requests"),
             bytes_scanned: count("bytes_scanned"),
             bytes_returned: count("bytes_returned"),
+            bitmaps_to_storage: count("bitmaps_to_storage"),
+            bitmaps_from_storage: count("bitmaps_from_storage"),
+            bitmap_bytes_to_storage: count("bitmap_bytes_to_storage"),
+            bitmap_bytes_from_storage: count("bitmap_bytes_from_storage"),
+            columns_scanned: count("columns_scanned"),
+            columns_saved: count("columns_saved"),
             segments_hit: count("segments_hit"),
             segments_missed: count("segments_missed"),
             segments_admitted: count("segments_admitted"),
@@ -77,11 +98,12 @@ impl ScanMetrics {
 
     /// The counter of partitions that took `route`.
     pub fn partitions(&self, route: Route) -> &Count {
-        let [local, load, pushdown, pullup] = &self.partitions;
+        let [local, load, pushdown, bitmap, pullup] = &self.partitions;
         match route {
             Route::Local => local,
             Route::Load => load,
             Route::Pushdown => pushdown,
+            Route::Bitmap => bitmap,
             Route::Pullup => pullup,
         }
     }

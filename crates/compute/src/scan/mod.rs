@@ -1,5 +1,6 @@
 //! The hybrid scan: one operator over all partitions of a table, each by its own route.
 
+mod bitmap;
 mod dynamic_filter;
 mod expected;
 mod hybrid_scan;

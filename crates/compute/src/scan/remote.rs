@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -157,6 +158,16 @@ pub(super) struct Hints {
     pub(super) partitions_to_follow: u32,
 }
 
+/// An answer whose first message has come.
+pub(super) struct Answered {
+    /// Batches as they arrive.
+    pub(super) batches: BoxStream<'static, Result<RecordBatch>>,
+    /// The encoded bitmap, if one was asked for: it is there once the first batch is, or their end.
+    pub(super) bitmap: Arc<Mutex<Option<Bytes>>>,
+    /// Bytes of the answer so far, on the wire.
+    pub(super) bytes: Arc<AtomicU64>,
+}
+
 impl FragmentCall {
     /// Runs the fragment over `partition` at the object's node; batches arrive as they are made.
     ///
@@ -170,23 +181,36 @@ impl FragmentCall {
         schema: arrow::datatypes::SchemaRef,
         compression: Compression,
         hints: Hints,
-    ) -> Result<BoxStream<'static, Result<RecordBatch>>, NodeError> {
-        let ticket = Ticket {
-            kind: Some(TicketKind::Fragment(FragmentRequest {
-                origin: Some(self.origin.clone()),
-                object: Some(object.entry.clone()),
-                format: Some(self.format.clone()),
-                table_schema: self.table_schema.to_vec(),
-                partitions: vec![partition.range.into()],
-                fragment: self.fragment.to_vec(),
-                compression: compression as i32,
-                answer_bytes_max: hints.answer_bytes_max,
-                accepts_pushback: self.accepts_pushback,
-                bytes_in: hints.bytes_in,
-                bytes_out_estimate: hints.bytes_out_estimate,
-                partitions_to_follow: hints.partitions_to_follow,
-            })),
+    ) -> Result<Answered, NodeError> {
+        let request = FragmentRequest {
+            origin: Some(self.origin.clone()),
+            object: Some(object.entry.clone()),
+            format: Some(self.format.clone()),
+            table_schema: self.table_schema.to_vec(),
+            partitions: vec![partition.range.into()],
+            fragment: self.fragment.to_vec(),
+            compression: compression as i32,
+            answer_bytes_max: hints.answer_bytes_max,
+            accepts_pushback: self.accepts_pushback,
+            bytes_in: hints.bytes_in,
+            bytes_out_estimate: hints.bytes_out_estimate,
+            partitions_to_follow: hints.partitions_to_follow,
         };
+        self.send(TicketKind::Fragment(request), object, partition, schema).await
+    }
+
+    /// Sends a request of which the answer is batches of `schema` over `partition`.
+    ///
+    /// # Errors
+    /// As [`FragmentCall::run`].
+    pub(super) async fn send(
+        &self,
+        request: TicketKind,
+        object: Arc<PlannedObject>,
+        partition: Arc<Partition>,
+        schema: arrow::datatypes::SchemaRef,
+    ) -> Result<Answered, NodeError> {
+        let ticket = Ticket { kind: Some(request) };
         self.metrics.bytes_to_storage.add(prost_len(&ticket));
         self.metrics.requests.add(1);
         let path = object.entry.path.clone();
@@ -194,12 +218,21 @@ impl FragmentCall {
         let metrics = self.metrics.clone();
         let reported: Arc<Mutex<Option<Bytes>>> = Arc::default();
         let report = Arc::clone(&reported);
-        // The closing report is no Arrow message; it must not reach the decoder.
+        let bitmap: Arc<Mutex<Option<Bytes>>> = Arc::default();
+        let opening = Arc::clone(&bitmap);
+        let received: Arc<AtomicU64> = Arc::default();
+        let count = Arc::clone(&received);
+        // An opening bitmap and the closing report are no Arrow messages; they must not reach the
+        // decoder.
         let batches = messages.try_filter(move |message| {
-            let bytes = wire_bytes(message) as usize;
-            metrics.bytes_from_storage.add(bytes);
-            metrics.bytes_returned.add(bytes);
+            let bytes = wire_bytes(message);
+            count.fetch_add(bytes, Ordering::Relaxed);
+            metrics.bytes_from_storage.add(bytes as usize);
+            metrics.bytes_returned.add(bytes as usize);
             let is_arrow = !message.data_header.is_empty();
+            if !is_arrow && !message.data_body.is_empty() {
+                *opening.lock() = Some(message.data_body.clone());
+            }
             if !is_arrow && !message.app_metadata.is_empty() {
                 *report.lock() = Some(message.app_metadata.clone());
             }
@@ -213,10 +246,10 @@ impl FragmentCall {
             metrics: self.metrics.clone(),
             reported,
         };
-        Ok(futures::stream::try_unfold(answer, |mut answer| async move {
+        let batches = futures::stream::try_unfold(answer, |mut answer| async move {
             Ok(answer.next().await?.map(|batch| (batch, answer)))
-        })
-        .boxed())
+        });
+        Ok(Answered { batches: batches.boxed(), bitmap, bytes: received })
     }
 }
 

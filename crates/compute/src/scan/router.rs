@@ -5,6 +5,7 @@ use std::sync::Arc;
 use thermocline_cache::{Access, SegmentKey, SegmentRequest};
 use thermocline_pushdown::Route;
 
+use super::bitmap::{BitmapPlan, Choice, Chooser};
 use super::hybrid_scan::HybridScanExec;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
@@ -17,6 +18,8 @@ pub(super) struct Work {
     pub(super) route: Route,
     /// Per needed column; empty in modes that do not cache.
     pub(super) segments: Vec<Access>,
+    /// What to do on the route `bitmap`; `None` on the others.
+    pub(super) plan: Option<Arc<BitmapPlan>>,
 }
 
 /// Routes every partition and admits segments to the cache.
@@ -24,6 +27,7 @@ pub(super) struct Work {
 /// ```text
 ///                     all needed segments cached ------------------> local
 ///  modes that cache   what is missing was admitted (Algorithm 1) --> load
+///                     a part is cached, and using it pays --------> bitmap
 ///                     otherwise, as in modes that do not cache:
 ///                       the fragment may run there and may reduce -> pushdown
 ///                       it may not ---------------------------------> pullup
@@ -38,6 +42,7 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
     } else {
         scan.partitions().iter().map(|_| vec![]).collect()
     };
+    let mut chooser = Chooser::new(scan);
     scan.partitions()
         .iter()
         .zip(accesses)
@@ -45,23 +50,32 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
             let hits = segments.iter().filter(|access| matches!(access, Access::Hit(_))).count();
             let whole = !segments.iter().any(|access| matches!(access, Access::Missing));
             let needed = scan.columns().len();
+            let mut plan = None;
             let route = if needed == 0 || (mode.caches() && whole && hits == needed) {
                 Route::Local
             } else if mode.caches() && whole {
                 Route::Load
-            } else if pushdown_pays(scan, partition) {
-                // What the cache holds of the partition is not used, so it need not stay pinned.
-                segments.clear();
-                Route::Pushdown
             } else {
-                Route::Pullup
+                let cached: Vec<bool> = segments.iter().map(|access| matches!(access, Access::Hit(_))).collect();
+                match chooser.choose(partition, &cached) {
+                    Choice::Pushdown => {
+                        // What the cache holds of the partition is not used, so it need not stay pinned.
+                        segments.clear();
+                        Route::Pushdown
+                    }
+                    Choice::Bitmap(chosen) => {
+                        plan = Some(chosen);
+                        Route::Bitmap
+                    }
+                    Choice::Pullup => Route::Pullup,
+                }
             };
             metrics.partitions(route).add(1);
             metrics.segments_hit.add(hits);
             if mode.caches() {
                 metrics.segments_missed.add(needed - hits);
             }
-            Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments }
+            Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, plan }
         })
         .collect()
 }
@@ -72,17 +86,27 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
     let cached = if mode.caches() {
         scan.query().engine().cache.peek(&segment_requests(scan))
     } else {
-        vec![(false, false); scan.partitions().len()]
+        vec![(vec![], false); scan.partitions().len()]
     };
+    let mut chooser = Chooser::new(scan);
+    let needed = scan.columns().len();
     let routes: Vec<Route> = scan
         .partitions()
         .iter()
         .zip(cached)
-        .map(|((_, partition), (cached, admitted))| match () {
-            () if scan.columns().is_empty() || cached => Route::Local,
-            () if admitted => Route::Load,
-            () if pushdown_pays(scan, partition) => Route::Pushdown,
-            () => Route::Pullup,
+        .map(|((_, partition), (cached, admitted))| {
+            let hits = cached.iter().filter(|cached| **cached).count();
+            if hits == needed {
+                return Route::Local;
+            }
+            if admitted {
+                return Route::Load;
+            }
+            match chooser.choose(partition, &cached) {
+                Choice::Pushdown => Route::Pushdown,
+                Choice::Bitmap(_) => Route::Bitmap,
+                Choice::Pullup => Route::Pullup,
+            }
         })
         .collect();
     Route::ALL
@@ -93,7 +117,7 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
 }
 
 /// Whether the fragment may run at the partition's storage node and is expected to pay.
-fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> bool {
+pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> bool {
     let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
     // Parquet's own bytes are smaller than Arrow's for the same rows (design 5.1); a CSV partition
     // is larger than any part of it.

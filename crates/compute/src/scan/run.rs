@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, RecordBatch};
@@ -20,6 +21,7 @@ use thermocline_pushdown::{FileFormat, Fragment, PushbackToken, Route};
 use thermocline_storage::{NodeError, PartitionReader, ReadOptions};
 use tokio::sync::mpsc;
 
+use super::bitmap::exchange;
 use super::expected::ExpectedAnswer;
 use super::hybrid_scan::HybridScanExec;
 use super::local::{Columns, joined};
@@ -33,7 +35,7 @@ use crate::settings::WireCompression;
 /// Batches that wait for the operators above, per partition in flight.
 const BATCHES_AHEAD: usize = 2;
 
-type Batches = BoxStream<'static, Result<RecordBatch>>;
+pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
 /// What the output streams of one execution share. Whoever is free takes the next partition.
 #[derive(Debug)]
@@ -46,31 +48,37 @@ pub(super) struct ScanRun {
     fetched: Mutex<VecDeque<Work>>,
     /// Partitions that storage nodes process.
     pushed: Mutex<VecDeque<Work>>,
+    /// Partitions of which the rows that pass the filter are put together here.
+    selected: Mutex<VecDeque<Work>>,
+    /// The operators above the filter, for those; `None` if there are none.
+    above: Option<Fragment>,
     /// Partitions in flight per output stream and queue.
     ahead: usize,
-    fragment: Fragment,
-    input: SchemaRef,
-    columns: Vec<usize>,
+    pub(super) fragment: Fragment,
+    /// Whether the fragment yields every row that passes its filter.
+    yields_selected: bool,
+    pub(super) input: SchemaRef,
+    pub(super) columns: Vec<usize>,
     table_schema: SchemaRef,
     format: FileFormat,
     fetch: Option<usize>,
-    call: FragmentCall,
+    pub(super) call: FragmentCall,
     /// What the fragment is expected to make of the partitions that are pushed down.
-    expected: ExpectedAnswer,
-    query: Arc<QueryContext>,
-    shape: Arc<str>,
-    metrics: ScanMetrics,
-    context: Arc<TaskContext>,
+    pub(super) expected: ExpectedAnswer,
+    pub(super) query: Arc<QueryContext>,
+    pub(super) shape: Arc<str>,
+    pub(super) metrics: ScanMetrics,
+    pub(super) context: Arc<TaskContext>,
 }
 
 impl ScanRun {
     /// Routes all partitions of `scan`, once per execution.
-    pub(super) fn new(scan: &HybridScanExec, context: &Arc<TaskContext>) -> Self {
+    pub(super) fn new(scan: &HybridScanExec, context: &Arc<TaskContext>) -> Result<Self> {
         let metrics = scan.scan_metrics().clone();
         let query = Arc::clone(scan.query());
         query.register(metrics.clone(), scan.partitions().len());
         let (mut cached, mut at_hand) = (VecDeque::new(), VecDeque::new());
-        let (mut fetched, mut pushed) = (VecDeque::new(), VecDeque::new());
+        let (mut fetched, mut pushed, mut selected) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
         let mut largest = 1;
         for work in route(scan, &metrics) {
             if work.route != Route::Local {
@@ -82,18 +90,23 @@ impl ScanRun {
                     at_hand.push_back(work);
                 }
                 Route::Load | Route::Pullup => fetched.push_back(work),
-                Route::Pushdown => pushed.push_back(work),
+                Route::Bitmap if work.plan.as_ref().is_some_and(|plan| plan.answers_rows()) => selected.push_back(work),
+                Route::Pushdown | Route::Bitmap => pushed.push_back(work),
             }
         }
         let settings = query.settings();
         let in_flight = (settings.bytes_in_flight / largest).clamp(1, settings.partitions_in_flight as u64) as usize;
         let origin = query.origin();
-        Self {
+        let above = scan.fragment().selection()?.above;
+        Ok(Self {
             cached: Mutex::new(cached),
             at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
             pushed: Mutex::new(pushed),
+            above: (!selected.is_empty()).then(|| above.clone()),
+            selected: Mutex::new(selected),
             ahead: in_flight.div_ceil(scan.outputs()),
+            yields_selected: !above.reduces(),
             fragment: scan.fragment().clone(),
             input: scan.fragment().input_schema(),
             columns: scan.columns().to_vec(),
@@ -113,7 +126,7 @@ impl ScanRun {
             query,
             metrics,
             context: Arc::clone(context),
-        }
+        })
     }
 
     fn reader(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> PartitionReader {
@@ -130,7 +143,13 @@ impl ScanRun {
         }
     }
 
-    fn compression(&self, object: &PlannedObject) -> Compression {
+    /// Partitions for which storage nodes were not asked yet: those of which rows are put together
+    /// here, or those whose answer is the fragment's result.
+    pub(super) fn waiting(&self, rows: bool) -> usize {
+        if rows { self.selected.lock().len() } else { self.pushed.lock().len() }
+    }
+
+    pub(super) fn compression(&self, object: &PlannedObject) -> Compression {
         match self.query.settings().compression {
             WireCompression::Fixed(compression) => compression,
             // Reading CSV takes so much longer than ZSTD that the smaller answer costs nothing.
@@ -162,9 +181,10 @@ impl ScanRun {
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
+        self.metrics.columns_scanned.add(positions.len());
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
-        let options = ReadOptions { columns, predicate, late_materialisation: false, statistics: statistics.clone() };
+        let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
         let batches = self.reader(object, pushback).stream(partition.range, &options, &self.context)?;
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
@@ -185,10 +205,14 @@ impl ScanRun {
 pub(super) fn output(run: Arc<ScanRun>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
     let here = select(cached(Arc::clone(&run)), select(at_hand(Arc::clone(&run)), fetched(Arc::clone(&run))));
     let here = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), here));
-    let here = run.fragment.instantiate(here)?.execute(0, context)?;
+    let here = run.fragment.instantiate(here)?.execute(0, Arc::clone(&context))?;
     let schema = run.fragment.schema();
     let fetch = run.fetch;
-    let merged = select(here.boxed(), pushed(run));
+    let mut merged = select(here.boxed(), pushed(Arc::clone(&run)));
+    if let Some(above) = &run.above {
+        let rows = Box::pin(RecordBatchStreamAdapter::new(above.input_schema(), selected(Arc::clone(&run))));
+        merged = select(merged, above.instantiate(rows)?.execute(0, context)?.boxed());
+    }
     let merged = match fetch {
         None => merged,
         Some(fetch) => limited(merged, fetch),
@@ -276,7 +300,16 @@ fn pushed(run: Arc<ScanRun>) -> Batches {
         .boxed()
 }
 
-type Sender = mpsc::Sender<Result<RecordBatch>>;
+/// Partitions of which both sides have a part, several at once.
+fn selected(run: Arc<ScanRun>) -> Batches {
+    let ahead = run.ahead;
+    queue(run, |run| &run.selected)
+        .map(|(run, work)| produced(|sender| push(run, work, sender)))
+        .flatten_unordered(ahead)
+        .boxed()
+}
+
+pub(super) type Sender = mpsc::Sender<Result<RecordBatch>>;
 
 /// Runs `producer` in a task of its own, so that its I/O goes on while this stream waits to be
 /// polled; dropping the stream ends the task.
@@ -297,7 +330,7 @@ where
 }
 
 /// Hands a batch over; `false` if nobody wants it any more.
-async fn hand_over(sender: &Sender, batch: Result<RecordBatch>) -> bool {
+pub(super) async fn hand_over(sender: &Sender, batch: Result<RecordBatch>) -> bool {
     sender.send(batch).await.is_ok()
 }
 
@@ -314,7 +347,7 @@ async fn fetch(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
         return Ok(());
     }
     let started = Instant::now();
-    let columns = assemble(&run, work).await?;
+    let columns = assemble(&run, work, None).await?;
     for batch in columns.batches(run.context.session_config().batch_size()) {
         if !hand_over(&sender, batch).await {
             return Ok(());
@@ -354,8 +387,9 @@ enum Need {
     Fetch(Option<LoadTicket>),
 }
 
-/// All needed columns of a partition: cached ones as they are, others fetched once.
-async fn assemble(run: &ScanRun, work: Work) -> Result<Columns> {
+/// All needed columns of a partition: cached ones as they are, others fetched once, under the token
+/// of a pushback if there is one.
+pub(super) async fn assemble(run: &ScanRun, work: Work, pushback: Option<PushbackToken>) -> Result<Columns> {
     let Work { object, partition, segments, .. } = work;
     let needs: Vec<Need> = segments
         .into_iter()
@@ -376,7 +410,7 @@ async fn assemble(run: &ScanRun, work: Work) -> Result<Columns> {
         .filter(|(_, need)| matches!(need, Need::Fetch(_)))
         .map(|(position, _)| position)
         .collect();
-    let mut fetched: VecDeque<ArrayRef> = read_columns(run, &object, &partition, &wanted).await?.into();
+    let mut fetched: VecDeque<ArrayRef> = read_columns(run, &object, &partition, &wanted, pushback).await?.into();
 
     let mut pins = vec![];
     let mut slots: Vec<Result<ArrayRef, Pending>> = Vec::with_capacity(needs.len());
@@ -409,7 +443,7 @@ async fn assemble(run: &ScanRun, work: Work) -> Result<Columns> {
                     array
                 }
                 // The other load failed, for reasons of its own or for one that we will meet too.
-                None => read_columns(run, &object, &partition, &[position])
+                None => read_columns(run, &object, &partition, &[position], None)
                     .await?
                     .pop()
                     .ok_or_else(|| exec_datafusion_err!("a fetched column is missing"))?,
@@ -433,19 +467,25 @@ async fn read_columns(
     object: &Arc<PlannedObject>,
     partition: &Arc<Partition>,
     positions: &[usize],
+    pushback: Option<PushbackToken>,
 ) -> Result<Vec<ArrayRef>> {
     if positions.is_empty() {
         return Ok(vec![]);
     }
     let schema = Arc::new(run.input.project(positions)?);
-    let batches: Vec<RecordBatch> = run.stored(object, partition, positions, None)?.try_collect().await?;
+    let batches: Vec<RecordBatch> =
+        run.stored_under(pushback, object, partition, positions, None)?.try_collect().await?;
     joined(&batches, &schema)
 }
 
 /// Route `pushdown`. If the node is busy, or says that the stored bytes are smaller than its answer
 /// or that the fragment does not fit its memory, the fragment runs here over the stored bytes.
-async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
+async fn push(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
+    if let Some(plan) = work.plan.take() {
+        return exchange(run, plan, work, sender).await;
+    }
     let started = Instant::now();
+    run.metrics.columns_scanned.add(run.columns.len());
     // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
     let bytes_in = work.partition.stored_bytes(&run.columns);
     let hints = Hints {
@@ -464,8 +504,12 @@ async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
             hints,
         )
         .await;
+    let mut bytes = None;
     let mut batches = match answer {
-        Ok(batches) => batches,
+        Ok(answered) => {
+            bytes = Some(answered.bytes);
+            answered.batches
+        }
         Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {
                 run.query.engine().shapes.remember_raw_is_smaller(&run.shape);
@@ -474,11 +518,19 @@ async fn push(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
         }
         Err(error) => return Err(DataFusionError::from(error)),
     };
+    let mut rows_out = 0;
     while let Some(batch) = batches.next().await {
         let failed = batch.is_err();
+        rows_out += batch.as_ref().map_or(0, RecordBatch::num_rows) as u64;
         if !hand_over(&sender, batch).await || failed {
             return Ok(());
         }
+    }
+    if let Some(bytes) = bytes {
+        // What leaves an aggregate or a limit does not tell how many rows passed the filter.
+        let selected = run.yields_selected.then_some(rows_out);
+        let bytes = bytes.load(Ordering::Relaxed);
+        run.query.engine().shapes.observe(&run.shape, work.partition.rows, selected, Some(bytes));
     }
     run.metrics.time_compute.add_duration(started.elapsed());
     run.metrics.partitions_done.add(1);

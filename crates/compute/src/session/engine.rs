@@ -1,6 +1,6 @@
 //! What all sessions of a process share: the cache, the nodes, what was observed, what has run.
 
-use std::collections::{BTreeMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,6 +66,28 @@ pub struct QueryRecord {
 #[derive(Debug, Default)]
 pub(crate) struct Shapes {
     raw_is_smaller: Mutex<HashSet<Arc<str>>>,
+    observed: Mutex<HashMap<Arc<str>, Observed>>,
+}
+
+/// What executions of one fragment selected and sent, per row of the partitions; recent ones weigh
+/// more. `None` where no execution has shown it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Observed {
+    /// Rows that passed the fragment's filter.
+    pub(crate) selectivity: Option<f64>,
+    /// Bytes of the answer that a storage node gave to the whole fragment.
+    pub(crate) answer_bytes: Option<f64>,
+}
+
+impl Observed {
+    fn add(&mut self, selectivity: Option<f64>, answer_bytes: Option<f64>) {
+        let recent = |known: Option<f64>, now: Option<f64>| match (known, now) {
+            (Some(known), Some(now)) => Some((known + now) / 2.0),
+            (known, now) => now.or(known),
+        };
+        self.selectivity = recent(self.selectivity, selectivity);
+        self.answer_bytes = recent(self.answer_bytes, answer_bytes);
+    }
 }
 
 impl Shapes {
@@ -82,6 +104,25 @@ impl Shapes {
             shapes.clear();
         }
         shapes.insert(Arc::clone(shape));
+    }
+
+    /// What earlier executions of the shape selected and sent.
+    pub(crate) fn observed(&self, shape: &Arc<str>) -> Observed {
+        self.observed.lock().get(shape).copied().unwrap_or_default()
+    }
+
+    /// Remembers what an execution over a partition of `rows` rows selected and sent; `None` for
+    /// what it does not show.
+    pub(crate) fn observe(&self, shape: &Arc<str>, rows: u64, selected: Option<u64>, answer_bytes: Option<u64>) {
+        if rows == 0 {
+            return;
+        }
+        let mut shapes = self.observed.lock();
+        if shapes.len() >= SHAPES_MAX && !shapes.contains_key(shape) {
+            shapes.clear();
+        }
+        let per_row = |value: u64| value as f64 / rows as f64;
+        shapes.entry(Arc::clone(shape)).or_default().add(selected.map(per_row), answer_bytes.map(per_row));
     }
 }
 

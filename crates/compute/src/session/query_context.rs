@@ -48,6 +48,14 @@ pub struct QueryStats {
     pub bloom_filters: u64,
     /// Partitions that were pushed down and pulled up after all.
     pub partitions_pushed_back: u64,
+    /// Encoded bytes of the selection bitmaps sent.
+    pub bitmap_bytes_to_storage: u64,
+    /// Encoded bytes of the selection bitmaps received.
+    pub bitmap_bytes_from_storage: u64,
+    /// Columns that storage nodes were asked to read or to send as stored, summed over partitions.
+    pub columns_scanned: u64,
+    /// Columns that they did not have to read, because a bitmap or a cached column stood for them.
+    pub columns_saved: u64,
     /// Needed segments that were cached.
     pub segments_hit: u64,
     /// Needed segments that were not.
@@ -161,6 +169,10 @@ impl QueryContext {
             partitions: Route::ALL.map(|route| scans.iter().map(|scan| scan.partitions(route).value() as u64).sum()),
             bloom_filters: sum(|scan| scan.bloom_filters.value()),
             partitions_pushed_back: sum(|scan| scan.partitions_pushed_back.value()),
+            bitmap_bytes_to_storage: sum(|scan| scan.bitmap_bytes_to_storage.value()),
+            bitmap_bytes_from_storage: sum(|scan| scan.bitmap_bytes_from_storage.value()),
+            columns_scanned: sum(|scan| scan.columns_scanned.value()),
+            columns_saved: sum(|scan| scan.columns_saved.value()),
             segments_hit: sum(|scan| scan.segments_hit.value()),
             segments_missed: sum(|scan| scan.segments_missed.value()),
             segments_admitted: sum(|scan| scan.segments_admitted.value()),

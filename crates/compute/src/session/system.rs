@@ -254,8 +254,7 @@ fn queries(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
         ("partitions_local", route(Route::Local)),
         ("partitions_load", route(Route::Load)),
         ("partitions_pushdown", route(Route::Pushdown)),
-        // The route arrives with selection bitmaps; until then no partition takes it.
-        ("partitions_bitmap", number(&rows, |_| 0)),
+        ("partitions_bitmap", route(Route::Bitmap)),
         ("partitions_pullup", route(Route::Pullup)),
         ("partitions_pushed_back", number(&rows, |row| row.stats.partitions_pushed_back)),
         ("segments_hit", number(&rows, |row| row.stats.segments_hit)),

@@ -1,6 +1,7 @@
 //! Batches to Flight messages, in a task of their own so that decoding and sending overlap.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
@@ -12,7 +13,7 @@ use arrow_flight::error::FlightError;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
 use tokio::sync::mpsc;
@@ -38,6 +39,13 @@ pub(super) struct AnswerOptions {
     pub(super) duty_cycle: DutyCycle,
 }
 
+/// What there is to send.
+pub(super) struct Opened {
+    /// An encoded selection bitmap, sent first.
+    pub(super) bitmap: Option<Vec<u8>>,
+    pub(super) batches: SendableRecordBatchStream,
+}
+
 /// Encodes `batches` and closes with the report that `report` makes of the rows sent. The slot is
 /// held until the last message is handed over or the answer is dropped.
 pub(super) fn answer(
@@ -46,8 +54,18 @@ pub(super) fn answer(
     report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
     slot: PushdownSlot,
 ) -> Answer {
+    answer_opening(std::future::ready(Ok(Opened { bitmap: None, batches })), options, report, slot)
+}
+
+/// The same of batches that some work, under the same deadline, comes before.
+pub(super) fn answer_opening(
+    opening: impl Future<Output = Result<Opened, NodeError>> + Send + 'static,
+    options: AnswerOptions,
+    report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
+    slot: PushdownSlot,
+) -> Answer {
     let (sender, receiver) = mpsc::channel(MESSAGES_AHEAD);
-    let task = SpawnedTask::spawn(async move { produce(batches, &options, report, &sender, &slot).await });
+    let task = SpawnedTask::spawn(async move { produce(opening, &options, report, &sender, &slot).await });
     finished_by(task, receiver)
 }
 
@@ -69,25 +87,21 @@ pub(super) fn finished_by(
 }
 
 async fn produce(
-    batches: SendableRecordBatchStream,
+    opening: impl Future<Output = Result<Opened, NodeError>> + Send + 'static,
     options: &AnswerOptions,
     report: impl FnOnce(u64) -> FragmentReport,
     sender: &mpsc::Sender<Result<FlightData, NodeError>>,
     slot: &PushdownSlot,
 ) -> Result<(), NodeError> {
-    let rows_out = Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let rows_out = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&rows_out);
-    let schema = batches.schema();
-    let compact = batches.map(move |batch| {
-        let batch = compact(batch?)?;
-        counted.fetch_add(batch.num_rows() as u64, std::sync::atomic::Ordering::Relaxed);
-        Ok::<_, DataFusionError>(batch)
-    });
-    let messages = FlightDataEncoderBuilder::new()
-        .with_schema(schema)
-        .with_options(write_options(options.compression)?)
-        .with_max_flight_data_size(MESSAGE_BYTES)
-        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
+    let write_options = write_options(options.compression)?;
+    let messages = async move {
+        let opened =
+            opening.await.map_err(|error| FlightError::ExternalError(Box::new(DataFusionError::from(error))))?;
+        Ok::<_, FlightError>(messages(opened, write_options, counted))
+    };
+    let messages = messages.into_stream().try_flatten().boxed();
     let mut messages = options.duty_cycle.paced(messages);
 
     // With a limit, nothing is sent before it is clear that the limit holds: a caller that is told
@@ -113,9 +127,30 @@ async fn produce(
     for message in held {
         send(sender, options.deadline, message).await?;
     }
-    let report = report(rows_out.load(std::sync::atomic::Ordering::Relaxed));
+    let report = report(rows_out.load(Ordering::Relaxed));
     let trailer = FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() };
     send(sender, options.deadline, trailer).await
+}
+
+/// The bitmap, and the batches encoded; their rows are counted.
+fn messages(
+    Opened { bitmap, batches }: Opened,
+    options: IpcWriteOptions,
+    rows_out: Arc<AtomicU64>,
+) -> impl Stream<Item = Result<FlightData, FlightError>> + Send {
+    let schema = batches.schema();
+    let compact = batches.map(move |batch| {
+        let batch = compact(batch?)?;
+        rows_out.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        Ok::<_, DataFusionError>(batch)
+    });
+    let encoded = FlightDataEncoderBuilder::new()
+        .with_schema(schema)
+        .with_options(options)
+        .with_max_flight_data_size(MESSAGE_BYTES)
+        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
+    let bitmap = bitmap.map(|bitmap| Ok(FlightData { data_body: bitmap.into(), ..FlightData::default() }));
+    futures::stream::iter(bitmap).chain(encoded)
 }
 
 async fn send(
@@ -151,7 +186,7 @@ fn from_flight(error: FlightError) -> NodeError {
 
 /// The batch without bytes that its rows do not use: a view array that passed a filter still holds
 /// the whole pages that it points into, and the IPC format would send them.
-fn compact(batch: RecordBatch) -> Result<RecordBatch, DataFusionError> {
+pub(super) fn compact(batch: RecordBatch) -> Result<RecordBatch, DataFusionError> {
     let columns: Vec<ArrayRef> = batch
         .columns()
         .iter()

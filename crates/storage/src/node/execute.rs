@@ -52,13 +52,18 @@ impl StorageNode {
         let node = Arc::clone(self);
         let answer = async move {
             let path = execution.object.path.clone();
-            match before(deadline, node.arbitrator.admit(execution.ask())).await?? {
-                Admission::Run(slot) => node.run(execution, slot),
-                Admission::PushedBack(grant) => Err(NodeError::pushed_back(grant.and_then(Grant::into_token))),
-            }
-            .map_err(|error| error.context(path))
+            let slot = node.slot(execution.ask(), deadline).await;
+            slot.and_then(|slot| node.run(execution, slot)).map_err(|error| error.context(path))
         };
         Ok(answer.into_stream().try_flatten().boxed())
+    }
+
+    /// The slot that the arbitrator gives, or the error that says to fetch the stored bytes.
+    pub(super) async fn slot(&self, ask: Ask, deadline: Instant) -> Result<PushdownSlot, NodeError> {
+        match before(deadline, self.arbitrator.admit(ask)).await?? {
+            Admission::Run(slot) => Ok(slot),
+            Admission::PushedBack(grant) => Err(NodeError::pushed_back(grant.and_then(Grant::into_token))),
+        }
     }
 
     /// Runs an admitted fragment.
@@ -83,6 +88,7 @@ impl StorageNode {
             predicate: fragment.predicate().cloned(),
             late_materialisation: self.config.late_materialisation,
             statistics: statistics.clone(),
+            ..ReadOptions::default()
         };
         let duty_cycle = DutyCycle::new(self.config.compute_power);
         let input = duty_cycle.yielding(self.input(reader, ranges, options, columns, Arc::clone(&rows_in)));
@@ -150,7 +156,7 @@ impl Execution {
 }
 
 /// Positions of a fragment's input columns in the table, with equal types.
-fn positions(columns: &SchemaRef, table: &SchemaRef) -> Result<Vec<usize>, NodeError> {
+pub(super) fn positions(columns: &SchemaRef, table: &SchemaRef) -> Result<Vec<usize>, NodeError> {
     columns
         .fields()
         .iter()

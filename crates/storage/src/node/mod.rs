@@ -2,6 +2,7 @@
 
 mod answer;
 mod arbitrator;
+mod bitmap;
 mod describe;
 mod duty_cycle;
 mod execute;

@@ -228,6 +228,7 @@ impl StorageNode {
         let answer = match ticket.kind {
             Some(TicketKind::Fragment(request)) => self.execute(request),
             Some(TicketKind::Ranges(request)) => self.raw(request),
+            Some(TicketKind::Bitmap(request)) => self.select(request),
             None => Err(NodeError::new(ErrorKind::Refused, "a ticket asks for nothing")),
         };
         match answer {
@@ -326,6 +327,7 @@ fn asked(ticket: &Ticket) -> String {
     let (origin, object) = match &ticket.kind {
         Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
         Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Bitmap(request)) => (&request.origin, &request.object),
         None => (&None, &None),
     };
     let query = origin.as_ref().map_or("", |origin| origin.query_id.as_str());

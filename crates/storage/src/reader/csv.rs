@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow::compute::BatchCoalescer;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -11,8 +12,9 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use thermocline_pushdown::wire::{self, ErrorKind, encode_scalar};
-use thermocline_pushdown::{CsvFormat, PartitionRange};
+use thermocline_pushdown::{Bitmap, CsvFormat, PartitionRange};
 
+use super::partition::wrong_bitmap;
 use super::{PartitionReader, ReadOptions};
 use crate::csv::{CsvDecoder, CsvError, CsvOptions};
 use crate::{NodeError, RangeSource};
@@ -62,6 +64,11 @@ pub(super) fn stream(
         chunks: chunks(Arc::clone(&reader.source), range.clone()),
         statistics: options.statistics.clone(),
         range: PartitionRange::Bytes { start: range.start, end: range.end, first_row },
+        selecting: options.rows.clone().map(|rows| Selecting {
+            rows,
+            next_row: 0,
+            full: BatchCoalescer::new(Arc::clone(&schema), batch_rows),
+        }),
         finished: false,
     };
     let batches = stream::try_unfold(state, |mut state| async move {
@@ -76,16 +83,53 @@ struct Decoding {
     chunks: BoxStream<'static, Result<bytes::Bytes, NodeError>>,
     statistics: Option<Arc<parking_lot::Mutex<Vec<wire::ColumnStatistics>>>>,
     range: PartitionRange,
+    /// Picks the rows to yield; `None` if all are.
+    selecting: Option<Selecting>,
     finished: bool,
+}
+
+/// Rows that a bitmap selects, gathered into batches of the usual size.
+struct Selecting {
+    rows: Arc<Bitmap>,
+    /// Rows decoded so far.
+    next_row: usize,
+    full: BatchCoalescer,
+}
+
+impl Selecting {
+    /// Which of the next `length` rows are selected.
+    fn mask(&mut self, object: &str, length: usize) -> Result<BooleanArray, NodeError> {
+        let first = self.next_row;
+        self.next_row += length;
+        if self.rows.len() < self.next_row {
+            return Err(wrong_bitmap(object, &self.rows, "more"));
+        }
+        Ok(self.rows.mask(first, length))
+    }
+
+    /// All rows have come.
+    fn check_end(&self, object: &str) -> Result<(), NodeError> {
+        if self.rows.len() == self.next_row {
+            return Ok(());
+        }
+        Err(wrong_bitmap(object, &self.rows, &self.next_row.to_string()))
+    }
 }
 
 impl Decoding {
     async fn next(&mut self) -> Result<Option<RecordBatch>, NodeError> {
         loop {
-            if let Some(batch) = self.decoder.next_batch() {
-                return Ok(Some(batch));
+            let mut selecting = self.selecting.take();
+            let batch = match &mut selecting {
+                None => self.decoder.next_batch(),
+                Some(selecting) => self.selected(selecting)?,
+            };
+            self.selecting = selecting;
+            if batch.is_some() {
+                return Ok(batch);
             }
             if self.finished {
+                self.selecting.as_ref().map_or(Ok(()), |selecting| selecting.check_end(&self.object))?;
                 return Ok(None);
             }
             match self.chunks.try_next().await? {
@@ -97,6 +141,20 @@ impl Decoding {
                 }
             }
         }
+    }
+
+    /// The next batch of selected rows that is full, or the last one once all rows are decoded.
+    fn selected(&mut self, selecting: &mut Selecting) -> Result<Option<RecordBatch>, NodeError> {
+        while !selecting.full.has_completed_batch()
+            && let Some(batch) = self.decoder.next_batch()
+        {
+            let mask = selecting.mask(&self.object, batch.num_rows())?;
+            selecting.full.push_batch_with_filter(batch, &mask).map_err(DataFusionError::from)?;
+        }
+        if self.finished {
+            selecting.full.finish_buffered_batch().map_err(DataFusionError::from)?;
+        }
+        Ok(selecting.full.next_completed_batch())
     }
 
     /// Hands over what is now known of the whole partition.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
-use datafusion::datasource::physical_plan::parquet::ParquetAccessPlan;
+use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess};
 use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetFileReaderFactory, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -20,12 +20,14 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{AsyncFileReader, MetadataFetch};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
 
+use super::partition::wrong_bitmap;
 use super::{PartitionReader, ReadOptions};
 use crate::{NodeError, RangeSource};
 
@@ -78,8 +80,7 @@ fn scan_plan(
         )
         .into());
     }
-    let mut access = ParquetAccessPlan::new_none(footer.num_row_groups());
-    row_groups.for_each(|row_group| access.scan(row_group as usize));
+    let access = access_plan(&object.path, &footer, row_groups, options.rows.as_deref())?;
 
     let mut source = ParquetSource::new(Arc::clone(&reader.table_schema))
         .with_parquet_file_reader_factory(Arc::new(SourceReaderFactory { source: Arc::clone(&reader.source), footer }))
@@ -95,6 +96,37 @@ fn scan_plan(
         .with_file(file)
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// The row groups, or of each the rows that `rows` selects.
+fn access_plan(
+    object: &str,
+    footer: &ParquetMetaData,
+    row_groups: Range<u32>,
+    rows: Option<&Bitmap>,
+) -> Result<ParquetAccessPlan, DataFusionError> {
+    let mut access = ParquetAccessPlan::new_none(footer.num_row_groups());
+    let Some(rows) = rows else {
+        row_groups.for_each(|row_group| access.scan(row_group as usize));
+        return Ok(access);
+    };
+    let of_group =
+        |group: u32| footer.row_groups().get(group as usize).map_or(0, |group| group.num_rows().max(0) as usize);
+    let total: usize = row_groups.clone().map(of_group).sum();
+    if total != rows.len() {
+        return Err(wrong_bitmap(object, rows, &total.to_string()).into());
+    }
+    let mut first = 0;
+    for group in row_groups {
+        let bits = rows.bits().slice(first, of_group(group));
+        first += bits.len();
+        match bits.count_set_bits() {
+            0 => {}
+            selected if selected == bits.len() => access.scan(group as usize),
+            _ => access.set(group as usize, RowGroupAccess::Selection(RowSelection::from_boolean_buffer(bits))),
+        }
+    }
+    Ok(access)
 }
 
 /// A predicate over the needed columns, in terms of the whole table's.

@@ -7,9 +7,17 @@ use arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use thermocline_pushdown::wire::{ColumnStatistics, ErrorKind};
-use thermocline_pushdown::{FileFormat, PartitionRange};
+use thermocline_pushdown::{Bitmap, FileFormat, PartitionRange};
 
 use crate::{NodeError, RangeSource};
+
+/// The error of a bitmap for another number of rows than the partition has.
+pub(super) fn wrong_bitmap(object: &str, bitmap: &Bitmap, rows: &str) -> NodeError {
+    NodeError::new(
+        ErrorKind::Refused,
+        format!("{object}: a selection bitmap is of {} rows, the partition has {rows}", bitmap.len()),
+    )
+}
 
 /// Reads partitions of one object.
 #[derive(Debug, Clone)]
@@ -32,6 +40,9 @@ pub struct ReadOptions {
     /// A filter over the needed columns by which row groups and pages may be skipped. The caller
     /// still applies it: rows that do not pass may be among the yielded ones.
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
+    /// The rows to yield, one bit for each of the partition's; `None` for all of them. Pages and row
+    /// groups without a selected row are not read.
+    pub rows: Option<Arc<Bitmap>>,
     /// Whether to decode the predicate's columns first and the others only for the rows that pass.
     pub late_materialisation: bool,
     /// Where to put statistics of the columns that were read whole, if the format stores none.

@@ -33,6 +33,10 @@ pub struct Record {
     pub partitions_bitmap: u64,
     pub partitions_pullup: u64,
     pub partitions_pushed_back: u64,
+    pub bitmap_bytes_to_storage: u64,
+    pub bitmap_bytes_from_storage: u64,
+    /// Columns that storage nodes read, summed over partitions.
+    pub columns_scanned: u64,
     pub segments_hit: u64,
     pub segments_missed: u64,
     pub segments_admitted: u64,
@@ -48,8 +52,12 @@ impl Record {
         self.partitions_local = stats.partitions(Route::Local);
         self.partitions_load = stats.partitions(Route::Load);
         self.partitions_pushdown = stats.partitions(Route::Pushdown);
+        self.partitions_bitmap = stats.partitions(Route::Bitmap);
         self.partitions_pullup = stats.partitions(Route::Pullup);
         self.partitions_pushed_back = stats.partitions_pushed_back;
+        self.bitmap_bytes_to_storage = stats.bitmap_bytes_to_storage;
+        self.bitmap_bytes_from_storage = stats.bitmap_bytes_from_storage;
+        self.columns_scanned = stats.columns_scanned;
         self.segments_hit = stats.segments_hit;
         self.segments_missed = stats.segments_missed;
         self.segments_admitted = stats.segments_admitted;

@@ -13,11 +13,12 @@
 //! ```
 //!
 //! Left out: the refresh functions, and query parameters other than those of the specification's
-//! validation.
+//! validation and of the five [`SELECTIVITY_QUERIES`].
 
 mod generate;
 mod queries;
 mod schema;
+mod selectivity;
 mod source;
 mod tables;
 
@@ -27,3 +28,4 @@ mod tests;
 pub use generate::generate;
 pub use queries::QUERIES;
 pub use schema::{CUSTOMER, LINEITEM, NATION, ORDERS, PART, PARTSUPP, REGION, SUPPLIER, TABLES};
+pub use selectivity::{SELECTIVITY_QUERIES, SelectivityQuery};

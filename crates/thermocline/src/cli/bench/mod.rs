@@ -1,6 +1,7 @@
 //! `thermocline bench`: the experiments, one JSON object a query.
 
 mod adaptive;
+mod bitmap;
 mod experiment;
 mod operators;
 mod sink;
@@ -26,6 +27,8 @@ enum Workload {
     Operators(operators::OperatorsArgs),
     /// Adaptive pushdown: Q12 and Q14 of TPC-H over a storage node's compute power
     Adaptive(adaptive::AdaptiveArgs),
+    /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
+    Bitmap(bitmap::BitmapArgs),
 }
 
 /// Runs the experiment and prints totals.
@@ -38,5 +41,6 @@ pub async fn bench(args: BenchArgs) -> Result<()> {
         Workload::Tpch(args) => tpch::tpch(args).await,
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
+        Workload::Bitmap(args) => bitmap::bitmap(args).await,
     }
 }

@@ -1,0 +1,192 @@
+//! When a bitmap pays.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use thermocline_pushdown::{Bitmap, Selection};
+
+use super::super::hybrid_scan::HybridScanExec;
+use super::super::router::pushdown_pays;
+use super::plan::BitmapPlan;
+use crate::catalog::Partition;
+
+/// Partitions of more rows take no bitmap: it would not fit a request (16 MiB).
+const ROWS_MAX: u64 = 64 << 20;
+
+/// How to process a partition that is not all cached and not admitted.
+#[derive(Debug, Clone)]
+pub(in super::super) enum Choice {
+    Pushdown,
+    Bitmap(Arc<BitmapPlan>),
+    Pullup,
+}
+
+/// The two plans for one set of cached columns.
+#[derive(Debug, Clone, Default)]
+struct Plans {
+    of_fragment: Option<Arc<BitmapPlan>>,
+    of_rows: Option<Arc<BitmapPlan>>,
+}
+
+/// Chooses between pushdown, bitmap and pullup by expected bytes, partition by partition.
+///
+/// *Rows*: the missing columns of the selected rows come, so that the cached ones save their bytes.
+/// It is chosen if what moves in both directions, bitmaps included, is not expected to be more than
+/// pushdown of the fragment would move. An aggregate or a limit moves little in pushdown, so that a
+/// bitmap only competes once an execution has shown how much.
+///
+/// *Fragment*: the storage node answers what it would answer to pushdown, but reads fewer columns.
+/// It is chosen if the bitmap sent is not expected to be larger than the columns that it saves.
+///
+/// Expectations come from what executions of the same shape selected and sent; before there was
+/// one, from the optimizer's statistics and the columns' sizes in memory.
+#[derive(Debug)]
+pub(in super::super) struct Chooser<'a> {
+    scan: &'a HybridScanExec,
+    /// `None` if no bitmap may be used.
+    selection: Option<Selection>,
+    /// Share of a partition's rows that is expected to pass the filter.
+    selectivity: f64,
+    /// Bytes per row that pushdown was seen to move.
+    answer_bytes: Option<f64>,
+    plans: HashMap<Vec<bool>, Plans>,
+}
+
+impl<'a> Chooser<'a> {
+    pub(in super::super) fn new(scan: &'a HybridScanExec) -> Self {
+        let settings = scan.query().settings();
+        let may = settings.bitmaps && settings.mode.pushes() && settings.mode.caches() && scan.pushes();
+        let selection =
+            may.then(|| scan.fragment().selection().ok()).flatten().filter(|selection| selection.predicate.is_some());
+        let observed = scan.query().engine().shapes.observed(scan.shape());
+        let selectivity = match (&selection, observed.selectivity) {
+            (None, _) => 1.0,
+            (Some(_), Some(seen)) => seen,
+            (Some(_), None) => expected_selectivity(scan),
+        };
+        Self { scan, selection, selectivity, answer_bytes: observed.answer_bytes, plans: HashMap::new() }
+    }
+
+    /// What to do with `partition`, of which these needed columns are `cached`.
+    pub(in super::super) fn choose(&mut self, partition: &Partition, cached: &[bool]) -> Choice {
+        let pushes = pushdown_pays(self.scan, partition);
+        let otherwise = if pushes { Choice::Pushdown } else { Choice::Pullup };
+        if self.selection.is_none() || !cached.contains(&true) || partition.rows > ROWS_MAX {
+            return otherwise;
+        }
+        let Plans { of_fragment, of_rows } = self.plans_for(cached);
+        let raw_is_smaller = |plan: &Arc<BitmapPlan>| self.scan.query().engine().shapes.raw_is_smaller(&plan.shape);
+        let pushdown_bytes = self.pushdown_bytes(partition);
+        let pullup_bytes = partition.stored_bytes(&missing(self.scan, cached)) as f64;
+        let (mut choice, mut bytes) = if pushes { (otherwise, pushdown_bytes) } else { (otherwise, pullup_bytes) };
+        if of_fragment.iter().chain(&of_rows).any(raw_is_smaller) && pullup_bytes < bytes {
+            (choice, bytes) = (Choice::Pullup, pullup_bytes);
+        }
+        // Without an aggregate, the fragment's answer holds all that the rows' answer holds.
+        let reduces = self.selection.as_ref().is_some_and(|selection| selection.above.reduces());
+        if !reduces && of_rows.as_ref().is_some_and(raw_is_smaller) {
+            return choice;
+        }
+        if let Some(plan) = of_fragment.filter(|plan| pushes && !raw_is_smaller(plan))
+            && self.sent_bytes(&plan, partition) <= self.unread_bytes(&plan, partition)
+        {
+            choice = Choice::Bitmap(plan);
+        }
+        if let Some(plan) = of_rows.filter(|plan| !raw_is_smaller(plan))
+            && self.rows_bytes(&plan, partition, pushdown_bytes) <= bytes
+        {
+            choice = Choice::Bitmap(plan);
+        }
+        choice
+    }
+
+    fn plans_for(&mut self, cached: &[bool]) -> Plans {
+        let (scan, selection) = (self.scan, &self.selection);
+        let make = || match selection {
+            None => Plans::default(),
+            Some(selection) => Plans {
+                of_fragment: BitmapPlan::of_fragment(scan, selection, cached).map(Arc::new),
+                of_rows: BitmapPlan::of_rows(scan, selection, cached).map(Arc::new),
+            },
+        };
+        self.plans.entry(cached.to_vec()).or_insert_with(make).clone()
+    }
+
+    /// What pushdown of the whole fragment is expected to move.
+    fn pushdown_bytes(&self, partition: &Partition) -> f64 {
+        match (&self.selection, self.answer_bytes) {
+            (_, Some(bytes)) => bytes * partition.rows as f64,
+            (Some(selection), None) if !selection.above.reduces() => {
+                self.selectivity * self.memory_bytes(partition, &selection.output)
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// What the missing columns of the selected rows are expected to take, and the bitmaps.
+    fn rows_bytes(&self, plan: &BitmapPlan, partition: &Partition, pushdown_bytes: f64) -> f64 {
+        let Some(selection) = &self.selection else { return f64::INFINITY };
+        let answered = self.memory_bytes(partition, &plan.asked);
+        let columns = if selection.above.reduces() {
+            self.selectivity * answered
+        } else {
+            // In proportion to what pushdown moves, which compression has made smaller.
+            pushdown_bytes * answered / self.memory_bytes(partition, &selection.output).max(1.0)
+        };
+        let returned = if plan.returns_bitmap { bitmap_bytes(partition, self.selectivity) } else { 0.0 };
+        columns + returned + self.sent_bytes(plan, partition)
+    }
+
+    fn sent_bytes(&self, plan: &BitmapPlan, partition: &Partition) -> f64 {
+        match (&plan.here, plan.evaluates_there) {
+            (None, _) => 0.0,
+            (Some(_), false) => bitmap_bytes(partition, self.selectivity),
+            // How many rows this side's part of the predicate selects is not known.
+            (Some(_), true) => bitmap_bytes(partition, 1.0),
+        }
+    }
+
+    /// Bytes of the columns that the storage node does not read thanks to the bitmap. A text's
+    /// columns are all read but not converted, which is measured by what they convert to.
+    fn unread_bytes(&self, plan: &BitmapPlan, partition: &Partition) -> f64 {
+        let unread: Vec<usize> =
+            (0..self.scan.columns().len()).filter(|position| !plan.there.contains(position)).collect();
+        if partition.is_row_oriented() {
+            self.memory_bytes(partition, &unread)
+        } else {
+            partition.stored_bytes(&in_table(self.scan, &unread)) as f64
+        }
+    }
+
+    fn memory_bytes(&self, partition: &Partition, positions: &[usize]) -> f64 {
+        in_table(self.scan, positions).into_iter().map(|column| partition.memory_bytes(column) as f64).sum()
+    }
+}
+
+/// Bytes of an encoded bitmap that selects this share of a partition's rows.
+fn bitmap_bytes(partition: &Partition, selectivity: f64) -> f64 {
+    /// Two bytes of clear run, one of set run.
+    const RUN_BYTES: f64 = 3.0;
+    let plain = Bitmap::encoded_bytes_max(partition.rows as usize) as f64;
+    plain.min(selectivity * partition.rows as f64 * RUN_BYTES)
+}
+
+/// What the optimizer's statistics say of the filter.
+fn expected_selectivity(scan: &HybridScanExec) -> f64 {
+    let rows: u64 = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
+    let filtered = scan.fragment().filter_alone().and_then(|filter| filter.statistics());
+    match filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied()) {
+        Some(selected) if rows > 0 => (selected as f64 / rows as f64).clamp(0.0, 1.0),
+        _ => 1.0,
+    }
+}
+
+/// Columns of the table at `positions` of the needed ones.
+fn in_table(scan: &HybridScanExec, positions: &[usize]) -> Vec<usize> {
+    positions.iter().filter_map(|position| scan.columns().get(*position).copied()).collect()
+}
+
+/// Needed columns of the table that are not cached.
+fn missing(scan: &HybridScanExec, cached: &[bool]) -> Vec<usize> {
+    scan.columns().iter().zip(cached).filter(|(_, cached)| !**cached).map(|(column, _)| *column).collect()
+}
