@@ -43,7 +43,9 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
             let Some(id) = maker(join).filter(|id| used.contains(id)) else {
                 return Ok(Transformed::no(node));
             };
-            let keys = if settings.bloom_filters { build_keys(join)? } else { None };
+            // A filter saves bytes; where nothing is pushed there are none to save.
+            let wanted = settings.bloom_filters && settings.mode.pushes();
+            let keys = if wanted { build_keys(join)? } else { None };
             let Some(keys) = keys else {
                 makers.insert(id, None);
                 return Ok(Transformed::no(node));

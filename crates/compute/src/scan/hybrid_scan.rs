@@ -54,6 +54,9 @@ use crate::settings::Settings;
 pub struct HybridScanExec {
     source: Arc<Source>,
     fragment: Fragment,
+    /// What runs here instead of the fragment: the same rows and perhaps some that joins above drop.
+    /// `None` for the fragment itself.
+    here: Option<Fragment>,
     /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
     encoded: Option<Arc<Vec<u8>>>,
     /// Table and fragment as text.
@@ -188,6 +191,7 @@ impl HybridScanExec {
         Ok(Self {
             source,
             fragment,
+            here: None,
             encoded: encoded.map(Arc::new),
             shape,
             fetch,
@@ -214,23 +218,25 @@ impl HybridScanExec {
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
         self.metrics.bloom_filters.add(blooms.len());
         let input = self.fragment.input_schema();
-        let mut fragment =
-            self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
-        if let Some(predicate) = predicate
-            && (!blooms.is_empty() || self.expects_less(&fragment, &predicate, &partitions)?)
-        {
-            fragment = fragment.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
+        let mut here = self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
+        let mut there = here.clone();
+        if let Some(predicate) = predicate {
+            there = here.with_filter_below(reassign_expr_columns(Arc::clone(&predicate), &input)?)?;
+            if self.expects_less(&here, &predicate, &partitions)? {
+                here = there.clone();
+            }
         }
         // Values of one execution are not part of what is remembered of the fragment.
         let mut shape = Arc::clone(&self.shape);
         for bloom in &blooms {
-            let term = bloom.predicate(&input)?;
             shape = format!("{shape} -> bloom {:?}", bloom.single_column()).into();
-            fragment = fragment.with_filter_below(term)?;
+            there = there.with_filter_below(bloom.predicate(&input)?)?;
         }
         let source = Arc::new(Source { partitions, ..self.source.as_ref().clone() });
+        // A Bloom filter saves bytes. Rows that are here already go to the join sooner without it.
+        let (fragment, here) = if blooms.is_empty() { (here, None) } else { (there, Some(here)) };
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
-        Ok(Self { shape, metrics: self.metrics.clone(), ..narrowed })
+        Ok(Self { here, shape, metrics: self.metrics.clone(), ..narrowed })
     }
 
     /// Whether at most half of the rows that `fragment` yields are expected to pass `predicate` too.
@@ -263,6 +269,9 @@ impl HybridScanExec {
     /// than an eighth of what is stored. One that holds more than half of the values between the
     /// probe column's bounds drops too little.
     fn useful_blooms(&self, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Result<Vec<Bloom>> {
+        if self.encoded.is_none() || !self.query().settings().mode.pushes() {
+            return Ok(vec![]);
+        }
         let mut blooms = vec![];
         for filter in &self.dynamic {
             let Some(bloom) = filter.bloom()? else { continue };
@@ -273,12 +282,9 @@ impl HybridScanExec {
             }
         }
         blooms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
-        let travels = self.encoded.is_some() && self.query().settings().mode.pushes();
         let stored: u64 = partitions.iter().map(|(_, partition)| partition.stored_bytes(&self.source.columns)).sum();
-        let mut bytes_left = match travels {
-            true => (stored / 8 / partitions.len().max(1) as u64).min(Limits::default().encoded_bytes_max as u64 / 2),
-            false => u64::MAX,
-        };
+        let mut bytes_left =
+            (stored / 8 / partitions.len().max(1) as u64).min(Limits::default().encoded_bytes_max as u64 / 2);
         let mut useful = vec![];
         for (_, bloom) in blooms {
             if let Some(left) = bytes_left.checked_sub(bloom.bytes() as u64) {
@@ -325,6 +331,11 @@ impl HybridScanExec {
     /// The piece of the plan that runs on either side.
     pub fn fragment(&self) -> &Fragment {
         &self.fragment
+    }
+
+    /// What of it runs over rows that are here.
+    pub(super) fn fragment_here(&self) -> &Fragment {
+        self.here.as_ref().unwrap_or(&self.fragment)
     }
 
     pub(super) fn encoded(&self) -> Option<&Arc<Vec<u8>>> {

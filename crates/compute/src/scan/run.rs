@@ -107,7 +107,7 @@ impl ScanRun {
             selected: Mutex::new(selected),
             ahead: in_flight.div_ceil(scan.outputs()),
             yields_selected: !above.reduces(),
-            fragment: scan.fragment().clone(),
+            fragment: scan.fragment_here().clone(),
             input: scan.fragment().input_schema(),
             columns: scan.columns().to_vec(),
             table_schema: Arc::clone(scan.table_schema()),
