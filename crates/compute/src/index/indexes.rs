@@ -44,10 +44,13 @@ pub(crate) struct Indexes {
 #[derive(Debug, Default)]
 struct Known {
     /// Current index objects, by index.
-    current: Mutex<HashMap<String, HashMap<ObjectKey, (Arc<PlannedObject>, IndexReport)>>>,
+    current: Mutex<HashMap<String, KnownObjects>>,
     /// Until when an index is left alone.
     paused: Mutex<HashMap<String, Instant>>,
 }
+
+/// Objects that have one, and what their nodes say of it.
+type KnownObjects = HashMap<ObjectKey, (Arc<PlannedObject>, IndexReport)>;
 
 /// Label of a node, and an object there in one version.
 type ObjectKey = (String, ObjectEntry);

@@ -337,6 +337,7 @@ fn asked(ticket: &Ticket) -> String {
         Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
         Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
         Some(TicketKind::Bitmap(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Index(request)) => (&request.origin, &request.object),
         None => (&None, &None),
     };
     let query = origin.as_ref().map_or("", |origin| origin.query_id.as_str());
