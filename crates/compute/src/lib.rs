@@ -23,6 +23,7 @@
 //! fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
 
 mod catalog;
+mod index;
 mod join;
 mod plan;
 mod scan;
@@ -30,6 +31,7 @@ mod session;
 mod settings;
 
 pub use catalog::{ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
+pub use index::IndexDefinition;
 pub use join::CollectKeysExec;
 pub use plan::Separate;
 pub use scan::HybridScanExec;

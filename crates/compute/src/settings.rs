@@ -49,6 +49,8 @@ pub struct Settings {
     pub cache_size: usize,
     /// Whether the route `bitmap` may be taken.
     pub bitmaps: bool,
+    /// Whether storage nodes may find rows through indexes, and indexes are kept up to date.
+    pub indexes: bool,
     /// Stored bytes that a partition aims at.
     pub partition_size: u64,
     /// Partitions in flight at once per scan.
@@ -88,6 +90,7 @@ impl Default for Settings {
             cache_policy: Arc::new(thermocline_cache::Lfu),
             cache_size: 1 << 30,
             bitmaps: true,
+            indexes: true,
             partition_size: 16 << 20,
             partitions_in_flight: 16,
             bytes_in_flight: 256 << 20,
@@ -140,6 +143,12 @@ const SETTINGS: &[Setting] = &[
         description: "whether selection bitmaps join cached columns to those at storage nodes: on or off",
         get: |s| if s.bitmaps { "on" } else { "off" }.to_owned(),
         set: |s, text| switch(text).map(|on| s.bitmaps = on),
+    },
+    Setting {
+        name: "indexes",
+        description: "whether storage nodes use indexes, and new objects are indexed: on or off",
+        get: |s| if s.indexes { "on" } else { "off" }.to_owned(),
+        set: |s, text| switch(text).map(|on| s.indexes = on),
     },
     Setting {
         name: "partition_size",

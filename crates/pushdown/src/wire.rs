@@ -6,16 +6,24 @@
 //! | `DoAction("list")` | [`ListRequest`] | [`ListResponse`] |
 //! | `DoAction("describe")` | [`DescribeRequest`] | [`DescribeResponse`] |
 //! | `DoAction("status")` | nothing | [`NodeStatus`] |
+//! | `DoAction("index_status")` | [`IndexStatusRequest`] | [`IndexStatusResponse`] |
+//! | `DoAction("drop_index")` | [`DropIndexRequest`] | [`DropIndexResponse`] |
 //! | `DoGet` | [`Ticket`] with a [`FragmentRequest`] | Arrow batches, then a message whose metadata is a [`FragmentReport`] |
 //! | `DoGet` | [`Ticket`] with a [`RangesRequest`] | the ranges' bytes, in order, in message bodies |
 //! | `DoGet` | [`Ticket`] with a [`BitmapRequest`] | a bitmap in a message's body if asked for, then as for a fragment |
+//! | `DoGet` | [`Ticket`] with an [`IndexRequest`] | a message whose metadata is an [`IndexReport`], once the index is made |
 //!
 //! Errors travel as a gRPC status whose details are an [`ErrorDetail`].
 //! The messages are derived by hand so that a build needs no `protoc`.
 
 mod bitmap;
+mod index;
 
 pub use bitmap::{BitmapRequest, Combine};
+pub use index::{
+    DropIndexRequest, DropIndexResponse, IndexReport, IndexRequest, IndexState, IndexStatus, IndexStatusRequest,
+    IndexStatusResponse,
+};
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
@@ -224,7 +232,7 @@ impl TryFrom<&Format> for FileFormat {
 #[derive(Clone, PartialEq, Message)]
 pub struct Ticket {
     /// What to get.
-    #[prost(oneof = "TicketKind", tags = "1, 2, 3")]
+    #[prost(oneof = "TicketKind", tags = "1, 2, 3, 8")]
     pub kind: Option<TicketKind>,
 }
 
@@ -240,6 +248,9 @@ pub enum TicketKind {
     /// Run a fragment over the rows that a bitmap selects, or send the bitmap that it selects by.
     #[prost(message, tag = "3")]
     Bitmap(BitmapRequest),
+    /// Make the index object of an object's column.
+    #[prost(message, tag = "8")]
+    Index(IndexRequest),
 }
 
 /// Who asks, for logs, fairness and deadlines.
@@ -295,6 +306,9 @@ pub struct FragmentRequest {
     /// Further partitions of the same scan for which no request was sent yet.
     #[prost(uint32, tag = "12")]
     pub partitions_to_follow: u32,
+    /// Whether rows may be found through the node's indexes.
+    #[prost(bool, tag = "16")]
+    pub use_indexes: bool,
 }
 
 /// [`PartitionRange`] on the wire.
@@ -395,6 +409,15 @@ pub struct FragmentReport {
     /// Statistics of the columns that were read whole, where the format stores none (CSV).
     #[prost(message, repeated, tag = "5")]
     pub statistics: Vec<ColumnStatistics>,
+    /// Partitions of which rows were found through an index.
+    #[prost(uint64, tag = "16")]
+    pub partitions_indexed: u64,
+    /// Bytes of index objects that were read, part of `bytes_read`.
+    #[prost(uint64, tag = "17")]
+    pub index_bytes_read: u64,
+    /// Whether an index object was there and could not be used, because it is stale or damaged.
+    #[prost(bool, tag = "18")]
+    pub index_unusable: bool,
 }
 
 /// Smallest and largest value of one column of one partition.

@@ -11,8 +11,9 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{
-    DescribeRequest, DescribeResponse, Description, ErrorKind, Handshake, ListRequest, ListResponse, NodeStatus,
-    ObjectEntry, Ticket,
+    DescribeRequest, DescribeResponse, Description, DropIndexRequest, DropIndexResponse, ErrorKind, Handshake,
+    IndexReport, IndexRequest, IndexStatus, IndexStatusRequest, IndexStatusResponse, ListRequest, ListResponse,
+    NodeStatus, ObjectEntry, Ticket, TicketKind,
 };
 use tokio::sync::OnceCell;
 use tonic::transport::{Channel, Endpoint};
@@ -204,6 +205,62 @@ impl NodeClient {
                 format!("{} objects were described where {asked} were asked for", response.objects.len()),
             )))
         }
+    }
+
+    /// Makes the index object of a column of one object, unless there is a current one. Dropping the
+    /// future ends the work at the node.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node and the object.
+    pub async fn create_index(&self, request: IndexRequest) -> Result<IndexReport, NodeError> {
+        let ticket = Ticket { kind: Some(TicketKind::Index(request)) };
+        let mut messages = self.get(&ticket).await?;
+        let mut report = None;
+        while let Some(message) = messages.try_next().await? {
+            if !message.app_metadata.is_empty() {
+                report = Some(message.app_metadata);
+            }
+        }
+        let cut_short = |why: &str| self.named(NodeError::new(ErrorKind::Unavailable, why));
+        let report = report.ok_or_else(|| cut_short("the answer of an index ended early"))?;
+        IndexReport::decode(report).map_err(|error| cut_short(&format!("the answer of an index: {error}")))
+    }
+
+    /// What there is of the index objects of a column, in the order of the request.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node.
+    pub async fn index_status(&self, request: IndexStatusRequest) -> Result<Vec<IndexStatus>, NodeError> {
+        let asked = request.objects.len();
+        let response: IndexStatusResponse = self
+            .retried(|| async {
+                match &self.inner.reach {
+                    Reach::Embedded(node) => node.index_status(request.clone()).await,
+                    Reach::Remote { .. } => self.action("index_status", request.encode_to_vec()).await,
+                }
+            })
+            .await?;
+        if response.objects.len() == asked {
+            return Ok(response.objects);
+        }
+        let why = format!("the indexes of {} objects were told where {asked} were asked for", response.objects.len());
+        Err(self.named(NodeError::new(ErrorKind::Internal, why)))
+    }
+
+    /// Removes the index objects of a column; says how many there were.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node.
+    pub async fn drop_index(&self, request: DropIndexRequest) -> Result<u64, NodeError> {
+        let response: DropIndexResponse = self
+            .retried(|| async {
+                match &self.inner.reach {
+                    Reach::Embedded(node) => node.drop_index(request.clone()).await,
+                    Reach::Remote { .. } => self.action("drop_index", request.encode_to_vec()).await,
+                }
+            })
+            .await?;
+        Ok(response.removed)
     }
 
     /// What the node is doing. Asked once, without retries: a node that does not answer is an answer.

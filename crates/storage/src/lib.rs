@@ -22,6 +22,7 @@
 //! |---|---|---|
 //! | objects | ROOT, never written | |
 //! | footers, CSV split points | memory, least recently used out ([`NodeConfig::descriptions_max`]) | the object's version changes |
+//! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
 //! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends, is dropped, or nobody reads it ([`NodeConfig::reader_wait_max`]) |
 //! | how fast fragments run and what they select | memory, per shape, the least recently used forgotten | a minute |
 //!
@@ -31,6 +32,7 @@ mod client;
 pub mod csv;
 mod egress;
 mod error;
+mod index;
 mod node;
 mod reader;
 mod root;
@@ -40,6 +42,7 @@ mod source;
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
 pub use egress::Egress;
 pub use error::NodeError;
+pub use index::is_indexable;
 pub use node::{Arbitration, NodeConfig, NodeCounters, PushbackPolicy, StorageNode};
 pub use reader::{PartitionReader, ReadOptions, csv_options, decode_footer};
 pub use root::Root;

@@ -83,6 +83,11 @@ impl Root {
         &self.label
     }
 
+    /// The directory, if ROOT is one.
+    pub(crate) fn directory(&self) -> Option<&std::path::Path> {
+        self.directory.as_deref()
+    }
+
     /// All objects below `prefix` (or the one object that it names), by path. Hidden files
     /// (a name that starts with `.` or `_`) and empty ones are left out, as Spark and Trino do.
     ///

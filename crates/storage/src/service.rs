@@ -129,6 +129,8 @@ impl FlightService for NodeService {
                 self.node.describe(request).await?.encode_to_vec()
             }
             "status" => self.node.status().encode_to_vec(),
+            "index_status" => self.node.index_status(decoded(&action)?).await?.encode_to_vec(),
+            "drop_index" => self.node.drop_index(decoded(&action)?).await?.encode_to_vec(),
             other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),
         };
         Ok(Response::new(futures::stream::iter([Ok(ActionResult { body: body.into() })]).boxed()))
@@ -140,6 +142,8 @@ impl FlightService for NodeService {
             ("list", "Objects below a prefix"),
             ("describe", "Partitions and statistics of objects"),
             ("status", "Queue, slots and counts of fragments"),
+            ("index_status", "Which index objects there are of a column"),
+            ("drop_index", "Removes index objects of a column"),
         ];
         let actions = actions
             .map(|(name, description)| Ok(ActionType { r#type: name.to_owned(), description: description.to_owned() }));

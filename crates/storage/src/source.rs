@@ -117,14 +117,18 @@ fn coalesce(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 
 /// `range` out of the fetched reads that cover it, without copying if one read does.
 fn cut(range: &Range<u64>, reads: &[Range<u64>], fetched: &[Bytes]) -> Bytes {
-    let mut pieces =
-        reads.iter().zip(fetched).filter(|(read, _)| read.start < range.end && range.start < read.end).map(
-            |(read, bytes)| {
-                let from = range.start.max(read.start) - read.start;
-                let to = range.end.min(read.end) - read.start;
-                bytes.slice(from as usize..to as usize)
-            },
-        );
+    let first = reads.partition_point(|read| read.end <= range.start);
+    let mut pieces = reads
+        .iter()
+        .zip(fetched)
+        .skip(first)
+        .take_while(|(read, _)| read.start < range.end)
+        .filter(|_| !range.is_empty())
+        .map(|(read, bytes)| {
+            let from = range.start.max(read.start) - read.start;
+            let to = range.end.min(read.end) - read.start;
+            bytes.slice(from as usize..to as usize)
+        });
     let Some(first) = pieces.next() else {
         return Bytes::new();
     };

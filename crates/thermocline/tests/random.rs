@@ -223,7 +223,7 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
     }
     let number: i32 = rng.random_range(-1000..1000);
     let word = WORDS.choose(rng).unwrap().replace('\'', "''");
-    match rng.random_range(0..12) {
+    match rng.random_range(0..14) {
         0 => format!("k > {}", number.rem_euclid(150)),
         1 => format!("n BETWEEN {number} AND {}", number + 300),
         2 => format!("id < {}", number.rem_euclid(1000) * 9),
@@ -234,7 +234,9 @@ fn predicate(rng: &mut StdRng, depth: usize) -> String {
         7 => format!("f <= {number}.25"),
         8 => format!("{} IS {}NULL", ["s", "k", "m", "b"].choose(rng).unwrap(), ["", "NOT "].choose(rng).unwrap()),
         9 => "b".into(),
-        10 => "t >= TIMESTAMP '1992-03-08 00:30:00'".into(),
+        10 => format!("id = {}", number.rem_euclid(1000) * 9),
+        11 => format!("n IN ({number}, {}, {})", number / 2, number / 3),
+        12 => "t >= TIMESTAMP '1992-03-08 00:30:00'".into(),
         _ => format!("length(s) + k % 5 = {}", number.rem_euclid(9)),
     }
 }
@@ -266,6 +268,9 @@ async fn session(directory: &Path, format: &str, cache_size: usize, embedded: No
             .await
             .unwrap();
     }
+    for column in ["id", "k", "n", "m", "s"] {
+        session.run(&format!("CREATE INDEX r_{column} ON r ({column})")).await.unwrap();
+    }
     session
 }
 
@@ -277,6 +282,7 @@ async fn set_randomly(rng: &mut StdRng, session: &Session, mode: Mode) -> String
         ("thermocline.pushback", ["on", "on", "off"].choose(rng).unwrap()),
         ("thermocline.bitmaps", ["on", "on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filters", ["on", "off"].choose(rng).unwrap()),
+        ("thermocline.indexes", ["on", "off"].choose(rng).unwrap()),
         ("thermocline.bloom_filter_size", ["64", "1MiB"].choose(rng).unwrap()),
         // No lists, so that Bloom filters stand in for them.
         ("datafusion.optimizer.hash_join_inlist_pushdown_max_size", ["0", "131072"].choose(rng).unwrap()),

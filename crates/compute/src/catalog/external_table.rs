@@ -109,6 +109,14 @@ impl ExternalTable {
         Arc::clone(&self.latest.lock().1)
     }
 
+    /// The columns for the wire.
+    ///
+    /// # Errors
+    /// If a type has no encoding.
+    pub(crate) fn encoded_schema(&self) -> Result<Vec<u8>> {
+        thermocline_pushdown::wire::encode_schema(&self.schema)
+    }
+
     /// Whether fragments may run where the objects are.
     pub fn pushes(&self) -> bool {
         self.locations.iter().all(|location| location.pushes)

@@ -9,6 +9,7 @@ mod pruning;
 mod snapshot;
 
 pub use definition::TableDefinition;
+pub(crate) use definition::quote_name;
 pub use external_table::ExternalTable;
 pub use files::CatalogFile;
 pub use location::{Location, Nodes};

@@ -41,6 +41,10 @@ pub struct ScanMetrics {
     /// Columns that they would have read for the whole fragment and did not, because a bitmap or a
     /// cached column stood for them.
     pub columns_saved: Count,
+    /// Partitions of which storage nodes found the rows through an index.
+    pub partitions_indexed: Count,
+    /// Bytes of index objects that they read for it, part of `bytes_scanned`.
+    pub index_bytes_read: Count,
     /// Needed segments that were cached or being loaded.
     pub segments_hit: Count,
     /// Needed segments that were not.
@@ -86,6 +90,8 @@ impl ScanMetrics {
             bitmap_bytes_from_storage: count("bitmap_bytes_from_storage"),
             columns_scanned: count("columns_scanned"),
             columns_saved: count("columns_saved"),
+            partitions_indexed: count("partitions_indexed"),
+            index_bytes_read: count("index_bytes_read"),
             segments_hit: count("segments_hit"),
             segments_missed: count("segments_missed"),
             segments_admitted: count("segments_admitted"),

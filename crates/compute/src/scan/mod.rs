@@ -1,6 +1,7 @@
 //! The hybrid scan: one operator over all partitions of a table, each by its own route.
 
 mod bitmap;
+mod by_index;
 mod dynamic_filter;
 mod expected;
 mod hybrid_scan;

@@ -23,6 +23,7 @@ use thermocline_storage::{NodeClient, NodeError, RangeSource, wire_bytes};
 
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
+use crate::index::Indexes;
 
 /// Stored bytes of one object, through its node.
 #[derive(Debug)]
@@ -147,6 +148,8 @@ pub(super) struct FragmentCall {
     /// Whether the node may answer that the stored bytes should be fetched instead.
     pub(super) accepts_pushback: bool,
     pub(super) metrics: ScanMetrics,
+    /// The database's indexes; `None` if nodes are not to use them.
+    pub(super) indexes: Option<Arc<Indexes>>,
 }
 
 /// What differs from request to request: see the fields of [`FragmentRequest`].
@@ -195,6 +198,7 @@ impl FragmentCall {
             bytes_in: hints.bytes_in,
             bytes_out_estimate: hints.bytes_out_estimate,
             partitions_to_follow: hints.partitions_to_follow,
+            use_indexes: self.indexes.is_some(),
         };
         self.send(TicketKind::Fragment(request), object, partition, schema).await
     }
@@ -244,6 +248,7 @@ impl FragmentCall {
             partition,
             schema,
             metrics: self.metrics.clone(),
+            indexes: self.indexes.clone(),
             reported,
         };
         let batches = futures::stream::try_unfold(answer, |mut answer| async move {
@@ -259,6 +264,7 @@ struct Answer {
     partition: Arc<Partition>,
     schema: arrow::datatypes::SchemaRef,
     metrics: ScanMetrics,
+    indexes: Option<Arc<Indexes>>,
     /// The closing report, once it has come: an answer without it was cut short.
     reported: Arc<Mutex<Option<Bytes>>>,
 }
@@ -282,6 +288,11 @@ impl Answer {
         };
         let report = FragmentReport::decode(report).map_err(|error| self.garbled(&error.to_string()))?;
         self.metrics.bytes_scanned.add(report.bytes_read as usize);
+        self.metrics.partitions_indexed.add(report.partitions_indexed as usize);
+        self.metrics.index_bytes_read.add(report.index_bytes_read as usize);
+        if let Some(indexes) = self.indexes.as_ref().filter(|_| report.index_unusable) {
+            indexes.doubt(&self.object);
+        }
         self.metrics.time_storage.add_duration(Duration::from_micros(report.elapsed_us));
         for column in &report.statistics {
             self.partition.learn(column);

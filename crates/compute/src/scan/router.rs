@@ -6,6 +6,7 @@ use thermocline_cache::{Access, SegmentKey, SegmentRequest};
 use thermocline_pushdown::Route;
 
 use super::bitmap::{BitmapPlan, Choice, Chooser};
+use super::by_index::ByIndex;
 use super::hybrid_scan::HybridScanExec;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
@@ -26,6 +27,7 @@ pub(super) struct Work {
 ///
 /// ```text
 ///                     all needed segments cached ------------------> local
+///  an index at the node is expected to find the few rows needed --> pushdown
 ///  modes that cache   what is missing was admitted (Algorithm 1) --> load
 ///                     a part is cached, and using it pays --------> bitmap
 ///                     otherwise, as in modes that do not cache:
@@ -35,24 +37,32 @@ pub(super) struct Work {
 pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
     let engine = scan.query().engine();
     let mode = scan.query().settings().mode;
+    let mut requests = segment_requests(scan);
+    let by_index = pushed_by_index(scan, &requests);
     let accesses = if mode.caches() {
-        let accesses = engine.cache.access(&segment_requests(scan));
+        let mut by_index = by_index.iter();
+        requests.retain(|_| !by_index.next().copied().unwrap_or(false));
+        let accesses = engine.cache.access(&requests);
         metrics.segments_evicted.add(accesses.evicted);
         accesses.groups
     } else {
-        scan.partitions().iter().map(|_| vec![]).collect()
+        vec![]
     };
+    let mut accesses = accesses.into_iter();
     let mut chooser = Chooser::new(scan);
     scan.partitions()
         .iter()
-        .zip(accesses)
-        .map(|((object, partition), mut segments)| {
+        .zip(by_index)
+        .map(|((object, partition), by_index)| {
+            let mut segments = if by_index { vec![] } else { accesses.next().unwrap_or_default() };
             let hits = segments.iter().filter(|access| matches!(access, Access::Hit(_))).count();
             let whole = !segments.iter().any(|access| matches!(access, Access::Missing));
             let needed = scan.columns().len();
             let mut plan = None;
             let route = if needed == 0 || (mode.caches() && whole && hits == needed) {
                 Route::Local
+            } else if by_index {
+                Route::Pushdown
             } else if mode.caches() && whole {
                 Route::Load
             } else {
@@ -72,7 +82,7 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
             };
             metrics.partitions(route).add(1);
             metrics.segments_hit.add(hits);
-            if mode.caches() {
+            if mode.caches() && !by_index {
                 metrics.segments_missed.add(needed - hits);
             }
             Work { object: Arc::clone(object), partition: Arc::clone(partition), route, segments, plan }
@@ -83,8 +93,10 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
 /// The routes as they stand now, for `EXPLAIN`: nothing is admitted, counted or pinned.
 pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
     let mode = scan.query().settings().mode;
+    let requests = segment_requests(scan);
+    let by_index = pushed_by_index(scan, &requests);
     let cached = if mode.caches() {
-        scan.query().engine().cache.peek(&segment_requests(scan))
+        scan.query().engine().cache.peek(&requests)
     } else {
         vec![(vec![], false); scan.partitions().len()]
     };
@@ -94,10 +106,14 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
         .partitions()
         .iter()
         .zip(cached)
-        .map(|((_, partition), (cached, admitted))| {
+        .zip(by_index)
+        .map(|(((_, partition), (cached, admitted)), by_index)| {
             let hits = cached.iter().filter(|cached| **cached).count();
             if hits == needed {
                 return Route::Local;
+            }
+            if by_index {
+                return Route::Pushdown;
             }
             if admitted {
                 return Route::Load;
@@ -114,6 +130,20 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
         .map(|route| (route, routes.iter().filter(|taken| **taken == route).count()))
         .filter(|(_, count)| *count > 0)
         .collect()
+}
+
+/// Per partition, whether its rows are to be found through an index at its node: not if all of it is
+/// cached.
+fn pushed_by_index(scan: &HybridScanExec, requests: &[Vec<SegmentRequest>]) -> Vec<bool> {
+    let Some(by_index) = ByIndex::new(scan) else {
+        return vec![false; scan.partitions().len()];
+    };
+    let cached = match scan.query().settings().mode.caches() {
+        true => scan.query().engine().cache.peek(requests),
+        false => vec![(vec![false], false); requests.len()],
+    };
+    let pays = scan.partitions().iter().map(|(object, partition)| by_index.pays(object, partition));
+    pays.zip(cached).map(|(pays, (cached, _))| pays && cached.contains(&false)).collect()
 }
 
 /// Whether the fragment may run at the partition's storage node and is expected to pay.

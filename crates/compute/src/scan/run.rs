@@ -22,6 +22,7 @@ use thermocline_storage::{NodeError, PartitionReader, ReadOptions};
 use tokio::sync::mpsc;
 
 use super::bitmap::exchange;
+use super::by_index::indexes_of;
 use super::expected::ExpectedAnswer;
 use super::hybrid_scan::HybridScanExec;
 use super::local::{Columns, joined};
@@ -120,6 +121,7 @@ impl ScanRun {
                 origin,
                 accepts_pushback: settings.pushback,
                 metrics: metrics.clone(),
+                indexes: indexes_of(scan),
             },
             expected: ExpectedAnswer::of(scan),
             shape: Arc::clone(scan.shape()),

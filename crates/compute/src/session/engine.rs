@@ -14,6 +14,7 @@ use thermocline_storage::NodeConfig;
 
 use super::query_context::QueryStats;
 use crate::catalog::{CatalogFile, ExternalTable, Nodes};
+use crate::index::{IndexDefinition, Indexes};
 use crate::settings::Settings;
 
 /// Finished queries that `system.queries` remembers.
@@ -33,6 +34,8 @@ pub struct Engine {
     tables: RwLock<BTreeMap<String, Arc<ExternalTable>>>,
     /// View definitions as SQL, in the order of their creation.
     views: RwLock<Vec<(String, String)>>,
+    /// Indexes of the tables.
+    pub(crate) indexes: Arc<Indexes>,
     catalog: Option<CatalogFile>,
     queries: Mutex<VecDeque<QueryRecord>>,
     next_query: AtomicU64,
@@ -138,6 +141,7 @@ impl Engine {
             shapes: Shapes::default(),
             tables: RwLock::default(),
             views: RwLock::default(),
+            indexes: Arc::default(),
             catalog,
             queries: Mutex::default(),
             next_query: AtomicU64::new(1),
@@ -174,6 +178,11 @@ impl Engine {
         self.tables.read().values().cloned().collect()
     }
 
+    /// The external table of that name.
+    pub(crate) fn table(&self, name: &str) -> Option<Arc<ExternalTable>> {
+        self.tables.read().get(name).cloned()
+    }
+
     /// The catalog file's statements.
     pub(crate) fn saved_catalog(&self) -> Result<String> {
         self.catalog.as_ref().map_or_else(|| Ok(String::new()), CatalogFile::read)
@@ -195,20 +204,53 @@ impl Engine {
             };
             return Err(error);
         }
+        // Its objects may be other ones, or the same read in another way.
+        self.indexes.of_table(&name).iter().for_each(|index| self.indexes.forget(&index.name));
         Ok(())
     }
 
-    /// Removes a table; `false` if there is none of that name.
+    /// Removes a table and the definitions of its indexes; `false` if there is none of that name.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         let mut tables = self.tables.write();
         let Some(before) = tables.remove(name) else {
             return Ok(false);
         };
+        let indexes = self.indexes.of_table(name);
+        indexes.iter().for_each(|index| drop(self.indexes.remove(&index.name)));
         if let Err(error) = self.save(&tables, &self.views.read()) {
             tables.insert(name.to_owned(), before);
+            indexes.into_iter().try_for_each(|index| self.indexes.add(index))?;
             return Err(error);
         }
         Ok(true)
+    }
+
+    /// Adds an index; with `keep`, to the catalog too.
+    pub(crate) fn add_index(&self, definition: IndexDefinition, keep: bool) -> Result<()> {
+        let tables = self.tables.read();
+        let name = definition.name.clone();
+        if !tables.contains_key(&definition.table) {
+            return plan_err!("index {name}: there is no table {}", definition.table);
+        }
+        self.indexes.add(definition)?;
+        if keep && let Err(error) = self.save(&tables, &self.views.read()) {
+            self.indexes.remove(&name);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Forgets an index; `None` if there is none of that name. Its objects stay where they are.
+    pub(crate) fn drop_index(&self, name: &str) -> Result<Option<IndexDefinition>> {
+        let tables = self.tables.read();
+        let Some(definition) = self.indexes.remove(name) else {
+            return Ok(None);
+        };
+        if let Err(error) = self.save(&tables, &self.views.read()) {
+            self.indexes.add(definition)?;
+            return Err(error);
+        }
+        Ok(Some(definition))
     }
 
     /// Records (`Some`) or forgets (`None`) a view's definition.
@@ -227,6 +269,10 @@ impl Engine {
         };
         let tables = tables.values().map(|table| table.definition.sql.clone());
         let views = views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
-        catalog.write(tables.chain(views)).map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
+        let indexes = self.indexes.all();
+        let indexes = indexes.iter().map(IndexDefinition::sql);
+        catalog
+            .write(tables.chain(views).chain(indexes))
+            .map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
     }
 }

@@ -1,6 +1,7 @@
 //! Sessions: SQL in, rows out, and everything that queries of one process share.
 
 mod engine;
+mod index_statements;
 mod query_context;
 mod result;
 mod sql_session;

@@ -56,6 +56,8 @@ pub struct QueryStats {
     pub columns_scanned: u64,
     /// Columns that they did not have to read, because a bitmap or a cached column stood for them.
     pub columns_saved: u64,
+    /// Partitions of which storage nodes found the rows through an index.
+    pub partitions_indexed: u64,
     /// Needed segments that were cached.
     pub segments_hit: u64,
     /// Needed segments that were not.
@@ -140,6 +142,11 @@ impl QueryContext {
                 self.engine.cache.retain_version(&now.path, &now.version);
             }
         }
+        if self.settings.indexes
+            && let Some(table) = self.engine.table(&table.definition.name)
+        {
+            self.engine.indexes.keep_up(&table, &snapshot, self.settings.partition_size);
+        }
         snapshots.insert(table.definition.name.clone(), Arc::clone(&snapshot));
         Ok(snapshot)
     }
@@ -173,6 +180,7 @@ impl QueryContext {
             bitmap_bytes_from_storage: sum(|scan| scan.bitmap_bytes_from_storage.value()),
             columns_scanned: sum(|scan| scan.columns_scanned.value()),
             columns_saved: sum(|scan| scan.columns_saved.value()),
+            partitions_indexed: sum(|scan| scan.partitions_indexed.value()),
             segments_hit: sum(|scan| scan.segments_hit.value()),
             segments_missed: sum(|scan| scan.segments_missed.value()),
             segments_admitted: sum(|scan| scan.segments_admitted.value()),

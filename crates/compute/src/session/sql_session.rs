@@ -22,6 +22,7 @@ use super::query_context::QueryContext;
 use super::result::QueryResult;
 use super::system::{PublicSchema, SystemSchema};
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition};
+use crate::index::IndexStatement;
 use crate::plan::Separate;
 use crate::settings::Settings;
 
@@ -161,6 +162,10 @@ impl Session {
         self.current.lock().clone()
     }
 
+    pub(super) fn set_current(&self, query: &Arc<QueryContext>) {
+        *self.current.lock() = Some(Arc::clone(query));
+    }
+
     /// Cuts a script into statements.
     ///
     /// # Errors
@@ -217,6 +222,10 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        if let Some(statement) = IndexStatement::of(&statement)? {
+            self.index_statement(statement, true).await?;
+            return Ok(self.nothing());
+        }
         let sql = statement.to_string();
         let state = self.context.state();
         let plan = state.statement_to_plan(show_tables(statement)?).await?;
@@ -249,7 +258,7 @@ impl Session {
         let mut attempt = 1;
         loop {
             let context = QueryContext::new(Arc::clone(&self.engine), self.settings());
-            *self.current.lock() = Some(Arc::clone(&context));
+            self.set_current(&context);
             // "canceled" stands unless the rows come to an end.
             let record = Recorder {
                 sql: sql.clone(),
@@ -291,8 +300,7 @@ impl Session {
     ) -> Result<(arrow::datatypes::SchemaRef, Rows)> {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(context));
-        let deadline =
-            context.settings().statement_timeout.map(|limit| tokio::time::Instant::from_std(context.started() + limit));
+        let deadline = deadline_of(context);
         let task_context = state.task_ctx();
         let physical = within(deadline, state.create_physical_plan(plan)).await??;
         let schema = physical.schema();
@@ -327,11 +335,16 @@ impl Session {
             DdlStatement::CreateExternalTable(statement) => self.create_table(&statement, keep).await,
             DdlStatement::DropTable(drop) => {
                 let name = drop.name.table();
-                if self.engine.drop_table(name)? || drop.if_exists {
-                    Ok(())
-                } else {
-                    plan_err!("there is no table {name}")
+                let (table, indexes) = (self.engine.table(name), self.engine.indexes.of_table(name));
+                if !self.engine.drop_table(name)? && !drop.if_exists {
+                    return plan_err!("there is no table {name}");
                 }
+                if let Some(table) = table {
+                    for index in indexes {
+                        self.remove_index_objects(&index, &table).await;
+                    }
+                }
+                Ok(())
             }
             DdlStatement::CreateView(view) => {
                 let name = view.name.table().to_owned();
@@ -378,6 +391,10 @@ impl Session {
     /// Restores one definition of the catalog file.
     async fn restore(&self, statement: Statement) -> Result<()> {
         let sql = statement.to_string();
+        if let Some(index) = IndexStatement::of(&statement)? {
+            let restored = self.index_statement(index, false).await;
+            return restored.map_err(|error| error.context(format!("catalog.sql: {sql}")));
+        }
         let plan = self.context.state().statement_to_plan(statement).await?;
         let LogicalPlan::Ddl(ddl) = plan else {
             return exec_err!("catalog.sql holds a statement that defines nothing: {sql}");
@@ -400,12 +417,17 @@ fn show_tables(statement: Statement) -> Result<Statement> {
     Ok(statement)
 }
 
-fn is_stale(error: &DataFusionError) -> bool {
+pub(super) fn is_stale(error: &DataFusionError) -> bool {
     NodeError::find(error).is_some_and(NodeError::is_stale)
 }
 
+/// When the statement's time is over.
+pub(super) fn deadline_of(context: &QueryContext) -> Option<tokio::time::Instant> {
+    context.settings().statement_timeout.map(|limit| tokio::time::Instant::from_std(context.started() + limit))
+}
+
 /// `work`, unless the statement's time is over first.
-async fn within<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Result<T> {
+pub(super) async fn within<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Result<T> {
     match deadline {
         None => Ok(work.await),
         Some(deadline) => tokio::time::timeout_at(deadline, work)

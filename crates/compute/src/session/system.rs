@@ -19,6 +19,7 @@ use thermocline_pushdown::wire::NodeStatus;
 use thermocline_storage::NodeClient;
 
 use super::engine::Engine;
+use crate::index::IndexRow;
 use crate::settings::Settings;
 
 /// External tables of the engine, and this session's views.
@@ -122,6 +123,8 @@ enum MakeRows {
     Known(fn(&Engine, &Settings) -> Result<RecordBatch>),
     /// The storage nodes are asked.
     StorageNodes,
+    /// They are asked for index objects.
+    Indexes,
 }
 
 const TABLES: &[(&str, MakeRows)] = &[
@@ -129,6 +132,7 @@ const TABLES: &[(&str, MakeRows)] = &[
     ("partitions", MakeRows::Known(partitions)),
     ("queries", MakeRows::Known(queries)),
     ("storage_nodes", MakeRows::StorageNodes),
+    ("indexes", MakeRows::Indexes),
     ("settings", MakeRows::Known(settings)),
 ];
 
@@ -151,6 +155,7 @@ impl TableProvider for SystemTable {
         let rows = match self.rows {
             MakeRows::Known(make) => make(&self.engine, &self.settings),
             MakeRows::StorageNodes => storage_nodes(&[]),
+            MakeRows::Indexes => indexes(&[]),
         };
         rows.map_or_else(|_| Arc::new(Schema::empty()), |rows| rows.schema())
     }
@@ -169,6 +174,7 @@ impl TableProvider for SystemTable {
         let rows = match self.rows {
             MakeRows::Known(make) => make(&self.engine, &self.settings)?,
             MakeRows::StorageNodes => storage_nodes(&statuses(&self.engine).await)?,
+            MakeRows::Indexes => indexes(&self.engine.indexes.rows(&self.engine.tables(), &self.settings).await)?,
         };
         MemTable::try_new(rows.schema(), vec![vec![rows]])?.scan(state, projection, filters, limit).await
     }
@@ -192,6 +198,10 @@ fn maybe_text<T>(rows: &[T], of: impl Fn(&T) -> Option<String>) -> ArrayRef {
 
 fn number<T>(rows: &[T], of: impl Fn(&T) -> u64) -> ArrayRef {
     Arc::new(rows.iter().map(|row| Some(of(row))).collect::<UInt64Array>())
+}
+
+fn maybe_number<T>(rows: &[T], of: impl Fn(&T) -> Option<u64>) -> ArrayRef {
+    Arc::new(rows.iter().map(of).collect::<UInt64Array>())
 }
 
 fn float<T>(rows: &[T], of: impl Fn(&T) -> f64) -> ArrayRef {
@@ -257,6 +267,7 @@ fn queries(engine: &Engine, _: &Settings) -> Result<RecordBatch> {
         ("partitions_bitmap", route(Route::Bitmap)),
         ("partitions_pullup", route(Route::Pullup)),
         ("partitions_pushed_back", number(&rows, |row| row.stats.partitions_pushed_back)),
+        ("partitions_indexed", number(&rows, |row| row.stats.partitions_indexed)),
         ("segments_hit", number(&rows, |row| row.stats.segments_hit)),
         ("segments_missed", number(&rows, |row| row.stats.segments_missed)),
         ("segments_admitted", number(&rows, |row| row.stats.segments_admitted)),
@@ -308,6 +319,20 @@ fn storage_nodes(rows: &[(NodeClient, Result<NodeStatus, String>)]) -> Result<Re
         ("memory_used", said(|status| status.memory_used)),
         ("memory_limit", said(|status| status.memory_limit)),
         ("error", maybe_text(rows, |(_, status)| status.as_ref().err().cloned())),
+    ])
+}
+
+fn indexes(rows: &[IndexRow]) -> Result<RecordBatch> {
+    batch(vec![
+        ("index_name", text(rows, |row| row.definition.name.as_str())),
+        ("table_name", text(rows, |row| row.definition.table.as_str())),
+        ("column_name", text(rows, |row| row.definition.column.as_str())),
+        ("objects", maybe_number(rows, |row| row.objects)),
+        ("objects_indexed", maybe_number(rows, |row| row.objects_indexed)),
+        ("objects_stale", maybe_number(rows, |row| row.objects_stale)),
+        ("rows", maybe_number(rows, |row| row.rows)),
+        ("bytes", maybe_number(rows, |row| row.bytes)),
+        ("error", maybe_text(rows, |row| row.error.clone())),
     ])
 }
 

@@ -66,6 +66,9 @@ pub struct BitmapRequest {
     /// As in a [`FragmentRequest`](super::FragmentRequest).
     #[prost(uint32, tag = "15")]
     pub partitions_to_follow: u32,
+    /// Whether rows may be found through the node's indexes.
+    #[prost(bool, tag = "16")]
+    pub use_indexes: bool,
 }
 
 /// How a predicate joins the caller's part and the storage node's.

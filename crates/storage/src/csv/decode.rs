@@ -54,6 +54,8 @@ pub struct CsvDecoder {
     has_text: bool,
     batch_rows: usize,
     with_statistics: bool,
+    /// Where the rows that are in batches or will be are, if anybody asked.
+    spans: Option<VecDeque<Range<u64>>>,
 
     bom: BomFilter,
     /// Whether the header is still to come.
@@ -132,6 +134,7 @@ impl CsvDecoder {
             has_text,
             batch_rows,
             with_statistics: false,
+            spans: None,
             bom: BomFilter::new(true),
             header_pending: options.has_header,
             index: RecordIndex::new(dialect),
@@ -163,6 +166,20 @@ impl CsvDecoder {
     pub fn with_statistics(mut self) -> Self {
         self.with_statistics = true;
         self
+    }
+
+    /// Makes [`Self::take_spans`] available.
+    #[must_use]
+    pub fn with_spans(mut self) -> Self {
+        self.spans = Some(VecDeque::new());
+        self
+    }
+
+    /// The bytes of the object that hold the records of the next `rows` rows, without their
+    /// newlines: one range per row of the batches taken, in the same order. None unless asked for
+    /// with [`Self::with_spans`].
+    pub fn take_spans(&mut self, rows: usize) -> impl Iterator<Item = Range<u64>> {
+        self.spans.iter_mut().flat_map(move |spans| spans.drain(..rows.min(spans.len())))
     }
 
     /// Schema of the batches: the wanted columns in projection order.
@@ -370,6 +387,13 @@ impl CsvDecoder {
                 fields.rows.end = row;
                 error = Some((position, row, bad));
             }
+        }
+        if let Some(spans) = &mut self.spans {
+            let offset = self.offset;
+            spans.extend(fields.rows.clone().map(|row| {
+                let (start, end) = records.record(row);
+                offset + start as u64..offset + end as u64
+            }));
         }
         match error {
             None => Ok(()),

@@ -223,6 +223,12 @@ impl<'a> Records<'a> {
         self.data
     }
 
+    /// Start and end of a record, without the newline.
+    pub(super) fn record(&self, row: usize) -> (usize, usize) {
+        let entry = row * self.stride;
+        (self.ends[entry].wrapping_add(1) as usize, self.ends[entry + self.columns] as usize)
+    }
+
     /// Start and end of a field, quotes included, record end excluded.
     #[inline(always)]
     pub(super) fn field(&self, row: usize, column: usize) -> (usize, usize) {
@@ -261,6 +267,16 @@ mod tests {
         assert_eq!(rows, [["a", "b"], ["c", "d"]]);
         assert_eq!((consumed, defect), (9, None));
         assert_eq!(read("", 2), (vec![], 0, None));
+    }
+
+    #[test]
+    fn where_records_are() {
+        let data = "a,b\r\n\n\"c\n\",d\n";
+        let mut index = RecordIndex::new(CsvOptions::default().dialect());
+        let records = index.records(data.as_bytes(), 2);
+        let found: Vec<_> =
+            (0..records.rows).map(|row| records.record(row)).map(|(start, end)| &data[start..end]).collect();
+        assert_eq!(found, ["a,b\r", "\"c\n\",d"]);
     }
 
     #[test]

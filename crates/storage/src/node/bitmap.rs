@@ -23,7 +23,8 @@ use super::answer::{AnswerOptions, Opened, answer_opening, compact};
 use super::arbitrator::{Ask, shape_of};
 use super::duty_cycle::DutyCycle;
 use super::execute::positions;
-use super::storage_node::{Answer, required};
+use super::indexed::IndexUse;
+use super::storage_node::{Answer, before, required};
 use crate::source::RootSource;
 use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
 
@@ -77,8 +78,9 @@ impl StorageNode {
         let source = Arc::new(RootSource::new(self.root.clone(), object.clone()));
         let source = Arc::new(CountingSource::new(source, Arc::clone(&bytes_read)));
         let duty_cycle = DutyCycle::new(self.config.compute_power);
-        let selecting = Selecting {
+        let mut selecting = Selecting {
             reader: PartitionReader { source, format, footer: None, table_schema },
+            indexes: None,
             range,
             columns,
             input,
@@ -96,6 +98,10 @@ impl StorageNode {
         let node = Arc::clone(self);
         let answer = async move {
             let slot = node.slot(ask, deadline).await.map_err(|error| error.context(&object.path))?;
+            if request.use_indexes {
+                let predicate = selecting.selection.predicate.as_ref();
+                selecting.indexes = before(deadline, IndexUse::of(&node, &selecting.reader, predicate)).await??;
+            }
             let report = node.report(&selecting, bytes_read);
             Ok::<_, NodeError>(answer_opening(selecting.open(sent), options, report, slot))
         };
@@ -112,15 +118,19 @@ impl StorageNode {
         let started = Instant::now();
         let rows_in = Arc::clone(&selecting.rows_in);
         let statistics = selecting.options.statistics.clone();
+        let indexes = selecting.indexes.clone();
         move |rows_out| {
             node.counters().fragments.fetch_add(1, Ordering::Relaxed);
-            FragmentReport {
+            let mut report = FragmentReport {
                 rows_in: rows_in.load(Ordering::Relaxed),
                 rows_out,
                 bytes_read: bytes_read.load(Ordering::Relaxed),
                 elapsed_us: started.elapsed().as_micros() as u64,
                 statistics: statistics.map_or_else(Vec::new, |found| std::mem::take(&mut *found.lock())),
-            }
+                ..FragmentReport::default()
+            };
+            indexes.inspect(|indexes| indexes.add_to(&mut report));
+            report
         }
     }
 }
@@ -145,6 +155,8 @@ impl From<BitmapError> for NodeError {
 /// of the caller's bitmap, which the fragment's filter then narrows.
 struct Selecting {
     reader: PartitionReader,
+    /// Indexes that may help with the filter.
+    indexes: Option<Arc<IndexUse>>,
     range: PartitionRange,
     /// Positions in the table of the fragment's input columns.
     columns: Vec<usize>,
@@ -201,6 +213,22 @@ impl Selecting {
         Ok(self.duty_cycle.yielding(Box::pin(RecordBatchStreamAdapter::new(schema, batches))))
     }
 
+    /// The rows that may pass both the caller's part of the predicate and, as far as indexes know,
+    /// this side's; `None` for all.
+    async fn candidates(&self, sent: Option<Arc<Bitmap>>, first: &[usize]) -> Result<Option<Arc<Bitmap>>, NodeError> {
+        let Some(indexes) = &self.indexes else { return Ok(sent) };
+        let columns: Vec<usize> = first.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
+        let found = indexes.bitmap(&mut self.reader.clone(), self.range, &columns).await?;
+        Ok(match (sent, found) {
+            (Some(sent), Some(found)) if sent.len() == found.len() => {
+                Some(Arc::new(Bitmap::new(sent.bits() & found.bits())))
+            }
+            // One of another length is refused by the reader.
+            (Some(sent), _) => Some(sent),
+            (None, found) => found.map(Arc::new),
+        })
+    }
+
     async fn in_two_passes(
         self,
         predicate: &Arc<dyn PhysicalExpr>,
@@ -249,7 +277,7 @@ impl Selecting {
         // Joined by AND, only rows of the caller's bitmap matter and no other is read. Joined by OR,
         // these are selected whatever the filter says, so that it is evaluated over the others.
         let (candidates, settled) = match self.combine {
-            Combine::And => (sent.clone(), None),
+            Combine::And => (self.candidates(sent.clone(), first).await?, None),
             Combine::Or => (None, sent.clone()),
         };
         let mut batches = self.read(first, candidates.clone())?;

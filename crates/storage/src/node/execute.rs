@@ -15,6 +15,7 @@ use super::StorageNode;
 use super::answer::{AnswerOptions, answer};
 use super::arbitrator::{Admission, Ask, Grant, PushdownSlot, shape_of};
 use super::duty_cycle::DutyCycle;
+use super::indexed::IndexUse;
 use super::storage_node::{Answer, before, required};
 use crate::source::RootSource;
 use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
@@ -52,8 +53,11 @@ impl StorageNode {
         let node = Arc::clone(self);
         let answer = async move {
             let path = execution.object.path.clone();
-            let slot = node.slot(execution.ask(), deadline).await;
-            slot.and_then(|slot| node.run(execution, slot)).map_err(|error| error.context(path))
+            let admitted = async {
+                let slot = node.slot(execution.ask(), deadline).await?;
+                node.run(execution, slot).await
+            };
+            admitted.await.map_err(|error| error.context(path))
         };
         Ok(answer.into_stream().try_flatten().boxed())
     }
@@ -67,7 +71,7 @@ impl StorageNode {
     }
 
     /// Runs an admitted fragment.
-    fn run(self: &Arc<Self>, execution: Execution, slot: PushdownSlot) -> Result<Answer, NodeError> {
+    async fn run(self: &Arc<Self>, execution: Execution, slot: PushdownSlot) -> Result<Answer, NodeError> {
         let Execution { request, object, fragment, columns, table_schema, format, ranges, compression, deadline } =
             execution;
         let started = Instant::now();
@@ -90,26 +94,35 @@ impl StorageNode {
             statistics: statistics.clone(),
             ..ReadOptions::default()
         };
+        let indexes = match request.use_indexes {
+            true => before(deadline, IndexUse::of(self, &reader, fragment.predicate())).await??,
+            false => None,
+        };
         let duty_cycle = DutyCycle::new(self.config.compute_power);
-        let input = duty_cycle.yielding(self.input(reader, ranges, options, columns, Arc::clone(&rows_in)));
+        let input = self.input(reader, ranges, options, columns, Arc::clone(&rows_in), indexes.clone());
+        let input = duty_cycle.yielding(input);
         let batches = fragment.instantiate(input)?.execute(0, Arc::clone(&self.context))?;
 
         let node = Arc::clone(self);
         let report = move |rows_out| {
             node.counters().fragments.fetch_add(1, Ordering::Relaxed);
-            FragmentReport {
+            let mut report = FragmentReport {
                 rows_in: rows_in.load(Ordering::Relaxed),
                 rows_out,
                 bytes_read: bytes_read.load(Ordering::Relaxed),
                 elapsed_us: started.elapsed().as_micros() as u64,
                 statistics: statistics.map_or_else(Vec::new, |found| std::mem::take(&mut *found.lock())),
-            }
+                ..FragmentReport::default()
+            };
+            indexes.inspect(|indexes| indexes.add_to(&mut report));
+            report
         };
         let options = AnswerOptions { compression, bytes_max: request.answer_bytes_max, deadline, duty_cycle };
         Ok(answer(batches, options, report, slot))
     }
 
-    /// The needed columns of all partitions, one after the other.
+    /// The needed columns of all partitions, one after the other; of some only the rows that an index
+    /// finds.
     fn input(
         &self,
         reader: PartitionReader,
@@ -117,11 +130,20 @@ impl StorageNode {
         options: ReadOptions,
         schema: SchemaRef,
         rows_in: Arc<AtomicU64>,
+        indexes: Option<Arc<IndexUse>>,
     ) -> SendableRecordBatchStream {
         let context = Arc::clone(&self.context);
         let batches = futures::stream::iter(ranges)
-            .map(move |range| {
-                reader.stream(range, &options, &context).map_err(datafusion::common::DataFusionError::from)
+            .then(move |range| {
+                let (reader, options, context) = (reader.clone(), options.clone(), Arc::clone(&context));
+                let indexes = indexes.clone();
+                async move {
+                    let rows = match indexes {
+                        Some(indexes) => indexes.stream(reader, range, &options, &context).await,
+                        None => reader.stream(range, &options, &context),
+                    };
+                    rows.map_err(datafusion::common::DataFusionError::from)
+                }
             })
             .try_flatten()
             .inspect_ok(move |batch| {

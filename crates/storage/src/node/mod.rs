@@ -6,6 +6,8 @@ mod bitmap;
 mod describe;
 mod duty_cycle;
 mod execute;
+mod index;
+mod indexed;
 mod reader_wait;
 mod storage_node;
 

@@ -1,5 +1,6 @@
 //! The node itself: ROOT, limits and counters.
 
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 use super::arbitrator::{Arbitration, Arbitrator};
 use super::describe::Descriptions;
 use super::reader_wait::attended;
+use crate::index::IndexStore;
 use crate::source::RootSource;
 use crate::{Egress, NodeError, RangeSource, Root};
 
@@ -67,6 +69,8 @@ pub struct NodeConfig {
     /// Stored bytes per message: small enough to share a link. A node without a link sends whole
     /// reads, which are then not copied.
     pub message_bytes: usize,
+    /// Where index objects are kept; `None` for `.thermocline/index` below a local ROOT.
+    pub index_directory: Option<PathBuf>,
 }
 
 /// Which requests are pushed back. All but the first ignore the load, for tests and experiments.
@@ -118,6 +122,7 @@ impl Default for NodeConfig {
             egress: None,
             bandwidth: None,
             message_bytes: 1 << 20,
+            index_directory: None,
         }
     }
 }
@@ -145,6 +150,7 @@ pub struct StorageNode {
     pub(super) context: Arc<TaskContext>,
     pub(super) arbitrator: Arc<Arbitrator>,
     pub(super) descriptions: Descriptions,
+    pub(super) indexes: IndexStore,
     egress: Option<Egress>,
     counters: NodeCounters,
 }
@@ -161,7 +167,7 @@ impl StorageNode {
     /// A node that serves `root` under `config`.
     ///
     /// # Errors
-    /// If the limits make no runtime, or `compute_power` is no share.
+    /// If the limits make no runtime, `compute_power` is no share, or the index directory cannot be made.
     pub fn new(root: Root, config: NodeConfig) -> Result<Arc<Self>, NodeError> {
         if !(config.compute_power > 0.0 && config.compute_power <= 1.0) {
             let why = format!("a compute power of {} is not above 0 and at most 1", config.compute_power);
@@ -171,11 +177,13 @@ impl StorageNode {
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
         let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
         let context = SessionContext::new_with_config_rt(session, runtime).task_ctx();
+        let indexes = IndexStore::new(&root, config.index_directory.as_deref(), config.deadline_max)?;
         Ok(Arc::new(Self {
             root,
             context,
             arbitrator: Arbitrator::new(&config),
             descriptions: Descriptions::new(config.descriptions_max),
+            indexes,
             egress: config.egress.map(Egress::new),
             counters: NodeCounters::default(),
             config,
@@ -229,6 +237,7 @@ impl StorageNode {
             Some(TicketKind::Fragment(request)) => self.execute(request),
             Some(TicketKind::Ranges(request)) => self.raw(request),
             Some(TicketKind::Bitmap(request)) => self.select(request),
+            Some(TicketKind::Index(request)) => self.create_index(request),
             None => Err(NodeError::new(ErrorKind::Refused, "a ticket asks for nothing")),
         };
         match answer {
@@ -328,6 +337,7 @@ fn asked(ticket: &Ticket) -> String {
         Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
         Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
         Some(TicketKind::Bitmap(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Index(request)) => (&request.origin, &request.object),
         None => (&None, &None),
     };
     let query = origin.as_ref().map_or("", |origin| origin.query_id.as_str());

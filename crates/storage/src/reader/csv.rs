@@ -180,7 +180,10 @@ fn encoded(value: Option<ArrayRef>) -> Option<Vec<u8>> {
     encode_scalar(&ScalarValue::try_from_array(&value?, 0).ok()?).ok()
 }
 
-fn chunks(source: Arc<dyn RangeSource>, range: Range<u64>) -> BoxStream<'static, Result<bytes::Bytes, NodeError>> {
+pub(super) fn chunks(
+    source: Arc<dyn RangeSource>,
+    range: Range<u64>,
+) -> BoxStream<'static, Result<bytes::Bytes, NodeError>> {
     let count = (range.end - range.start).div_ceil(CHUNK_BYTES);
     let reads = (0..count).map(move |chunk| {
         let source = Arc::clone(&source);
@@ -194,7 +197,7 @@ fn chunks(source: Arc<dyn RangeSource>, range: Range<u64>) -> BoxStream<'static,
     stream::iter(reads).buffered(CHUNKS_AHEAD).boxed()
 }
 
-fn bad(object: &str, error: &CsvError) -> NodeError {
+pub(super) fn bad(object: &str, error: &CsvError) -> NodeError {
     let kind = match error {
         CsvError::InvalidOptions { .. } | CsvError::InvalidProjection { .. } | CsvError::UnsupportedType { .. } => {
             ErrorKind::Refused

@@ -3,8 +3,9 @@
 mod csv;
 mod parquet;
 mod partition;
+mod records;
 
 pub use csv::csv_options;
 pub use parquet::decode_footer;
-pub(crate) use parquet::fetch_footer;
+pub(crate) use parquet::{fetch_footer, load_metadata, selected_share};
 pub use partition::{PartitionReader, ReadOptions};

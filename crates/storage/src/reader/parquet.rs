@@ -24,6 +24,7 @@ use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{AsyncFileReader, MetadataFetch};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::page_index::offset_index::PageLocation;
 use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
 
@@ -127,6 +128,46 @@ fn access_plan(
         }
     }
     Ok(access)
+}
+
+/// Of the stored bytes of `columns` (names) in these row groups, the share of the pages that hold
+/// one of `rows`, and of dictionaries that such a page may need. Without an index of pages, all of a
+/// row group that has one of `rows`.
+pub(crate) fn selected_share(footer: &ParquetMetaData, row_groups: Range<u32>, columns: &[&str], rows: &Bitmap) -> f64 {
+    let (mut selected, mut total) = (0, 0);
+    let mut first = 0;
+    for group in row_groups.map(|group| group as usize) {
+        let Some(metadata) = footer.row_groups().get(group) else { break };
+        let length = (metadata.num_rows().max(0) as usize).min(rows.len() - first);
+        let bits = rows.bits().slice(first, length);
+        first += length;
+        let pages = footer.offset_index().and_then(|index| index.get(group));
+        for (position, column) in metadata.columns().iter().enumerate() {
+            if column.column_path().parts().first().is_none_or(|name| !columns.contains(&name.as_str())) {
+                continue;
+            }
+            let bytes = column.compressed_size().max(0) as u64;
+            total += bytes;
+            if bits.count_set_bits() == 0 {
+                continue;
+            }
+            let pages = pages.and_then(|columns| columns.get(position)).map(|index| index.page_locations());
+            selected += match pages {
+                Some(pages) => {
+                    let starts = pages.iter().map(|page| (page.first_row_index.max(0) as usize).min(length));
+                    let ends = starts.clone().skip(1).chain([length]);
+                    let touched = pages.iter().zip(starts.zip(ends)).filter(|(_, (start, end))| {
+                        start < end && bits.slice(*start, end - start).count_set_bits() > 0
+                    });
+                    let size = |page: &PageLocation| page.compressed_page_size.max(0) as u64;
+                    let dictionary = bytes.saturating_sub(pages.iter().map(size).sum());
+                    dictionary + touched.map(|(page, _)| size(page)).sum::<u64>()
+                }
+                None => bytes,
+            };
+        }
+    }
+    selected as f64 / total.max(1) as f64
 }
 
 /// A predicate over the needed columns, in terms of the whole table's.

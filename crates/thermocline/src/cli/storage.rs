@@ -1,6 +1,7 @@
 //! `thermocline storage`: a storage node.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -67,6 +68,10 @@ pub struct StorageArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 
+    /// Where indexes are kept [default: .thermocline/index below a local ROOT]
+    #[arg(long, value_name = "DIR")]
+    index_dir: Option<PathBuf>,
+
     /// The longest that a request may take, such as 30s or 5min [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     deadline: Option<Duration>,
@@ -80,6 +85,7 @@ Examples:
   thermocline storage /data --listen 127.0.0.1:0 --egress-limit 1Gbps
   thermocline storage /data --pushdown-slots 2 --pushback-slots 4 --bandwidth 1Gbps
   thermocline storage s3://bucket/warehouse --pushdown-slots 8 --memory-limit 4GiB
+  thermocline storage s3://bucket/warehouse --index-dir /var/lib/thermocline/index
 
 Then, in thermocline sql:
   CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/t';";
@@ -158,6 +164,7 @@ fn config(arguments: &StorageArgs) -> NodeConfig {
         pushback: arguments.pushback,
         deadline_max: arguments.deadline.unwrap_or(defaults.deadline_max),
         egress: arguments.egress_limit,
+        index_directory: arguments.index_dir.clone(),
         ..defaults
     }
 }

@@ -171,8 +171,8 @@ fn bitmap_bytes(partition: &Partition, selectivity: f64) -> f64 {
     plain.min(selectivity * partition.rows as f64 * RUN_BYTES)
 }
 
-/// What the optimizer's statistics say of the filter.
-fn expected_selectivity(scan: &HybridScanExec) -> f64 {
+/// Share of rows that the optimizer's statistics expect to pass the filter.
+pub(in super::super) fn expected_selectivity(scan: &HybridScanExec) -> f64 {
     let rows: u64 = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
     let filtered = scan.fragment().filter_alone().and_then(|filter| filter.statistics());
     match filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied()) {

@@ -99,6 +99,7 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
             Answer::Rows(_) => 0,
         },
         partitions_to_follow: run.waiting(plan.answers_rows()) as u32,
+        use_indexes: run.call.indexes.is_some(),
     };
     let object = Arc::clone(&work.object);
     let partition = Arc::clone(&work.partition);

@@ -1,0 +1,105 @@
+//! What a user says of an index.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, ObjectEntry, Origin};
+
+use crate::catalog::{ExternalTable, quote_name};
+
+/// An index of one column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IndexDefinition {
+    /// Its name, unique in the database.
+    pub name: String,
+    /// Name of the table.
+    pub table: String,
+    /// Name of the column.
+    pub column: String,
+}
+
+impl IndexDefinition {
+    /// The statement as the catalog keeps it.
+    pub fn sql(&self) -> String {
+        let [name, table, column] = [&self.name, &self.table, &self.column].map(|name| quote_name(name));
+        format!("CREATE INDEX {name} ON {table} ({column});")
+    }
+
+    /// Checks that `table` can have the index.
+    ///
+    /// # Errors
+    /// If it has no such column or no storage node, or values of the column's type have no order
+    /// that an index could use.
+    pub(crate) fn check(&self, table: &ExternalTable) -> Result<()> {
+        use datafusion::catalog::TableProvider;
+        let name = &self.name;
+        let schema = table.schema();
+        let Some((_, column)) = schema.column_with_name(&self.column) else {
+            let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            return plan_err!(
+                "index {name}: table {} has no column '{}'; there are {}",
+                self.table,
+                self.column,
+                columns.join(", ")
+            );
+        };
+        if !has_order(column.data_type()) {
+            return plan_err!(
+                "index {name}: column '{}' is {}, which cannot be indexed",
+                self.column,
+                column.data_type()
+            );
+        }
+        if !table.pushes() {
+            return plan_err!(
+                "index {name}: table {} is at {}, where no storage node can keep an index; \
+                 serve the location with `thermocline storage` and --index-dir",
+                self.table,
+                table.definition.locations.join(", ")
+            );
+        }
+        Ok(())
+    }
+
+    pub(super) fn build_request(
+        &self,
+        table: &ExternalTable,
+        object: ObjectEntry,
+        origin: Origin,
+        partition_bytes: u64,
+    ) -> Result<IndexRequest> {
+        Ok(IndexRequest {
+            origin: Some(origin),
+            object: Some(object),
+            format: Some(Format::from(&table.definition.format)),
+            table_schema: table.encoded_schema()?,
+            column: self.column.clone(),
+            partition_bytes,
+        })
+    }
+
+    pub(super) fn status_request(
+        &self,
+        table: &ExternalTable,
+        objects: Vec<ObjectEntry>,
+    ) -> Result<IndexStatusRequest> {
+        Ok(IndexStatusRequest {
+            objects,
+            format: Some(Format::from(&table.definition.format)),
+            table_schema: table.encoded_schema()?,
+            column: self.column.clone(),
+        })
+    }
+
+    pub(super) fn drop_request(&self, table: &ExternalTable, objects: Vec<ObjectEntry>) -> Result<DropIndexRequest> {
+        Ok(DropIndexRequest {
+            objects,
+            format: Some(Format::from(&table.definition.format)),
+            table_schema: table.encoded_schema()?,
+            column: self.column.clone(),
+        })
+    }
+}
+
+fn has_order(data_type: &DataType) -> bool {
+    thermocline_storage::is_indexable(data_type)
+}

@@ -1,0 +1,63 @@
+//! Partitions of which an index finds the few rows that are needed.
+
+use std::sync::Arc;
+
+use thermocline_pushdown::Lookup;
+
+use super::bitmap::expected_selectivity;
+use super::hybrid_scan::HybridScanExec;
+use crate::catalog::{Partition, PlannedObject};
+use crate::index::Indexes;
+
+/// Of so many rows at most one may be needed for an index to be counted on. Where more are, loading
+/// columns that later queries find cached may serve better, and the node decides for itself.
+const ROWS_PER_FIND: f64 = 100.0;
+
+/// The indexes that storage nodes may use for `scan`; `None` if there are none.
+pub(super) fn indexes_of(scan: &HybridScanExec) -> Option<Arc<Indexes>> {
+    let indexes = &scan.query().engine().indexes;
+    let some = scan.query().settings().indexes && !indexes.of_table(scan.table_name()).is_empty();
+    some.then(|| Arc::clone(indexes))
+}
+
+/// Tells for which partitions a storage node's index is expected to find few rows. These are worth
+/// pushing whatever their format is and whatever room the cache has: next to nothing is read, and
+/// next to nothing comes.
+#[derive(Debug)]
+pub(super) struct ByIndex<'a> {
+    scan: &'a HybridScanExec,
+    indexes: Arc<Indexes>,
+    lookups: Vec<Lookup>,
+    /// Share of rows that the fragment's filter is expected to keep.
+    selectivity: f64,
+}
+
+impl<'a> ByIndex<'a> {
+    /// `None` if no index can help.
+    pub(super) fn new(scan: &'a HybridScanExec) -> Option<Self> {
+        let indexes = indexes_of(scan)?;
+        if !scan.query().settings().mode.pushes() || scan.encoded().is_none() {
+            return None;
+        }
+        let defined = indexes.of_table(scan.table_name());
+        let mut lookups = Lookup::of(scan.fragment().predicate()?);
+        lookups.retain(|lookup| defined.iter().any(|index| index.column == lookup.column));
+        if lookups.is_empty() {
+            return None;
+        }
+        let observed = scan.query().engine().shapes.observed(scan.shape()).selectivity;
+        let selectivity = observed.unwrap_or_else(|| expected_selectivity(scan));
+        Some(Self { scan, indexes, lookups, selectivity })
+    }
+
+    /// Whether to push the fragment over this partition.
+    pub(super) fn pays(&self, object: &PlannedObject, partition: &Partition) -> bool {
+        let share_of = |lookup: &Lookup| {
+            let rows_per_value = self.indexes.rows_per_value(self.scan.table_name(), &lookup.column, object)?;
+            let rows = lookup.points().map(|values| values as f64 * rows_per_value);
+            let share = rows.map_or(1.0, |rows| rows / (partition.rows as f64).max(1.0));
+            Some(share.min(self.selectivity))
+        };
+        self.lookups.iter().filter_map(share_of).any(|share| share * ROWS_PER_FIND <= 1.0)
+    }
+}

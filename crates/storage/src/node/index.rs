@@ -1,0 +1,309 @@
+//! Making, dropping and reporting index objects.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow_flight::FlightData;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use prost::Message;
+use thermocline_pushdown::wire::{
+    DescribeRequest, DropIndexRequest, DropIndexResponse, ErrorKind, Format, IndexReport, IndexRequest, IndexState,
+    IndexStatus, IndexStatusRequest, IndexStatusResponse, ObjectEntry, decode_schema,
+};
+use thermocline_pushdown::{FileFormat, PartitionRange};
+
+use super::StorageNode;
+use super::arbitrator::{Ask, shape_of};
+use super::storage_node::{Answer, before, required};
+use crate::index::{Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
+use crate::reader::load_metadata;
+use crate::source::RootSource;
+use crate::{NodeError, PartitionReader, ReadOptions};
+
+/// Memory that sorting keys may take, if the node's limit leaves as much.
+const RUN_BYTES: usize = 32 << 20;
+/// The least that is worth beginning with.
+const RUN_BYTES_MIN: usize = 64 << 10;
+
+impl StorageNode {
+    /// Makes the index object of a column, unless there is a current one. It takes a fragment's
+    /// slot, and its memory and deadline are a fragment's.
+    pub(super) fn create_index(self: &Arc<Self>, request: IndexRequest) -> Result<Answer, NodeError> {
+        let deadline = self.deadline(request.origin.as_ref());
+        let origin = request.origin.unwrap_or_default();
+        let object = required(request.object, "object")?;
+        let (format, table_schema) = described(request.format, &request.table_schema)?;
+        let column = indexable(&object, &table_schema, &request.column)?;
+        let identity = Identity::new(&object.path, &format, &table_schema, column);
+        let path = object.path.clone();
+        let ask = Ask {
+            tenant: origin.tenant,
+            query: origin.query_id,
+            shape: shape_of(format!("index of {}", request.column).as_bytes(), &path),
+            bytes_in: object.size,
+            bytes_out: None,
+            accepts_pushback: false,
+            to_follow: 0,
+        };
+        let building = Building {
+            node: Arc::clone(self),
+            reader: PartitionReader {
+                source: Arc::new(RootSource::new(self.root.clone(), object.clone())),
+                format,
+                table_schema,
+                footer: None,
+            },
+            object,
+            column,
+            identity,
+            partition_bytes: request.partition_bytes,
+        };
+        let node = Arc::clone(self);
+        let task = SpawnedTask::spawn(async move {
+            let work = async {
+                let _slot = node.slot(ask, deadline).await?;
+                building.build().await
+            };
+            before(deadline, work).await?
+        });
+        let answer = async move {
+            let report = task
+                .join()
+                .await
+                .map_err(|error| NodeError::new(ErrorKind::Internal, format!("the task of an index failed: {error}")));
+            let report = report.flatten().map_err(|error| error.context(path))?;
+            Ok(FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() })
+        };
+        Ok(answer.into_stream().boxed())
+    }
+
+    /// What there is of the index objects of a column.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] for a column that is not in the table.
+    pub async fn index_status(self: &Arc<Self>, request: IndexStatusRequest) -> Result<IndexStatusResponse, NodeError> {
+        let (format, schema) = described(request.format, &request.table_schema)?;
+        let node = Arc::clone(self);
+        blocking(move || {
+            let of = |object: ObjectEntry| {
+                let column = indexable(&object, &schema, &request.column)?;
+                let identity = Identity::new(&object.path, &format, &schema, column);
+                let (state, report) = match node.indexes.open(&identity, &object) {
+                    Ok(Some(index)) => (IndexState::Current, Some(index.report())),
+                    Ok(None) => (IndexState::Missing, None),
+                    Err(Unusable::Stale(_)) => (IndexState::Stale, None),
+                    Err(Unusable::Damaged(_)) => (IndexState::Damaged, None),
+                };
+                Ok(IndexStatus { state: state as i32, report })
+            };
+            Ok(IndexStatusResponse { objects: request.objects.into_iter().map(of).collect::<Result<_, NodeError>>()? })
+        })
+        .await
+    }
+
+    /// Removes the index objects of a column.
+    ///
+    /// # Errors
+    /// If one cannot be removed.
+    pub async fn drop_index(self: &Arc<Self>, request: DropIndexRequest) -> Result<DropIndexResponse, NodeError> {
+        let (format, schema) = described(request.format, &request.table_schema)?;
+        let node = Arc::clone(self);
+        blocking(move || {
+            let mut removed = 0;
+            for object in request.objects {
+                let column = indexable(&object, &schema, &request.column)?;
+                let identity = Identity::new(&object.path, &format, &schema, column);
+                removed += u64::from(node.indexes.remove(&identity)?);
+            }
+            Ok(DropIndexResponse { removed })
+        })
+        .await
+    }
+}
+
+fn described(format: Option<Format>, schema: &[u8]) -> Result<(FileFormat, SchemaRef), NodeError> {
+    Ok((FileFormat::try_from(&required(format, "format")?)?, decode_schema(schema)?))
+}
+
+/// The position of `column`, if it is there and its values can be indexed.
+fn indexable(object: &ObjectEntry, schema: &SchemaRef, column: &str) -> Result<usize, NodeError> {
+    let refused = |why: String| Err(NodeError::new(ErrorKind::Refused, format!("{}: {why}", object.path)));
+    match schema.column_with_name(column) {
+        None => refused(format!("there is no column '{column}' to index")),
+        Some((_, field)) if !is_indexable(field.data_type()) => {
+            refused(format!("column '{column}' is {}, which cannot be indexed", field.data_type()))
+        }
+        Some((position, _)) => Ok(position),
+    }
+}
+
+/// Work on files, away from the threads that compute.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
+) -> Result<T, NodeError> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| NodeError::new(ErrorKind::Internal, format!("work on an index failed: {error}")))?
+}
+
+/// One index object on its way.
+struct Building {
+    node: Arc<StorageNode>,
+    reader: PartitionReader,
+    object: ObjectEntry,
+    /// Position in the table.
+    column: usize,
+    identity: Identity,
+    partition_bytes: u64,
+}
+
+/// Keys of the section that is being read, and where they go when there is no more room.
+struct Sorting {
+    node: Arc<StorageNode>,
+    writer: IndexWriter,
+    run: Run,
+    run_bytes: usize,
+    _memory: MemoryReservation,
+}
+
+impl Building {
+    async fn build(mut self) -> Result<IndexReport, NodeError> {
+        let node = Arc::clone(&self.node);
+        let indexes = &node.indexes;
+        let (aside, path) = {
+            let (node, identity) = (Arc::clone(&self.node), self.identity.clone());
+            blocking(move || node.indexes.place_for(&identity)).await?
+        };
+        let builder = indexes.builder(&path);
+        let _only_one = builder.lock().await;
+        if let Ok(Some(index)) = indexes.open(&self.identity, &self.object) {
+            return Ok(index.report());
+        }
+        let memory = MemoryConsumer::new("index").register(self.node.context.memory_pool());
+        let run_bytes = reserved(&memory)?;
+        let (node, identity, object) = (Arc::clone(&self.node), self.identity.clone(), self.object.clone());
+        let writer = blocking(move || {
+            IndexWriter::create(aside, path, &identity, object).map_err(|error| node.indexes.not_written(&error))
+        })
+        .await?;
+        let mut sorting =
+            Sorting { node: Arc::clone(&self.node), writer, run: Run::default(), run_bytes, _memory: memory };
+        match &self.reader.format {
+            FileFormat::Parquet => sorting = self.parquet(sorting).await?,
+            FileFormat::Csv(_) => sorting = self.csv(sorting).await?,
+        }
+        let Sorting { writer, node, .. } = sorting;
+        let path = indexes.path(&self.identity);
+        let report = blocking(move || writer.finish().map_err(|error| node.indexes.not_written(&error))).await?;
+        if let Some(path) = path {
+            indexes.renewed(&path);
+        }
+        Ok(report)
+    }
+
+    async fn parquet(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
+        let footer = load_metadata(Arc::clone(&self.reader.source)).await?;
+        self.reader.footer = Some(Arc::clone(&footer));
+        let options = ReadOptions { columns: vec![self.column], ..ReadOptions::default() };
+        for group in 0..footer.num_row_groups() as u32 {
+            let range = PartitionRange::RowGroups { start: group, end: group + 1 };
+            sorting.writer.begin_section(range);
+            let mut batches = self.reader.stream(range, &options, &self.node.context)?;
+            let mut rows = 0;
+            while let Some(batch) = batches.try_next().await? {
+                let places = (rows..).map(|at| Position { at, length: 0 });
+                rows += batch.num_rows() as u64;
+                sorting = sorting.add(&batch, places).await?;
+            }
+            sorting = sorting.end_section(rows).await?;
+        }
+        Ok(sorting)
+    }
+
+    async fn csv(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
+        let request = DescribeRequest {
+            objects: vec![self.object.clone()],
+            format: Some((&self.reader.format).into()),
+            partition_bytes: self.partition_bytes,
+        };
+        let description = self.node.describe(request).await?.objects.pop().unwrap_or_default();
+        let batch_rows = self.node.config.batch_rows;
+        let mut first_row = 0;
+        for split in description.splits {
+            sorting.writer.begin_section(PartitionRange::Bytes { start: split.start, end: split.end, first_row });
+            let mut batches = self.reader.located(split.start..split.end, first_row, self.column, batch_rows)?;
+            while let Some((batch, spans)) = batches.try_next().await? {
+                sorting = sorting.add(&batch, spans.into_iter().map(position_of)).await?;
+            }
+            first_row += split.rows;
+            sorting = sorting.end_section(split.rows).await?;
+        }
+        Ok(sorting)
+    }
+}
+
+fn position_of(span: Range<u64>) -> Position {
+    // The decoder accepts no record that is nearly as long as this.
+    Position { at: span.start, length: u32::try_from(span.end - span.start).unwrap_or(u32::MAX) }
+}
+
+/// As much of [`RUN_BYTES`] as there is.
+fn reserved(memory: &MemoryReservation) -> Result<usize, NodeError> {
+    let mut bytes = RUN_BYTES;
+    loop {
+        match memory.try_grow(bytes) {
+            Ok(()) => return Ok(bytes),
+            Err(_) if bytes > RUN_BYTES_MIN => bytes /= 2,
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+impl Sorting {
+    /// Adds the keys of a batch of one column; `places` says where its rows are.
+    async fn add(mut self, batch: &RecordBatch, places: impl Iterator<Item = Position>) -> Result<Self, NodeError> {
+        let array = Arc::clone(batch.column(0));
+        let places: Vec<Position> = places.take(array.len()).collect();
+        let mut done = 0;
+        while done < array.len() {
+            let rest = array.slice(done, array.len() - done);
+            let mut full = None;
+            for_each_key(rest.as_ref(), |row, key| {
+                let place = places.get(done + row).copied();
+                if full.is_none() && place.is_none_or(|place| !self.run.push(key, place, self.run_bytes)) {
+                    full = Some(row);
+                }
+            });
+            match full {
+                None => return Ok(self),
+                Some(row) => done += row,
+            }
+            self = self.flushed().await?;
+        }
+        Ok(self)
+    }
+
+    async fn end_section(mut self, rows: u64) -> Result<Self, NodeError> {
+        self = self.flushed().await?;
+        self.writer.end_section(rows).map_err(|error| self.node.indexes.not_written(&error))?;
+        Ok(self)
+    }
+
+    /// Sorts and writes the run.
+    async fn flushed(self) -> Result<Self, NodeError> {
+        if self.run.is_empty() {
+            return Ok(self);
+        }
+        blocking(move || {
+            let mut sorting = self;
+            let written = sorting.writer.add_run(&mut sorting.run);
+            written.map_err(|error| sorting.node.indexes.not_written(&error))?;
+            Ok(sorting)
+        })
+        .await
+    }
+}
