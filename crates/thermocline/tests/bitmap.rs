@@ -436,6 +436,7 @@ impl Asking {
 
     fn request(&self, fragment: &Fragment, bitmap: Vec<u8>) -> BitmapRequest {
         BitmapRequest {
+            use_indexes: false,
             origin: None,
             object: Some(self.object.clone()),
             format: Some(Format::from(&self.format)),
