@@ -57,7 +57,11 @@ struct Alternative {
 
 const SERVER_SIDE: Alternative = Alternative { name: "server-side", settings: &[("mode", "pullup")] };
 
-const FILTER: &[Alternative] = &[SERVER_SIDE, Alternative { name: "storage-side", settings: &[("mode", "pushdown")] }];
+const FILTER: &[Alternative] = &[
+    SERVER_SIDE,
+    Alternative { name: "storage-side", settings: &[("mode", "pushdown"), ("indexes", "off")] },
+    Alternative { name: "indexing", settings: &[("mode", "pushdown"), ("indexes", "on")] },
+];
 
 const JOIN: &[Alternative] = &[
     Alternative { name: "baseline", settings: &[("mode", "pullup")] },
@@ -141,6 +145,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
         let location = format!("thermocline://{}/{table}", node.address);
         session.run(&create_table_sql(*table, format, &location)).await?;
     }
+    session.run("CREATE INDEX l_partkey_index ON lineitem (l_partkey)").await?;
     let mut sink = Sink::new(args.json.as_ref())?;
     println!(
         "{:<12}{:<22}{:<14}{:>8}{:>10}{:>8}{:>14}{:>12}",
@@ -170,6 +175,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
             );
         }
     }
+    session.run("DROP INDEX l_partkey_index").await?;
     sink.flush()
 }
 
