@@ -112,7 +112,10 @@ fn cases(scale: f64) -> Vec<Case> {
     cases.push(Case {
         table: "IV group-by",
         name: format!("{} groups", (1_500_000.0 * scale) as u64),
-        sql: format!("SELECT l_orderkey, {sums} FROM lineitem GROUP BY l_orderkey"),
+        // The groups themselves would only measure how fast this side keeps them.
+        sql: "SELECT count(*), sum(q), sum(p), sum(d), sum(t) FROM (SELECT l_orderkey, sum(l_quantity) q, \
+              sum(l_extendedprice) p, sum(l_discount) d, sum(l_tax) t FROM lineitem GROUP BY l_orderkey)"
+            .to_owned(),
         alternatives: GROUP_BY,
     });
     for k in [1, 100, 10_000] {
