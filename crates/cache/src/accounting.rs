@@ -7,18 +7,31 @@ use arrow::array::{Array, ArrayData};
 /// Bytes of memory that `array` keeps alive: the capacity of every distinct buffer below it,
 /// counted once even if several children share it, and the fixed size of the array itself.
 pub fn array_bytes(array: &dyn Array) -> usize {
-    let mut seen = HashSet::new();
-    data_bytes(&array.to_data(), &mut seen) + std::mem::size_of::<ArrayData>()
+    CountedBuffers::default().add(array)
 }
 
-fn data_bytes(data: &ArrayData, seen: &mut HashSet<*const u8>) -> usize {
-    let nulls = data.nulls().map(|nulls| nulls.buffer());
-    let own: usize = data
-        .buffers()
-        .iter()
-        .chain(nulls)
-        .filter(|buffer| seen.insert(buffer.data_ptr().as_ptr().cast_const()))
-        .map(|buffer| buffer.capacity())
-        .sum();
-    own + data.child_data().iter().map(|child| data_bytes(child, seen)).sum::<usize>()
+/// Buffers that were counted, so that arrays which share some count them once.
+#[derive(Debug, Default)]
+pub struct CountedBuffers {
+    /// Addresses of their data.
+    seen: HashSet<usize>,
+}
+
+impl CountedBuffers {
+    /// Bytes of memory that `array` keeps alive and no array before it did: the capacity of its
+    /// buffers that were not counted yet, and the fixed size of the array itself.
+    pub fn add(&mut self, array: &dyn Array) -> usize {
+        self.add_data(&array.to_data()) + std::mem::size_of::<ArrayData>()
+    }
+
+    fn add_data(&mut self, data: &ArrayData) -> usize {
+        let nulls = data.nulls().map(|nulls| nulls.buffer());
+        let mut bytes = 0;
+        for buffer in data.buffers().iter().chain(nulls) {
+            if self.seen.insert(buffer.data_ptr().as_ptr().addr()) {
+                bytes += buffer.capacity();
+            }
+        }
+        bytes + data.child_data().iter().map(|child| self.add_data(child)).sum::<usize>()
+    }
 }

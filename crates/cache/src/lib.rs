@@ -38,7 +38,7 @@ mod cache;
 mod policy;
 mod segment;
 
-pub use accounting::array_bytes;
+pub use accounting::{CountedBuffers, array_bytes};
 pub use cache::{
     Access, Accesses, CacheCounters, Claim, LoadShare, LoadTicket, Pending, SegmentCache, SegmentInfo, SegmentRequest,
 };

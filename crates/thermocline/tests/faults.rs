@@ -4,21 +4,26 @@
 
 mod support;
 
+use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_flight::Ticket as FlightTicket;
 use arrow_flight::flight_service_client::FlightServiceClient;
+use parquet::arrow::ArrowWriter;
 use prost::Message;
 use support::data;
+use support::rows::canonical;
 use support::topology::{NodeProcess, spread};
 use thermocline_compute::{Session, SessionOptions};
-use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{
     Compression, Format, FragmentRequest, ObjectEntry, Origin, Range, RangesRequest, Ticket, TicketKind, encode_schema,
 };
+use thermocline_pushdown::{FileFormat, Route};
 use thermocline_workloads::ssb::{DATES, Format as DataFormat, LINEORDER, create_table_sql, schema};
 
 const HEAVY: &str = "SELECT lo_orderkey, sum(lo_revenue), max(lo_shipmode) FROM lineorder \
@@ -292,4 +297,37 @@ async fn forbidden_and_garbled_fragments_are_refused() {
     let sql = create_table_sql(DATES, DataFormat::Parquet, &format!("thermocline://{}/dates", node.address));
     session.run(&sql).await.unwrap();
     assert_eq!(session.run("SELECT d_datekey FROM dates WHERE d_year = 1992").await.unwrap().rows(), 366);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn groups_without_bound_are_sent_as_partial_states() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("t")).unwrap();
+    // One partition of half a million groups, whose states take several times what the node may use.
+    let keys: ArrayRef =
+        Arc::new(StringArray::from_iter_values((0..1_000_000).map(|i| format!("group number {:020}", i % 500_000))));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1_000_000));
+    let batch = RecordBatch::try_from_iter([("k", keys), ("v", values)]).unwrap();
+    let file = fs::File::create(folder.path().join("t/0.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+
+    let node = NodeProcess::start(folder.path().to_str().unwrap(), "127.0.0.1:0", &["--memory-limit", "24MiB"], &[]);
+    let session = Session::open(SessionOptions::default()).await.unwrap();
+    let location = format!("thermocline://{}/t", node.address);
+    session.run(&format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
+    // Every group twice, in the same partition: a state that was sent early meets its other half here.
+    let sql = "SELECT count(*), sum(n), sum(s), min(s) FROM \
+               (SELECT k, count(*) n, sum(v) s FROM t WHERE v >= 1000 GROUP BY k)";
+    let mut answers = vec![];
+    for mode in ["pullup", "pushdown"] {
+        session.set("mode", mode).unwrap();
+        let result = session.run(sql).await.unwrap_or_else(|error| panic!("{mode}: {error}"));
+        assert_eq!(result.stats.partitions(Route::Pushdown) > 0, mode == "pushdown", "{mode}");
+        answers.push(canonical(&result));
+    }
+    assert_eq!(answers[0], answers[1]);
+    let used = session.run("SELECT memory_used, queue_length FROM system.storage_nodes").await.unwrap();
+    assert_eq!(canonical(&used), [[Some("0".to_owned()), Some("0".to_owned())]], "the node still holds something");
 }

@@ -265,8 +265,8 @@ impl HybridScanExec {
 
     /// The Bloom filters that are expected to pay, the most selective first.
     ///
-    /// One goes to storage with every partition's request, so all of them together may be no larger
-    /// than an eighth of what is stored. One that holds more than half of the values between the
+    /// One goes to storage with every partition's request, so it has to save four times its bytes of
+    /// what the filters before it leave. One that holds more than half of the values between the
     /// probe column's bounds drops too little.
     fn useful_blooms(&self, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Result<Vec<Bloom>> {
         if self.encoded.is_none() || !self.query().settings().mode.pushes() {
@@ -283,12 +283,15 @@ impl HybridScanExec {
         }
         blooms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let stored: u64 = partitions.iter().map(|(_, partition)| partition.stored_bytes(&self.source.columns)).sum();
-        let mut bytes_left =
-            (stored / 8 / partitions.len().max(1) as u64).min(Limits::default().encoded_bytes_max as u64 / 2);
+        let mut answer = stored as f64 / partitions.len().max(1) as f64;
+        let mut request_bytes_left = Limits::default().encoded_bytes_max / 2;
         let mut useful = vec![];
-        for (_, bloom) in blooms {
-            if let Some(left) = bytes_left.checked_sub(bloom.bytes() as u64) {
-                bytes_left = left;
+        for (share, bloom) in blooms {
+            let saved = answer * (1.0 - share);
+            let pays = bloom.bytes() as f64 * 4.0 <= saved;
+            if let (true, Some(left)) = (pays, request_bytes_left.checked_sub(bloom.bytes())) {
+                request_bytes_left = left;
+                answer -= saved;
                 useful.push(bloom);
             }
         }

@@ -15,6 +15,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
+use thermocline_cache::CountedBuffers;
 use thermocline_storage::{NodeConfig, NodeError};
 
 use super::engine::{Engine, QueryRecord};
@@ -197,8 +198,11 @@ impl Session {
         let mut query = self.stream(statement).await?;
         let memory = MemoryConsumer::new("result rows").register(&self.context.runtime_env().memory_pool);
         let mut batches = vec![];
+        // An operator may hand on many slices of one array; they hold its memory once.
+        let mut counted = CountedBuffers::default();
         while let Some(batch) = query.rows.try_next().await? {
-            memory.try_grow(batch.get_array_memory_size()).map_err(|error| {
+            let bytes = batch.columns().iter().map(|column| counted.add(column.as_ref())).sum();
+            memory.try_grow(bytes).map_err(|error| {
                 exec_datafusion_err!(
                     "the result is too large to be held in memory; stream it with --format csv ({error})"
                 )

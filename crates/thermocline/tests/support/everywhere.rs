@@ -1,7 +1,11 @@
 //! A workload's queries in every mode, cache state and topology, against DuckDB.
 
 use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 use thermocline_compute::{Session, SessionOptions, Settings};
 use thermocline_pushdown::Mode;
 use thermocline_workloads::Workload;
@@ -14,7 +18,9 @@ use super::topology::{NodeProcess, spread};
 
 /// Settings that must not change a result; each set is tried cold in the modes that push down.
 const SWITCHES: &[&[(&str, &str)]] = &[
+    &[("thermocline.bitmaps", "off")],
     &[("thermocline.bloom_filters", "off")],
+    &[("thermocline.bloom_filters", "off"), ("thermocline.bitmaps", "off")],
     // No lists of build keys, so that Bloom filters stand in for them, in both kinds of join.
     &[("datafusion.optimizer.hash_join_inlist_pushdown_max_size", "0")],
     &[
@@ -23,6 +29,9 @@ const SWITCHES: &[&[(&str, &str)]] = &[
         ("datafusion.optimizer.hash_join_single_partition_threshold_rows", "0"),
     ],
 ];
+
+/// How many of its pushdowns a storage node hands back, for the two nodes of a run.
+const PUSHBACK: &[[&str; 2]] = &[["all", "half"], ["half", "none"]];
 
 /// A workload in one format, and what DuckDB says of it.
 pub struct Everywhere {
@@ -48,14 +57,23 @@ impl Everywhere {
         self.check(data.to_str().unwrap()).await;
 
         let temporary = tempfile::tempdir().unwrap();
-        let (left, right) = (temporary.path().join("left"), temporary.path().join("right"));
-        spread(data, &[&left, &right]);
-        let (left, right) = (NodeProcess::over(&left), NodeProcess::over(&right));
-        self.check(&format!("thermocline://{},{}", left.address, right.address)).await;
+        let roots = ["left", "right"].map(|name| temporary.path().join(name));
+        spread(data, &roots.each_ref().map(PathBuf::as_path));
+        let nodes = roots.each_ref().map(|root| NodeProcess::over(root));
+        self.check(&location(&nodes)).await;
+        self.indexed(&location(&nodes)).await;
+        for pushback in PUSHBACK {
+            let start = |root: &Path, share| {
+                NodeProcess::start(root.to_str().unwrap(), "127.0.0.1:0", &["--pushback", share], &[])
+            };
+            let [left, right] = &roots;
+            let nodes = [start(left, pushback[0]), start(right, pushback[1])];
+            self.pushed_back(&location(&nodes), pushback).await;
+        }
     }
 
-    /// All modes: cold and warm, with everything cached, then with a cache of half the working set;
-    /// then each of [`SWITCHES`].
+    /// All modes: cold and warm, with everything cached, then with a cache of half the working set
+    /// and with random content; then each of [`SWITCHES`].
     pub async fn check(&self, location: &str) {
         let format = self.format;
         let full = self.session(location, 8 << 30).await;
@@ -69,8 +87,8 @@ impl Everywhere {
         // Everything that the queries need is cached now, and no byte of data may move.
         full.set("mode", "hybrid").unwrap();
         self.run_all(&full, "warming").await;
-        let moved = self.run_all(&full, &format!("{format:?} {location} fully cached")).await;
-        assert_eq!(moved, 0, "{location}: bytes moved with everything cached");
+        let sums = self.run_all(&full, &format!("{format:?} {location} fully cached")).await;
+        assert_eq!(sums.bytes_from_storage, 0, "{location}: bytes moved with everything cached");
         let (working_set, _) = full.engine().cache.bytes();
 
         let half = self.session(location, working_set / 2).await;
@@ -82,6 +100,10 @@ impl Everywhere {
             }
         }
         assert!(half.engine().cache.bytes_max() <= working_set / 2, "the cache passed its limit");
+
+        for seed in 1..=2 {
+            self.random_cache(&half, seed, &format!("{format:?} {location} random cache content of seed {seed}")).await;
+        }
 
         for switches in SWITCHES {
             let session = self.session(location, working_set / 2).await;
@@ -95,6 +117,46 @@ impl Everywhere {
         }
     }
 
+    /// Caches what random queries need, then runs all in the modes that mix cached with pushed.
+    async fn random_cache(&self, session: &Session, seed: u64, context: &str) {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let half = self.workload.queries.len() / 2;
+        for mode in [Mode::Hybrid, Mode::Pushdown] {
+            session.engine().cache.clear();
+            session.set("mode", "caching").unwrap();
+            for (_, sql) in self.workload.queries.choose_multiple(&mut rng, half) {
+                session.run(sql).await.unwrap();
+            }
+            session.set("mode", mode.name()).unwrap();
+            self.run_all(session, &format!("{context} {mode}")).await;
+        }
+    }
+
+    /// With an index on some columns, used and not used.
+    async fn indexed(&self, location: &str) {
+        let session = self.session(location, 64 << 20).await;
+        for (n, (table, column)) in indexed_columns(self.workload).iter().enumerate() {
+            session.run(&format!("CREATE INDEX i{n} ON {table} ({column})")).await.unwrap();
+        }
+        for (indexes, mode) in [("on", Mode::Pushdown), ("on", Mode::Hybrid), ("off", Mode::Pushdown)] {
+            session.set("indexes", indexes).unwrap();
+            session.set("mode", mode.name()).unwrap();
+            self.run_all(&session, &format!("{:?} {location} {mode} indexes {indexes}", self.format)).await;
+        }
+    }
+
+    /// With nodes that hand back a share of what is pushed to them.
+    async fn pushed_back(&self, location: &str, share: &[&str; 2]) {
+        // So small a cache that even the mode that prefers it pushes.
+        let session = self.session(location, 256 << 10).await;
+        for mode in [Mode::Pushdown, Mode::Hybrid] {
+            session.set("mode", mode.name()).unwrap();
+            let context = format!("{:?} {location} {mode} pushback {share:?}", self.format);
+            let sums = self.run_all(&session, &context).await;
+            assert!(sums.pushed_back > 0, "{context}: nothing was pushed back");
+        }
+    }
+
     async fn session(&self, location: &str, cache_size: usize) -> Session {
         let settings = Settings { cache_size, partition_size: 1 << 20, ..Settings::default() };
         let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
@@ -104,14 +166,43 @@ impl Everywhere {
         session
     }
 
-    /// Runs all queries, compares their rows, and returns the bytes that moved.
-    async fn run_all(&self, session: &Session, context: &str) -> u64 {
-        let mut moved = 0;
+    /// Runs all queries, compares their rows, and adds up what they cost.
+    async fn run_all(&self, session: &Session, context: &str) -> Sums {
+        let mut sums = Sums::default();
         for (name, sql) in self.workload.queries {
             let result = session.run(sql).await.unwrap_or_else(|error| panic!("{context} {name}: {error}"));
-            moved += result.stats.bytes_from_storage;
+            sums.bytes_from_storage += result.stats.bytes_from_storage;
+            sums.pushed_back += result.stats.partitions_pushed_back;
             assert_result(&result, self.expected[name].clone(), &format!("{context} {name}"));
         }
-        moved
+        sums
     }
+}
+
+/// What some queries cost together.
+#[derive(Default)]
+struct Sums {
+    bytes_from_storage: u64,
+    /// Partitions that a node handed back.
+    pushed_back: u64,
+}
+
+/// The table's location on these nodes.
+fn location(nodes: &[NodeProcess; 2]) -> String {
+    format!("thermocline://{},{}", nodes[0].address, nodes[1].address)
+}
+
+/// Columns that the workload's queries compare with constants or with keys of a join.
+fn indexed_columns(workload: &Workload) -> &'static [(&'static str, &'static str)] {
+    if workload.name == Workload::SSB.name {
+        return &[("lineorder", "lo_partkey"), ("lineorder", "lo_orderdate"), ("part", "p_brand1")];
+    }
+    &[
+        ("lineitem", "l_partkey"),
+        ("lineitem", "l_shipdate"),
+        ("orders", "o_orderdate"),
+        ("part", "p_size"),
+        ("part", "p_brand"),
+        ("customer", "c_mktsegment"),
+    ]
 }

@@ -41,9 +41,10 @@ pub struct BitmapArgs {
     /// Limit of the storage node's link
     #[arg(long, default_value = "1Gbps")]
     egress_limit: String,
-    /// Whether joins send Bloom filters, with and without bitmaps: on or off
-    #[arg(long, default_value = "off")]
-    bloom_filters: String,
+    /// Let joins thin lineitem by Bloom filters or lists of their keys, with and without bitmaps;
+    /// otherwise only the filter whose selectivity varies does
+    #[arg(long)]
+    join_filters: bool,
     /// Timed executions of each query
     #[arg(long, default_value_t = 1)]
     passes: usize,
@@ -124,7 +125,10 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
     let mut sides = vec![];
     for bitmaps in [false, true] {
         let session = session(&location, format).await?;
-        session.set("bloom_filters", &args.bloom_filters)?;
+        if !args.join_filters {
+            session.set("bloom_filters", "off")?;
+            session.run("SET datafusion.optimizer.hash_join_inlist_pushdown_max_size = '0'").await?;
+        }
         // A node that hands work back would hide what bitmaps save.
         session.set("pushback", "off")?;
         session.set("bitmaps", if bitmaps { "on" } else { "off" })?;
