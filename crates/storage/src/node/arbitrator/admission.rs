@@ -173,6 +173,7 @@ impl Arbitrator {
                 tracing::warn!("a pushback slot is free again: nobody came for the stored bytes");
                 state.schedule.finish(expired, now);
             }
+            state.schedule.correct(state.knowledge.corrections(now));
             while let Some((id, path)) = state.schedule.decide(now) {
                 let Some(waiter) = state.waiting.remove(&id) else {
                     state.schedule.finish(id, now);

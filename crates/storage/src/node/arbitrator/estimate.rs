@@ -103,7 +103,7 @@ impl Knowledge {
         }
     }
 
-    /// t_pd and t_pb of a fragment over `bytes_in` stored bytes. `bytes_out` is the caller's
+    /// t_pd and t_pb of a fragment over `bytes_in` stored bytes, without corrections. `bytes_out` is the caller's
     /// estimate of the answer, used until the shape has been seen.
     pub(crate) fn times(&mut self, shape: Shape, bytes_in: u64, bytes_out: Option<u64>, now: f64) -> Times {
         let size = bytes_in as f64;
@@ -123,25 +123,26 @@ impl Knowledge {
             .filter(|rate| rate.is_recent(now))
             .map_or(COMPUTE_PRIOR, |rate| rate.value);
         let link = self.link_share(now);
-        let [pushdown, pushback] = [Path::Pushdown, Path::Pushback].map(|path| self.correction(path, now));
-        Times {
-            pushdown: pushdown * (size / (compute * self.core_share) + answer / link),
-            pushback: pushback * size / link,
-        }
+        Times { pushdown: size / (compute * self.core_share) + answer / link, pushback: size / link }
     }
 
     /// A slot was held from an admission to the end of the answer, or from a pushback to the end of
     /// the transfer: what the model leaves out (the way to the caller and back, other work on the
     /// same cores) shows here.
     pub(crate) fn held(&mut self, held: Held, now: f64) {
-        if held.expected <= 0.0 {
+        if held.modelled <= 0.0 {
             return;
         }
         let before = self.correction(held.path, now);
-        let seen = (before * held.actual / held.expected).clamp(1.0 / CORRECTION_MAX, CORRECTION_MAX);
+        let seen = (held.actual / held.modelled).clamp(1.0 / CORRECTION_MAX, CORRECTION_MAX);
         let [pushdown, pushback] = &mut self.correction;
         let known = if held.path == Path::Pushdown { pushdown } else { pushback };
         *known = (before + WEIGHT * (seen - before), now);
+    }
+
+    /// By how much estimates of the model are to be multiplied.
+    pub(crate) fn corrections(&self, now: f64) -> Times {
+        Times { pushdown: self.correction(Path::Pushdown, now), pushback: self.correction(Path::Pushback, now) }
     }
 
     fn correction(&self, path: Path, now: f64) -> f64 {

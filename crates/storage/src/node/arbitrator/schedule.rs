@@ -37,7 +37,7 @@ pub(crate) enum Path {
     Pushback,
 }
 
-/// Seconds that a request is expected to hold a slot.
+/// Seconds that a request is expected to hold a slot, or factors of such.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Times {
     /// t_pd.
@@ -47,16 +47,11 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    fn on(self, path: Path) -> f64 {
+    pub(super) fn on(self, path: Path) -> f64 {
         match path {
             Path::Pushdown => self.pushdown,
             Path::Pushback => self.pushback,
         }
-    }
-
-    /// Pushdown amenability, equation 12.
-    fn amenability(self) -> f64 {
-        self.pushback - self.pushdown
     }
 }
 
@@ -64,6 +59,7 @@ impl Times {
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) flow: Flow,
+    /// As the model says, without corrections.
     pub(crate) times: Times,
     pub(crate) accepts_pushback: bool,
     /// Requests of the same scan that are still to come.
@@ -108,14 +104,16 @@ struct Running {
     began_at: f64,
     /// Seconds that it was expected to take.
     expected: f64,
+    /// The same before correction.
+    modelled: f64,
 }
 
 /// What became of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Held {
     pub(crate) path: Path,
-    /// Seconds that the slot was expected to be held.
-    pub(crate) expected: f64,
+    /// Seconds that the slot was expected to be held, by the model alone.
+    pub(crate) modelled: f64,
     /// Seconds that it was.
     pub(crate) actual: f64,
 }
@@ -131,6 +129,9 @@ pub(crate) struct Schedule {
     order: Arbitration,
     slots: Slots,
     queue_max: usize,
+    /// How much longer than the model says a slot of each path is held now. One factor for the
+    /// whole queue: amenabilities are compared, and some requests have waited longer than others.
+    corrections: Times,
     /// In the order of arrival.
     waiting: Vec<(RequestId, Request)>,
     running: HashMap<RequestId, Running>,
@@ -146,6 +147,7 @@ impl Schedule {
             order,
             slots,
             queue_max,
+            corrections: Times { pushdown: 1.0, pushback: 1.0 },
             waiting: vec![],
             running: HashMap::new(),
             fairness: Fairness::default(),
@@ -153,6 +155,11 @@ impl Schedule {
             admitted: 0,
             pushed_back: 0,
         }
+    }
+
+    /// Estimates are multiplied by these from now on.
+    pub(crate) fn correct(&mut self, corrections: Times) {
+        self.corrections = corrections;
     }
 
     /// Puts a request into the queue.
@@ -178,9 +185,10 @@ impl Schedule {
             _ => self.by_arrival(now),
         }?;
         let (id, request) = self.waiting.remove(position);
-        let time = request.times.on(path);
+        let time = self.time(&request, path);
         self.fairness.start(&request.flow, time / self.slots.of(path) as f64);
-        self.running.insert(id, Running { flow: request.flow, path, began_at: now, expected: time });
+        let modelled = request.times.on(path);
+        self.running.insert(id, Running { flow: request.flow, path, began_at: now, expected: time, modelled });
         match path {
             Path::Pushdown => self.admitted += 1,
             Path::Pushback => self.pushed_back += 1,
@@ -199,8 +207,8 @@ impl Schedule {
     /// A request gives its slot back. Does nothing if it has none.
     pub(crate) fn finish(&mut self, id: RequestId, now: f64) -> Option<Held> {
         let running = self.running.remove(&id)?;
-        let held = Held { path: running.path, expected: running.expected, actual: now - running.began_at };
-        self.fairness.finish(&running.flow, (held.actual - held.expected) / self.slots.of(held.path) as f64);
+        let held = Held { path: running.path, modelled: running.modelled, actual: now - running.began_at };
+        self.fairness.finish(&running.flow, (held.actual - running.expected) / self.slots.of(held.path) as f64);
         Some(held)
     }
 
@@ -238,9 +246,19 @@ impl Schedule {
         path == Path::Pushdown || (request.accepts_pushback && self.slots.pushback > 0)
     }
 
+    /// Seconds that the request is expected to hold a slot of `path`.
+    fn time(&self, request: &Request, path: Path) -> f64 {
+        request.times.on(path) * self.corrections.on(path)
+    }
+
+    /// Pushdown amenability, equation 12.
+    fn amenability(&self, request: &Request) -> f64 {
+        self.time(request, Path::Pushback) - self.time(request, Path::Pushdown)
+    }
+
     /// Line 5 of Algorithm 1.
     fn faster(&self, request: &Request) -> Path {
-        if !self.may(request, Path::Pushback) || request.times.pushdown < request.times.pushback {
+        if !self.may(request, Path::Pushback) || self.amenability(request) > 0.0 {
             Path::Pushdown
         } else {
             Path::Pushback
@@ -268,7 +286,7 @@ impl Schedule {
             let turns = self.in_turn(path);
             let mut best: Option<(usize, f64)> = None;
             for (position, (_, request)) in self.waiting.iter().enumerate() {
-                let amenability = request.times.amenability();
+                let amenability = self.amenability(request);
                 let rank = if path == Path::Pushdown { amenability } else { -amenability };
                 if turns.get(position).copied().unwrap_or(false)
                     && self.takes(request, path, &drained)
@@ -289,13 +307,14 @@ impl Schedule {
         let faster = self.faster(request);
         self.is_free(path)
             && self.may(request, path)
-            && (path == faster || (!self.is_free(faster) && request.times.on(path) <= SLOWER_PAYS * drained.on(faster)))
+            && (path == faster
+                || (!self.is_free(faster) && self.time(request, path) <= SLOWER_PAYS * drained.on(faster)))
     }
 
     /// Requests that may take `path` and are not ahead of the others.
     fn in_turn(&self, path: Path) -> Vec<bool> {
         let charge = |request: &Request, path| match self.may(request, path) {
-            true => request.times.on(path) / self.slots.of(path) as f64,
+            true => self.time(request, path) / self.slots.of(path) as f64,
             false => f64::INFINITY,
         };
         let largest = self
@@ -321,7 +340,7 @@ impl Schedule {
         let mut to_follow: HashMap<&Flow, (u32, &Request)> = HashMap::new();
         for (_, request) in &self.waiting {
             let path = self.faster(request);
-            *work.on_mut(path) += request.times.on(path);
+            *work.on_mut(path) += self.time(request, path);
             let known = to_follow.entry(&request.flow).or_insert((request.to_follow, request));
             // Scans count down.
             if request.to_follow <= known.0 {
@@ -330,7 +349,7 @@ impl Schedule {
         }
         for (count, request) in to_follow.into_values() {
             let path = self.faster(request);
-            *work.on_mut(path) += f64::from(count) * request.times.on(path);
+            *work.on_mut(path) += f64::from(count) * self.time(request, path);
         }
         for path in [Path::Pushdown, Path::Pushback] {
             *work.on_mut(path) /= self.slots.of(path).max(1) as f64;

@@ -294,6 +294,18 @@ fn tenants_share_before_queries_do() {
 }
 
 #[test]
+fn requests_of_any_age_are_compared_by_one_correction() {
+    let mut schedule = schedule(Arbitration::PaAware, 1, 1);
+    let old = schedule.offer(request("old", 1.0, 3.0)).unwrap();
+    // Pushback takes a third of what it used to.
+    schedule.correct(Times { pushdown: 1.0, pushback: 1.0 / 3.0 });
+    let new = schedule.offer(request("new", 1.0, 9.0)).unwrap();
+    assert_eq!(decisions(&mut schedule, 0.0), [(new, Path::Pushdown), (old, Path::Pushback)]);
+    // An estimate that was corrected is compared with what the model said.
+    assert_eq!(schedule.finish(old, 1.0), Some(Held { path: Path::Pushback, modelled: 3.0, actual: 1.0 }));
+}
+
+#[test]
 fn estimates_follow_what_was_observed() {
     let slots = Slots { pushdown: 2, pushback: 4 };
     let close = |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 0.01, "{found} {expected}");
@@ -330,15 +342,19 @@ fn estimates_follow_what_was_observed() {
     crowded.transferred(100, 1.0, 1.0);
     close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.0);
     // Slots that are held for longer than the model says correct it, up to a limit.
-    let held = |expected, actual| Held { path: Path::Pushback, expected, actual };
+    let held = |modelled, actual| Held { path: Path::Pushback, modelled, actual };
+    let corrected = |known: &Knowledge, now: f64| known.corrections(now).pushback;
     crowded.held(held(1.0, 1.5), 1.0);
-    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.15);
-    crowded.held(held(1.15, 1.15), 1.0);
-    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 1.15);
+    close(corrected(&crowded, 1.0), 1.15);
+    // What was modelled before the correction and is observed after it teaches the same.
+    crowded.held(held(1.0, 1.15), 1.0);
+    close(corrected(&crowded, 1.0), 1.15);
+    close(crowded.corrections(1.0).pushdown, 1.0);
     for _ in 0..100 {
         crowded.held(held(1.0, 1e9), 1.0);
     }
-    close(crowded.times(shape, 10_000_000, None, 1.0).pushback, 4.0);
+    close(corrected(&crowded, 1.0), 4.0);
+    close(corrected(&crowded, 100.0), 1.0);
     close(crowded.times(shape, 12_500_000, None, 100.0).pushback, 0.4);
     // Nothing is divided by nothing.
     crowded.held(held(0.0, 0.0), 1.0);
