@@ -156,6 +156,12 @@ impl Fragment {
         })
     }
 
+    /// Whether the fragment's answer is small by what it computes, whatever its filters keep: it
+    /// aggregates, or stops after so many rows.
+    pub fn condenses(&self) -> bool {
+        self.chain().iter().any(|node| node.downcast_ref::<AggregateExec>().is_some() || node.fetch().is_some())
+    }
+
     /// Operators from the root to the input, the input included.
     pub fn chain(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
         let mut chain = vec![&self.root];

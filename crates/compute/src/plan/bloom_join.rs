@@ -23,10 +23,12 @@ use crate::settings::Settings;
 pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut used: Vec<u64> = vec![];
     let mut settings: Option<Settings> = None;
+    let mut link_is_free = true;
     plan.apply(|node| {
         if let Some(scan) = node.downcast_ref::<HybridScanExec>() {
             used.extend(scan.dynamic_filters());
             settings.get_or_insert_with(|| scan.settings().clone());
+            link_is_free &= scan.link_is_free();
         }
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -44,7 +46,7 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
                 return Ok(Transformed::no(node));
             };
             // A filter saves bytes; where nothing is pushed there are none to save.
-            let wanted = settings.bloom_filters && settings.mode.pushes();
+            let wanted = settings.bloom_filters && settings.mode.pushes() && !link_is_free;
             let keys = if wanted { build_keys(join)? } else { None };
             let Some(keys) = keys else {
                 makers.insert(id, None);

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::encode_schema;
-use thermocline_pushdown::{FileFormat, Fragment, Limits};
+use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode};
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate, lists, without_lists};
@@ -269,7 +269,7 @@ impl HybridScanExec {
     /// what the filters before it leave. One that holds more than half of the values between the
     /// probe column's bounds drops too little.
     fn useful_blooms(&self, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Result<Vec<Bloom>> {
-        if self.encoded.is_none() || !self.query().settings().mode.pushes() {
+        if self.encoded.is_none() || !self.query().settings().mode.pushes() || self.link_is_free() {
             return Ok(vec![]);
         }
         let mut blooms = vec![];
@@ -348,6 +348,13 @@ impl HybridScanExec {
     /// Table and fragment as text: executions of one shape tend to select alike.
     pub(super) fn shape(&self) -> &Arc<str> {
         &self.shape
+    }
+
+    /// Whether nothing is saved by sending less: the nodes are in this process, behind no limit, and
+    /// the mode leaves the choice to us. An answer is then a copy more than the rows themselves.
+    pub(crate) fn link_is_free(&self) -> bool {
+        self.settings().mode == Mode::Hybrid
+            && !self.source.partitions.iter().any(|(object, _)| object.node.crosses_link())
     }
 
     /// Whether the table's nodes run fragments.

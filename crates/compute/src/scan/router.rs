@@ -153,7 +153,7 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> boo
     // is larger than any part of it.
     let pays = partition.is_row_oriented()
         || (scan.fragment().reduces() && !scan.query().engine().shapes.raw_is_smaller(scan.shape()));
-    may && pays
+    may && pays && (!scan.link_is_free() || scan.fragment().condenses())
 }
 
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
