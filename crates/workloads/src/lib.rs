@@ -10,6 +10,7 @@
 //! (the binary starts and writes those).
 
 pub mod bench;
+pub mod figures;
 pub mod generate;
 pub mod ssb;
 pub mod tpch;
