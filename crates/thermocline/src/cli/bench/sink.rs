@@ -58,6 +58,8 @@ impl JsonLines {
 pub struct Sink {
     json: JsonLines,
     totals: Vec<Total>,
+    /// Every record, for figures.
+    records: Vec<Record>,
 }
 
 struct Total {
@@ -75,7 +77,7 @@ impl Sink {
     /// # Errors
     /// If it cannot be created.
     pub fn new(json: Option<&PathBuf>) -> Result<Self> {
-        Ok(Self { json: JsonLines::new(json)?, totals: vec![] })
+        Ok(Self { json: JsonLines::new(json)?, totals: vec![], records: vec![] })
     }
 
     /// Writes a record and adds it up.
@@ -103,7 +105,13 @@ impl Sink {
         total.seconds += record.seconds;
         total.bytes += record.bytes_from_storage + record.bytes_to_storage;
         total.dollars += record.dollars;
+        self.records.push(record);
         Ok(())
+    }
+
+    /// All records so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
     }
 
     /// Writes what is still held back.
