@@ -1,4 +1,4 @@
-//! Workloads: standard data, queries and the drivers that measure with them.
+//! Workloads: standard data, queries, the drivers that measure with them, and figures of that.
 //!
 //! ```
 //! use thermocline_workloads::Workload;

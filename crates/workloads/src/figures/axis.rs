@@ -120,7 +120,7 @@ pub(super) fn number(value: f64) -> String {
         return value.to_string();
     }
     let magnitude = value.abs().log10().floor() as i32;
-    if !(-5..7).contains(&magnitude) {
+    if !(-4..7).contains(&magnitude) {
         return format!("{value:.1e}");
     }
     let decimals = usize::try_from(2 - magnitude).unwrap_or(0);

@@ -77,3 +77,23 @@ fn mark<'a>(series: usize, at: (f64, f64)) -> DynElement<'static, SVGBackend<'a>
         _ => Cross::new(at, MARK, outlined).into_dyn(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::axis::Scale;
+    use super::*;
+
+    #[test]
+    fn what_a_scale_has_no_place_for_is_left_out() {
+        let caption = Caption { title: "Seconds".into(), subtitle: "a < b".into() };
+        let draw = |scale: Scale, ys: [f64; 3]| {
+            let points = ys.map(|y| Point::<f64>::new("Q1", "eager", y.abs(), y));
+            lines(&caption, Axis { label: "x", scale: Scale::Linear }, Axis { label: "y", scale }, &points)
+        };
+        let marks = |svg: String| svg.matches("<circle").count();
+        assert_eq!(marks(draw(Scale::Linear, [0.0, 2.0, f64::NAN]).unwrap()), 2);
+        assert_eq!(marks(draw(Scale::Log, [0.0, 2.0, 1e-300]).unwrap()), 2);
+        let nothing = draw(Scale::Log, [0.0, -1.0, f64::INFINITY]).unwrap_err().to_string();
+        assert!(nothing.contains("'Seconds' has nothing to show"), "{nothing}");
+    }
+}

@@ -30,7 +30,7 @@ pub enum Quantity {
     Seconds,
     /// MiB from and to storage.
     Bytes,
-    /// Dollars under the configured prices.
+    /// Dollars under the configured prices, for a thousand runs.
     Dollars,
 }
 
@@ -44,12 +44,21 @@ impl Quantity {
         }
     }
 
+    /// Its name in a title.
+    pub fn title(self) -> &'static str {
+        match self {
+            Quantity::Seconds => "Seconds",
+            Quantity::Bytes => "Bytes moved",
+            Quantity::Dollars => "Dollars",
+        }
+    }
+
     /// What stands at an axis, with the unit.
     pub fn axis(self) -> &'static str {
         match self {
             Quantity::Seconds => "seconds",
             Quantity::Bytes => "MiB from and to storage",
-            Quantity::Dollars => "dollars",
+            Quantity::Dollars => "dollars for 1000 runs",
         }
     }
 
@@ -58,7 +67,7 @@ impl Quantity {
         match self {
             Quantity::Seconds => record.seconds,
             Quantity::Bytes => (record.bytes_from_storage + record.bytes_to_storage) as f64 / (1 << 20) as f64,
-            Quantity::Dollars => record.dollars,
+            Quantity::Dollars => record.dollars * 1000.0,
         }
     }
 }

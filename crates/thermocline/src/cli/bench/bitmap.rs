@@ -322,7 +322,8 @@ impl Output {
                 Point::new(&record.query, series, *selectivity, quantity.of(record))
             })
             .collect();
-        let caption = Caption::new(format!("{} with selection bitmaps over selectivity", quantity.axis()), measurement);
+        let caption =
+            Caption::new(format!("{} with selection bitmaps over selectivity", quantity.title()), measurement);
         let x = Axis { label: "selected share of lineitem", scale: Scale::Linear };
         lines(&caption, x, Axis { label: quantity.axis(), scale: Scale::Linear }, &points)
     }

@@ -141,11 +141,12 @@ impl Experiment {
                 }
             }
         }
+        sink.finish(cache_size)?;
         for quantity in [Quantity::Seconds, Quantity::Bytes] {
             let name = format!("{}-{}", measurement.workload.name, quantity.name());
             figures.write(&name, || self.figure(quantity, sink.records()))?;
         }
-        sink.finish(cache_size)
+        Ok(())
     }
 
     /// Bars of a quantity by query and mode, for the first pass and for those after it.
@@ -161,7 +162,7 @@ impl Experiment {
                 Point::new(panel, &record.mode, &record.query, quantity.of(record))
             })
             .collect();
-        let title = format!("{} by query and mode", quantity.axis());
+        let title = format!("{} by query and mode", quantity.title());
         bars(&Caption::new(title, &self.measurement), quantity.axis(), &points)
     }
 

@@ -177,7 +177,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
             Point::new(format!("Table {table}"), *alternative, case, quantity.of(record))
         };
         figures.write(&format!("operators-{}", quantity.name()), || {
-            let title = format!("{} by operator and alternative", quantity.axis());
+            let title = format!("{} by operator and alternative", quantity.title());
             let points: Vec<Point<String>> = drawn.iter().map(point).collect();
             bars(&Caption::new(title, &measurement), quantity.axis(), &points)
         })?;

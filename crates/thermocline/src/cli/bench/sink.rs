@@ -126,7 +126,7 @@ impl Sink {
     ///
     /// # Errors
     /// If the last records cannot be written.
-    pub fn finish(mut self, cache_size: usize) -> Result<()> {
+    pub fn finish(&mut self, cache_size: usize) -> Result<()> {
         self.flush()?;
         println!("cache of {}", format_size(cache_size as u64));
         println!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");

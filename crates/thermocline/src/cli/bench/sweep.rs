@@ -38,7 +38,7 @@ pub async fn sweep(args: TpchArgs) -> Result<()> {
     powers.dedup();
     let mut egress_limit = "200Mbps";
     if args.common.quick {
-        args.scale = args.scale.min(0.02);
+        args.scale = args.scale.min(0.01);
         args.passes = 1;
         partition_size = "128KiB".to_owned();
         egress_limit = "20Mbps";
@@ -97,6 +97,7 @@ async fn compare(contest: &mut Contest, queries: &Queries, power: f64, passes: u
 
 fn print(power: f64, compared: &[Compared]) {
     println!("compute power {power}");
+    println!("  {:<16}{:>28}{:>30}{:>13}", "", "seconds", "over those of the better", "partitions");
     println!(
         "  {:<16}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}{:>7}{:>6}",
         "query", "no", "eager", "adaptive", "no", "eager", "adaptive", "N", "n"
