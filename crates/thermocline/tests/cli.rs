@@ -122,14 +122,33 @@ fn explain_shows_the_fragment_and_explain_analyze_what_it_did() {
 #[test]
 fn a_quick_operator_bench_agrees_with_itself() {
     let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().to_str().unwrap();
+    let (data, json) = (folder.path().to_str().unwrap(), folder.path().join("records.json"));
+    let common = ["bench", "operators", "--quick", "--scale", "0.01", "--data", data, "--figures", data];
+    // Only what leaves storage costs anything.
+    let mut prices = vec!["--set", "price_transferred_gb=1", "--json", json.to_str().unwrap()];
+    for free in ["compute_hour=0", "requests_1000=0", "scanned_gb=0", "returned_gb=0"] {
+        prices.extend(["--set", ["price_", free].concat().leak()]);
+    }
     // It fails if two ways of running a query differ in their rows.
-    let bench = thermocline(&["bench", "operators", "--quick", "--scale", "0.01", "--data", data]);
+    let bench = thermocline(&[&common[..], &prices].concat());
     assert!(bench.status.success(), "{}", text(&bench.stderr));
     let table = text(&bench.stdout);
     for alternative in ["indexing", "bloom", "filtered", "K = 10000"] {
         assert!(table.contains(alternative), "{table}");
     }
+    for line in std::fs::read_to_string(json).unwrap().lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let (dollars, bytes) = (record["dollars"].as_f64().unwrap(), record["bytes_from_storage"].as_f64().unwrap());
+        assert!((dollars - bytes / 1e9).abs() < 1e-12, "{line}");
+    }
+    for quantity in ["seconds", "bytes", "dollars"] {
+        let figure = Figure::read(folder.path(), &format!("operators-{quantity}"));
+        // 2 filters, 2 joins and 4 groupings in three ways, 3 top-K in two.
+        assert_eq!((figure.series, figure.bars), (6, 2 * 3 + 2 * 3 + 4 * 3 + 3 * 2));
+    }
+    let wrong = thermocline(&[&common[..], &["--set", "price_scanned_gb=cheap"]].concat());
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text(&wrong.stderr).contains("'cheap' is not a price"), "{}", text(&wrong.stderr));
 }
 
 #[test]
@@ -146,8 +165,13 @@ fn a_quick_adaptive_bench_compares_all_strategies() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("records.json");
     let (data, json_path) = (folder.path().to_str().unwrap(), json.to_str().unwrap());
-    let bench = thermocline(&["bench", "adaptive", "--quick", "--scale", "0.01", "--data", data, "--json", json_path]);
+    let common = ["bench", "adaptive", "--quick", "--scale", "0.01", "--data", data];
+    let bench = thermocline(&[&common[..], &["--json", json_path, "--figures", data]].concat());
     assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let seconds = Figure::read(folder.path(), "adaptive-seconds");
+    assert_eq!((seconds.series, seconds.lines), (4, 8 * 4), "a panel for each query, alone and at once");
+    let admitted = Figure::read(folder.path(), "adaptive-admitted");
+    assert_eq!((admitted.series, admitted.lines), (3, 4 * 3));
     let mut asked: std::collections::HashMap<String, u64> = std::collections::HashMap::new();
     for line in std::fs::read_to_string(json).unwrap().lines() {
         let record: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -163,13 +187,52 @@ fn a_quick_adaptive_bench_compares_all_strategies() {
 }
 
 #[test]
+fn tpch_over_compute_power_compares_strategies_and_finds_where_they_are_even() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.json");
+    let (data, json_path) = (folder.path().to_str().unwrap(), json.to_str().unwrap());
+    let common = ["bench", "tpch", "--quick", "--scale", "0.01", "--queries", "6,Q14", "--data", data];
+    let sweep = ["--compute-power", "0.5,0.1,1", "--json", json_path, "--figures", data];
+    let bench = thermocline(&[&common[..], &sweep].concat());
+    assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let mut records = std::collections::BTreeSet::new();
+    for line in std::fs::read_to_string(json).unwrap().lines() {
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        let count = |field: &str| record[field].as_u64().unwrap_or_else(|| panic!("{field} in {line}"));
+        let key = ["query", "strategy", "compute_power", "run"].map(|field| record[field].to_string());
+        assert_eq!(record["strategy"] == "no", count("partitions_pushdown") == 0, "{line}");
+        assert!(records.insert(key), "{line} comes twice");
+    }
+    // Of three powers the highest and the lowest are enough to be quick.
+    assert_eq!(records.len(), 2 * 3 * 2 * 2, "{records:?}");
+    let table = text(&bench.stdout);
+    let found = ["compute power 1\n", "compute power 0.1\n", "geometric mean", "break even"];
+    assert!(found.iter().all(|part| table.contains(part)), "{table}");
+    let figure = Figure::read(folder.path(), "tpch-compute-power");
+    assert_eq!((figure.series, figure.lines), (3, (2 + 1) * 3), "the queries and their mean");
+    for (wrong, why) in [
+        (["--compute-power", "1.5"].as_slice(), "not a share of a core"),
+        (&["--compute-power", "0.5", "--modes", "pullup"], "cannot be used with"),
+        (&["--partition-size", "1MiB"], "--compute-power"),
+    ] {
+        let refused = thermocline(&[&common[..], wrong].concat());
+        assert_eq!(refused.status.code(), Some(2), "{wrong:?}");
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
 fn a_quick_bitmap_bench_has_both_directions() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("records.json");
     let (data, json_path) = (folder.path().to_str().unwrap(), json.to_str().unwrap());
     let common = ["bench", "bitmap", "--quick", "--scale", "0.01", "--data", data];
-    let bench = thermocline(&[&common[..], &["--json", json_path]].concat());
+    let bench = thermocline(&[&common[..], &["--json", json_path, "--figures", data]].concat());
     assert!(bench.status.success(), "{}", text(&bench.stderr));
+    for name in ["bitmap-seconds", "bitmap-bytes"] {
+        let figure = Figure::read(folder.path(), name);
+        assert_eq!((figure.series, figure.lines), (3, 5 * 3), "no bitmap, and one from either side");
+    }
     // Bytes by query, direction and side, of the timed executions that select nine rows in ten.
     let mut bytes: std::collections::HashMap<(String, String, bool), u64> = std::collections::HashMap::new();
     for line in std::fs::read_to_string(json).unwrap().lines() {
@@ -209,9 +272,12 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
         folder.path().to_str().unwrap(),
         "--json",
         json.to_str().unwrap(),
+        "--figures",
+        folder.path().to_str().unwrap(),
     ];
     let bench = thermocline(&[common.as_slice(), arguments].concat());
     assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let mut modes = std::collections::HashSet::new();
     let mut hashes = std::collections::HashMap::new();
     let records = std::fs::read_to_string(json).unwrap();
     for line in records.lines() {
@@ -248,6 +314,59 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
         }
         let (query, hash) = (record["query"].to_string(), record["result_hash"].to_string());
         assert_eq!(hashes.entry(query).or_insert_with(|| hash.clone()), &hash, "{line}");
+        modes.insert(record["mode"].to_string());
+    }
+    // Plain DataFusion runs in three ways, of which nobody counts the bytes.
+    for (quantity, modes) in [("seconds", modes.len()), ("bytes", modes.len() - 3)] {
+        let figure = Figure::read(folder.path(), &format!("{workload}-{quantity}"));
+        assert_eq!((figure.series, figure.bars), (modes, 2 * hashes.len() * modes), "cold and warm");
     }
     hashes.len()
+}
+
+/// What a figure shows, beside axes and text.
+struct Figure {
+    /// Colours in its legend.
+    series: usize,
+    bars: usize,
+    lines: usize,
+}
+
+impl Figure {
+    /// Reads `NAME.svg`, which must be XML in which everything that opens closes.
+    fn read(folder: &Path, name: &str) -> Self {
+        use quick_xml::events::Event;
+        let svg = std::fs::read_to_string(folder.join(format!("{name}.svg"))).unwrap();
+        let mut reader = quick_xml::Reader::from_str(&svg);
+        let (mut open, mut rectangles, mut lines) = (vec![], vec![], 0);
+        let mut colours = std::collections::HashSet::new();
+        loop {
+            let event = reader.read_event().unwrap_or_else(|error| panic!("{name}: {error}"));
+            let attribute = |element: &quick_xml::events::BytesStart<'_>, name: &str| {
+                let found = element.attributes().map(|attribute| attribute.unwrap());
+                let found = found.into_iter().find(|attribute| attribute.key.as_ref() == name.as_bytes());
+                found.map(|attribute| text(&attribute.value)).unwrap_or_default()
+            };
+            match event {
+                Event::Start(element) => open.push(element.name().as_ref().to_vec()),
+                Event::End(_) => drop(open.pop().unwrap()),
+                Event::Empty(element) => match element.name().as_ref() {
+                    b"rect" => rectangles.push(attribute(&element, "fill")),
+                    b"polyline" if attribute(&element, "stroke-width") == "2" => {
+                        lines += 1;
+                        colours.insert(attribute(&element, "stroke"));
+                    }
+                    _ => {}
+                },
+                Event::Eof => break,
+                _ => {}
+            }
+        }
+        assert!(open.is_empty(), "{name} leaves {open:?} open");
+        rectangles.retain(|fill| fill != "#FFFFFF");
+        colours.extend(rectangles.iter().cloned());
+        // One rectangle for each series is its colour in the legend.
+        let series = colours.len();
+        Self { series, bars: rectangles.len() - series, lines }
+    }
 }

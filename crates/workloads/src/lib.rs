@@ -1,4 +1,4 @@
-//! Workloads: standard data, queries and the drivers that measure with them.
+//! Workloads: standard data, queries, the drivers that measure with them, and figures of that.
 //!
 //! ```
 //! use thermocline_workloads::Workload;
@@ -10,6 +10,7 @@
 //! (the binary starts and writes those).
 
 pub mod bench;
+pub mod figures;
 pub mod generate;
 pub mod ssb;
 pub mod tpch;

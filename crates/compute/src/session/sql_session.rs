@@ -495,7 +495,7 @@ impl Drop for Recorder {
             seconds,
             rows: self.rows,
             stats,
-            dollars: settings.dollars(seconds, stats.requests, stats.bytes_scanned, stats.bytes_returned),
+            dollars: settings.dollars(seconds, &stats),
             error: self.error.take(),
         });
     }

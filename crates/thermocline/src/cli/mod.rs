@@ -55,7 +55,7 @@ pub enum Command {
     /// Generate benchmark data
     Generate(generate::GenerateArgs),
     /// Measure: every query in every mode
-    Bench(bench::BenchArgs),
+    Bench(Box<bench::BenchArgs>),
     /// See it work: a small data set behind a slow link, all modes side by side
     Demo(demo::DemoArgs),
 }
@@ -67,7 +67,7 @@ impl Command {
             Self::Sql(arguments) => block_on(sql::run(arguments)),
             Self::Storage(arguments) => block_on(storage::run(arguments)),
             Self::Generate(arguments) => generate::run(&arguments),
-            Self::Bench(arguments) => block_on(async { Ok(bench::bench(arguments).await?) }),
+            Self::Bench(arguments) => block_on(async { Ok(bench::bench(*arguments).await?) }),
             Self::Demo(arguments) => block_on(async { Ok(demo::demo(arguments).await?) }),
         }
     }

@@ -22,8 +22,8 @@ pub struct NodeOptions {
     /// Order of waiting fragments: pa-aware or fifo
     #[arg(long)]
     pub arbitration: Option<String>,
-    /// Share of a core that a running fragment may take
-    #[arg(long)]
+    /// Share of a core that a running fragment may take.
+    #[arg(skip)]
     pub compute_power: Option<f64>,
     /// The core that the node runs on; `None` for all.
     #[arg(skip)]

@@ -77,7 +77,11 @@ impl SqlArgs {
     }
 }
 
-fn assignment(text: &str) -> Result<(String, String), String> {
+/// A name and a value.
+///
+/// # Errors
+/// A sentence, for anything else.
+pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
         _ => Err("expected NAME=VALUE, such as mode=pushdown".to_owned()),

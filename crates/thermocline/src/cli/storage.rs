@@ -182,7 +182,10 @@ fn parsed<T: FromStr<Err = String>>(text: &str) -> Result<T, String> {
 }
 
 /// A share of a core.
-fn parse_power(text: &str) -> Result<f64, String> {
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+pub fn parse_power(text: &str) -> Result<f64, String> {
     match text.trim().parse::<f64>() {
         Ok(power) if power > 0.0 && power <= 1.0 => Ok(power),
         _ => Err(format!("'{text}' is not a share of a core: expected a number above 0 and at most 1")),

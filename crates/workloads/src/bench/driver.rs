@@ -76,7 +76,7 @@ pub async fn measure(
             seconds: result.seconds,
             rows: result.rows() as u64,
             result_hash: result_hash(&result.batches)?,
-            dollars: settings.dollars(result.seconds, stats.requests, stats.bytes_scanned, stats.bytes_returned),
+            dollars: settings.dollars(result.seconds, stats),
             ..measurement.record(settings.mode.name(), name, run).with_stats(stats)
         })?;
     }

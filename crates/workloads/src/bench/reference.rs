@@ -24,6 +24,9 @@ pub enum Reference {
 }
 
 impl Reference {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Memory, Self::Files, Self::FilesPushdownFilters];
+
     /// The record's `mode`.
     pub fn name(self) -> &'static str {
         match self {

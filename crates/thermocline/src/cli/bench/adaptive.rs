@@ -7,20 +7,19 @@
 //! of requests and not of whole queries.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_datafusion_err};
-use serde_json::json;
-use thermocline_compute::{Session, SessionOptions};
-use thermocline_pushdown::units::{parse_rate, parse_size};
+use datafusion::common::{Result, plan_datafusion_err};
+use thermocline_pushdown::units::parse_rate;
 use thermocline_workloads::Workload;
-use thermocline_workloads::bench::{Measurement, Record, measure};
-use thermocline_workloads::generate::{Format, create_table_sql};
+use thermocline_workloads::bench::Measurement;
+use thermocline_workloads::figures::{Axis, Caption, Point, Scale, lines};
+use thermocline_workloads::generate::Format;
 
-use super::super::failure::notice;
-use super::super::node_process::{NodeOptions, NodeProcess, pin_this_process};
-use super::super::workload_data::workload_data;
-use super::sink::JsonLines;
+use super::super::node_process::NodeOptions;
+use super::super::storage::parse_power;
+use super::common::CommonArgs;
+use super::contest::{Contest, Outcome, Strategy, Trial};
+use super::figures::Figures;
 
 /// Arguments of `thermocline bench adaptive`.
 #[derive(Debug, clap::Args)]
@@ -29,7 +28,7 @@ pub struct AdaptiveArgs {
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
     /// Shares of a core that the storage node may compute with, comma separated
-    #[arg(long, value_delimiter = ',', default_value = "1,0.8,0.6,0.5,0.4,0.3,0.25,0.2,0.15,0.1,0.05")]
+    #[arg(long, value_delimiter = ',', value_parser = parse_power, default_value = "1,0.8,0.6,0.5,0.4,0.3,0.25,0.2,0.15,0.1,0.05")]
     compute_power: Vec<f64>,
     /// Limit of the storage node's link
     #[arg(long, default_value = "200Mbps")]
@@ -43,15 +42,8 @@ pub struct AdaptiveArgs {
     /// Timed runs of each, after one to warm up; the median counts
     #[arg(long, default_value_t = 3)]
     passes: usize,
-    /// Small data and few runs: under a minute
-    #[arg(long)]
-    quick: bool,
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Write one JSON object a query to this file
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 /// The scan of Q12 that may be pushed down.
@@ -65,197 +57,134 @@ const Q14_PUSHABLE: &str = "select l_partkey, l_extendedprice, l_discount from l
 const ALONE: [&str; 4] = ["Q12", "Q14", "Q12p", "Q14p"];
 const AT_ONCE: [[&str; 2]; 2] = [["Q12", "Q14"], ["Q12p", "Q14p"]];
 
-/// Who decides on pushdown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Strategy {
-    /// Nobody: nothing is pushed down.
-    No,
-    /// The compute node: everything is.
-    Eager,
-    /// The storage node, its queue by pushdown amenability.
-    AdaptivePaAware,
-    /// The storage node, its queue by arrival.
-    AdaptiveFifo,
-}
-
-impl Strategy {
-    const ALL: [Self; 4] = [Self::No, Self::Eager, Self::AdaptivePaAware, Self::AdaptiveFifo];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::No => "no",
-            Self::Eager => "eager",
-            Self::AdaptivePaAware => "adaptive-pa-aware",
-            Self::AdaptiveFifo => "adaptive-fifo",
-        }
-    }
-}
-
-/// The median run of one query under one strategy.
-#[derive(Debug, Clone, Copy)]
-struct Outcome {
-    seconds: f64,
-    /// N.
-    asked: u64,
-    /// n.
-    admitted: u64,
-}
-
 type Outcomes = HashMap<(Strategy, bool, &'static str), Outcome>;
-
-struct Bench {
-    args: AdaptiveArgs,
-    measurement: Measurement,
-    data: PathBuf,
-    queries: HashMap<&'static str, &'static str>,
-    /// Whether storage and compute have a core each.
-    pinned: bool,
-    sink: JsonLines,
-    /// Results by query, which must not depend on the strategy.
-    hashes: HashMap<String, String>,
-}
 
 /// Runs the experiment and prints a table per compute power.
 ///
 /// # Errors
 /// If an argument does not fit, a query fails, or two strategies disagree on a result.
 pub async fn adaptive(mut args: AdaptiveArgs) -> Result<()> {
-    let wrong = |why: String| plan_datafusion_err!("{why}");
-    if args.quick {
+    if args.common.quick {
         args.scale = args.scale.min(0.02);
         args.passes = 1;
         args.compute_power = vec![0.5, 0.1];
         args.partition_size = "128KiB".to_owned();
         args.egress_limit = "20Mbps".to_owned();
     }
-    let partition_size = parse_size(&args.partition_size).map_err(wrong)?;
-    let egress = parse_rate(&args.egress_limit).map_err(wrong)?;
-    let data = workload_data(&Workload::TPCH, args.data.clone(), args.scale, Format::Parquet, partition_size)?;
-    let mut queries = HashMap::from([("Q12p", Q12_PUSHABLE), ("Q14p", Q14_PUSHABLE)]);
-    queries.extend(Workload::TPCH.queries.iter().filter(|(name, _)| ALONE.contains(name)).copied());
-    let pinned = match pin_this_process(0) {
-        Ok(()) => true,
-        Err(why) => {
-            notice(format_args!("storage and compute share their cores: {why}"));
-            false
-        }
-    };
     let measurement = Measurement {
         workload: Workload::TPCH,
         scale: args.scale,
         format: Format::Parquet,
-        egress_bytes_per_s: Some(egress),
+        egress_bytes_per_s: Some(parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?),
     };
-    let sink = JsonLines::new(args.json.as_ref())?;
-    let mut bench = Bench { args, measurement, data, queries, pinned, sink, hashes: HashMap::new() };
-    for power in bench.args.compute_power.clone() {
+    let node = NodeOptions {
+        egress_limit: Some(args.egress_limit),
+        pushdown_slots: Some(1),
+        pushback_slots: Some(args.pushback_slots),
+        ..NodeOptions::default()
+    };
+    let figures = Figures::new(args.common.figures.as_ref())?;
+    let mut queries = HashMap::from([("Q12p", Q12_PUSHABLE), ("Q14p", Q14_PUSHABLE)]);
+    queries.extend(Workload::TPCH.queries.iter().filter(|(name, _)| ALONE.contains(name)).copied());
+    let mut contest = Contest::new(measurement, args.common, node, &args.partition_size)?;
+    let mut by_power = vec![];
+    for power in args.compute_power {
         let mut outcomes = Outcomes::new();
         for strategy in Strategy::ALL {
-            bench.run(strategy, power, &mut outcomes).await?;
+            run(&mut contest, &queries, strategy, power, args.passes, &mut outcomes).await?;
         }
         print(power, &outcomes);
+        by_power.push((power, outcomes));
     }
-    bench.sink.flush()
+    contest.finish()?;
+    figures.write("adaptive-seconds", || seconds_figure(contest.measurement(), &by_power))?;
+    figures.write("adaptive-admitted", || admitted_figure(contest.measurement(), &by_power))
 }
 
-impl Bench {
-    async fn run(&mut self, strategy: Strategy, power: f64, outcomes: &mut Outcomes) -> Result<()> {
-        let options = NodeOptions {
-            egress_limit: Some(self.args.egress_limit.clone()),
-            compute_power: Some(power),
-            pushdown_slots: Some(1),
-            pushback_slots: match strategy {
-                Strategy::No | Strategy::Eager => None,
-                Strategy::AdaptivePaAware | Strategy::AdaptiveFifo => Some(self.args.pushback_slots),
-            },
-            arbitration: (strategy == Strategy::AdaptiveFifo).then(|| "fifo".to_owned()),
-            core: self.pinned.then_some(1),
-        };
-        let node = NodeProcess::start(&self.data, &options).await?;
-        let session = session(&node).await?;
-        session.set("mode", if strategy == Strategy::No { "pullup" } else { "pushdown" })?;
-        // Enough that the node has a choice whenever a slot is free.
-        session.set("partitions_in_flight", "32")?;
-        for query in ALONE {
-            let mut runs = vec![];
-            for pass in 0..=self.args.passes.max(1) {
-                let run = if pass == 0 { "warmup" } else { "timed" };
-                let record = self.measured(session.clone(), query, run).await?;
-                runs.extend(self.put(record, strategy, power, false)?);
-            }
-            outcomes.extend(median(runs).map(|outcome| ((strategy, false, query), outcome)));
-        }
-        let mut runs: HashMap<&'static str, Vec<Outcome>> = HashMap::new();
-        for [first, second] in AT_ONCE {
-            for _ in 0..self.args.passes.max(1) {
-                let (left, right) = tokio::join!(
-                    self.measured(session.clone(), first, "timed"),
-                    self.measured(session.clone(), second, "timed")
-                );
-                for (query, record) in [(first, left?), (second, right?)] {
-                    runs.entry(query).or_default().extend(self.put(record, strategy, power, true)?);
-                }
+/// Runs every query alone, and those that belong together at once.
+async fn run(
+    contest: &mut Contest,
+    queries: &HashMap<&'static str, &'static str>,
+    strategy: Strategy,
+    power: f64,
+    passes: usize,
+    outcomes: &mut Outcomes,
+) -> Result<()> {
+    let trial = Trial { strategy, power, concurrent: false };
+    let (_node, session) = contest.begin(trial).await?;
+    let named = |name| (name, queries.get(name).copied().unwrap_or_default());
+    for query in ALONE {
+        let outcome = contest.run(&session, trial, named(query), passes).await?;
+        outcomes.extend(outcome.map(|outcome| ((strategy, false, query), outcome)));
+    }
+    let trial = Trial { concurrent: true, ..trial };
+    let mut runs: HashMap<&'static str, Vec<Outcome>> = HashMap::new();
+    for [first, second] in AT_ONCE {
+        for _ in 0..passes.max(1) {
+            let (left, right) = tokio::join!(
+                contest.measured(session.clone(), named(first), "timed"),
+                contest.measured(session.clone(), named(second), "timed")
+            );
+            for (query, record) in [(first, left?), (second, right?)] {
+                runs.entry(query).or_default().extend(contest.put(&record, trial)?);
             }
         }
-        for (query, runs) in runs {
-            outcomes.extend(median(runs).map(|outcome| ((strategy, true, query), outcome)));
-        }
-        Ok(())
     }
-
-    /// Runs a query in a task of its own.
-    async fn measured(&self, session: Session, query: &'static str, run: &'static str) -> Result<Record> {
-        let sql = self.queries.get(query).copied().unwrap_or_default();
-        let measurement = self.measurement.clone();
-        let task = tokio::spawn(async move {
-            let mut records = vec![];
-            measure(&session, &measurement, [(query, sql)], run, |record| {
-                records.push(record);
-                Ok(())
-            })
-            .await?;
-            records.pop().ok_or_else(|| exec_datafusion_err!("query {query} left no record"))
-        });
-        task.await.map_err(|error| exec_datafusion_err!("query {query}: {error}"))?
+    for (query, runs) in runs {
+        outcomes.extend(Outcome::median(runs).map(|outcome| ((strategy, true, query), outcome)));
     }
-
-    /// Writes a record; its outcome if it was timed.
-    fn put(&mut self, record: Record, strategy: Strategy, power: f64, concurrent: bool) -> Result<Option<Outcome>> {
-        let known = self.hashes.entry(record.query.clone()).or_insert_with(|| record.result_hash.clone());
-        if *known != record.result_hash {
-            return exec_err!("query {} has another result with strategy {}", record.query, strategy.name());
-        }
-        let asked = record.partitions_pushdown;
-        let admitted = asked - record.partitions_pushed_back.min(asked);
-        let outcome = (record.run == "timed").then_some(Outcome { seconds: record.seconds, asked, admitted });
-        self.sink.put(
-            &record,
-            json!({
-                "strategy": strategy.name(),
-                "compute_power": power,
-                "concurrent": concurrent,
-                "pinned": self.pinned,
-                "admitted": admitted,
-            }),
-        )?;
-        Ok(outcome)
-    }
+    Ok(())
 }
 
-async fn session(node: &NodeProcess) -> Result<Session> {
-    let session = Session::open(SessionOptions::default()).await?;
-    // One object, one partition.
-    session.set("partition_size", "64KiB")?;
-    for table in Workload::TPCH.tables {
-        let location = format!("thermocline://{}/{table}", node.address);
-        session.run(&create_table_sql(*table, Format::Parquet, &location)).await?;
-    }
-    Ok(session)
+/// Every query, and whether it is not alone.
+fn cases() -> impl Iterator<Item = (&'static str, bool)> {
+    ALONE.iter().map(|query| (*query, false)).chain(AT_ONCE.iter().flatten().map(|query| (*query, true)))
 }
 
-fn median(mut runs: Vec<Outcome>) -> Option<Outcome> {
-    runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    runs.get(runs.len() / 2).copied()
+fn label(query: &str, concurrent: bool) -> String {
+    if concurrent { format!("{query} at once") } else { query.to_owned() }
+}
+
+/// The admitted requests that are best if `no` and `eager` pushdown take these seconds: k/(k+1) N
+/// with k = no / eager.
+fn optimum(no: &Outcome, eager: &Outcome, asked: u64) -> f64 {
+    let k = no.seconds / eager.seconds;
+    k / (k + 1.0) * asked as f64
+}
+
+const POWER: Axis<'static> = Axis { label: "compute power of storage", scale: Scale::Log };
+
+fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Result<String> {
+    let mut points = vec![];
+    for (query, concurrent) in cases() {
+        for strategy in Strategy::ALL {
+            points.extend(by_power.iter().filter_map(|(power, outcomes)| {
+                let outcome = outcomes.get(&(strategy, concurrent, query))?;
+                Some(Point::new(label(query, concurrent), strategy.name(), *power, outcome.seconds))
+            }));
+        }
+    }
+    let caption = Caption::new("Seconds by pushdown strategy over compute power", measurement);
+    lines(&caption, POWER, Axis { label: "seconds", scale: Scale::Log }, &points)
+}
+
+fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Result<String> {
+    let mut points = vec![];
+    for query in ALONE {
+        for (power, outcomes) in by_power {
+            let [Some(no), Some(eager), Some(aware), Some(fifo)] =
+                Strategy::ALL.map(|strategy| outcomes.get(&(strategy, false, query)))
+            else {
+                continue;
+            };
+            let panel = format!("{query}, N = {}", aware.asked);
+            points.push(Point::new(&panel, "optimum k/(k+1) N", *power, optimum(no, eager, aware.asked)));
+            points.push(Point::new(&panel, "admitted, PA-aware", *power, aware.admitted as f64));
+            points.push(Point::new(&panel, "admitted, FIFO", *power, fifo.admitted as f64));
+        }
+    }
+    let caption = Caption::new("Admitted pushdown requests against the optimum", measurement);
+    lines(&caption, POWER, Axis { label: "requests", scale: Scale::Linear }, &points)
 }
 
 fn print(power: f64, outcomes: &Outcomes) {
@@ -265,17 +194,15 @@ fn print(power: f64, outcomes: &Outcomes) {
         "  {:<14}{:>9}{:>9}{:>10}{:>9}{:>9}{:>7}{:>6}{:>10}",
         "query", "no", "eager", "adaptive", "fifo", "best by", "N", "n", "optimum"
     );
-    let cases = ALONE.iter().map(|query| (*query, false)).chain(AT_ONCE.iter().flatten().map(|query| (*query, true)));
-    for (query, concurrent) in cases {
+    for (query, concurrent) in cases() {
         let [Some(no), Some(eager), Some(aware), Some(fifo)] =
             Strategy::ALL.map(|strategy| of(strategy, concurrent, query))
         else {
             continue;
         };
-        let label = if concurrent { format!("{query} at once") } else { query.to_owned() };
-        let k = no.seconds / eager.seconds;
         println!(
-            "  {label:<14}{:>9.3}{:>9.3}{:>10.3}{:>9.3}{:>9.2}{:>7}{:>6}{:>10.1}",
+            "  {:<14}{:>9.3}{:>9.3}{:>10.3}{:>9.3}{:>9.2}{:>7}{:>6}{:>10.1}",
+            label(query, concurrent),
             no.seconds,
             eager.seconds,
             aware.seconds,
@@ -283,7 +210,7 @@ fn print(power: f64, outcomes: &Outcomes) {
             no.seconds.min(eager.seconds) / aware.seconds,
             aware.asked,
             aware.admitted,
-            k / (k + 1.0) * aware.asked as f64,
+            optimum(&no, &eager, aware.asked),
         );
     }
 }

@@ -1,27 +1,23 @@
 //! `thermocline bench bitmap`: selection bitmaps against pushdown without them, over the share of
 //! `lineitem` that five TPC-H queries select (Enhancing Computation Pushdown section 6.3.1).
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
-
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_datafusion_err, plan_err};
-use thermocline_compute::{Session, SessionOptions};
+use datafusion::common::{Result, exec_err, plan_datafusion_err, plan_err};
+use serde_json::json;
+use thermocline_compute::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
-use thermocline_workloads::generate::{Format, create_table_sql};
+use thermocline_workloads::figures::{Axis, Caption, Point, Quantity, Scale, lines};
 use thermocline_workloads::tpch::{SELECTIVITY_QUERIES, SelectivityQuery};
 
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
-
-/// Stored bytes of the data's objects.
-const PARTITION_SIZE: u64 = 16 << 20;
-/// Scale of `--quick`, at most.
-const QUICK_SCALE: f64 = 0.05;
+use super::common::CommonArgs;
+use super::experiment::{PARTITION_SIZE, QUICK_SCALE, parse_format};
+use super::figures::Figures;
+use super::sink::JsonLines;
 
 /// Arguments of `thermocline bench bitmap`.
 #[derive(Debug, clap::Args)]
@@ -48,15 +44,8 @@ pub struct BitmapArgs {
     /// Timed executions of each query
     #[arg(long, default_value_t = 1)]
     passes: usize,
-    /// Small data and few selectivities: under a minute
-    #[arg(long)]
-    quick: bool,
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Write one JSON object an execution to this file
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 /// Which columns of `lineitem` the cache holds, so on which side the bitmap is made.
@@ -97,15 +86,11 @@ struct Side {
 /// # Errors
 /// If an argument does not fit, a query fails, or bitmaps change a result.
 pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
-    if args.quick {
+    if args.common.quick {
         args.scale = args.scale.min(QUICK_SCALE);
         args.selectivities = vec![0.0, 0.5, 0.9];
     }
-    let format = match args.format.to_ascii_lowercase().as_str() {
-        "parquet" => Format::Parquet,
-        "csv" => Format::Csv,
-        other => return plan_err!("unknown format '{other}': expected parquet or csv"),
-    };
+    let format = parse_format(&args.format)?;
     let queries = args.queries.iter().map(|name| query_named(name)).collect::<Result<Vec<_>>>()?;
     if let Some(share) = args.selectivities.iter().find(|share| !(0.0..=1.0).contains(*share)) {
         return plan_err!("a selectivity of {share} is not between 0 and 1");
@@ -116,15 +101,16 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
         format,
         egress_bytes_per_s: Some(parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?),
     };
-    let mut output = Output::new(args.json.as_deref())?;
-    let data = workload_data(&measurement.workload, args.data.clone(), args.scale, format, PARTITION_SIZE)?;
+    let figures = Figures::new(args.common.figures.as_ref())?;
+    let mut output = Output { json: JsonLines::new(args.common.json.as_ref())?, drawn: vec![] };
+    let data = workload_data(&measurement.workload, args.common.data.clone(), args.scale, format, PARTITION_SIZE)?;
     let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()), ..NodeOptions::default() };
     let node = NodeProcess::start(&data, &options).await?;
     let location = format!("thermocline://{}", node.address);
 
     let mut sides = vec![];
     for bitmaps in [false, true] {
-        let session = session(&location, format).await?;
+        let session = args.common.session(&Workload::TPCH, format, &location).await?;
         if !args.join_filters {
             session.set("bloom_filters", "off")?;
             session.run("SET datafusion.optimizer.hash_join_inlist_pushdown_max_size = '0'").await?;
@@ -134,7 +120,7 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
         session.set("bitmaps", if bitmaps { "on" } else { "off" })?;
         sides.push(Side { session, bitmaps });
     }
-    let local = session(&data.display().to_string(), format).await?;
+    let local = args.common.session(&Workload::TPCH, format, &data.display().to_string()).await?;
     output.header();
     for query in queries {
         let shares = shares(&local, query).await?;
@@ -152,7 +138,11 @@ pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
             }
         }
     }
-    output.finish()
+    output.json.flush()?;
+    for quantity in [Quantity::Seconds, Quantity::Bytes] {
+        figures.write(&format!("bitmap-{}", quantity.name()), || output.figure(&measurement, quantity))?;
+    }
+    Ok(())
 }
 
 impl Side {
@@ -208,14 +198,6 @@ async fn read_columns(session: &Session, table: &str, columns: &[&str]) -> Resul
     Ok(())
 }
 
-async fn session(location: &str, format: Format) -> Result<Session> {
-    let session = Session::open(SessionOptions::default()).await?;
-    for table in Workload::TPCH.tables {
-        session.run(&create_table_sql(*table, format, &format!("{location}/{table}"))).await?;
-    }
-    Ok(session)
-}
-
 fn query_named(name: &str) -> Result<&'static SelectivityQuery> {
     let number = name.trim().trim_start_matches(['Q', 'q']);
     SELECTIVITY_QUERIES
@@ -260,23 +242,15 @@ fn nearest(shares: &[(i64, f64)], wanted: f64) -> Option<(i64, f64)> {
         .copied()
 }
 
-/// Where records go, and the table of what they say.
+/// Where records go, the table of what they say, and what of them is drawn.
 struct Output {
-    json: Option<BufWriter<File>>,
+    json: JsonLines,
+    /// The fastest executions: selectivity, whence the bitmap came (`None`: there was none),
+    /// record.
+    drawn: Vec<(f64, Option<Direction>, Record)>,
 }
 
 impl Output {
-    fn new(path: Option<&Path>) -> Result<Self> {
-        let json = path
-            .map(|path| {
-                File::create(path)
-                    .map(BufWriter::new)
-                    .map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
-            })
-            .transpose()?;
-        Ok(Self { json })
-    }
-
     fn header(&self) {
         println!(
             "{:<6}{:<9}{:>8}{:>14}{:>14}{:>8}{:>10}{:>10}{:>8}{:>9}",
@@ -296,17 +270,9 @@ impl Output {
     /// Writes the records of one query and prints the fastest without and with bitmaps.
     fn put(&mut self, direction: Direction, selectivity: f64, executions: &[Vec<(bool, Record)>]) -> Result<()> {
         let all = executions.iter().flatten();
-        if let Some(json) = &mut self.json {
-            for (bitmaps, record) in all.clone() {
-                let failed = |error: &dyn std::fmt::Display| exec_datafusion_err!("{error}");
-                let mut line = serde_json::to_value(record).map_err(|error| failed(&error))?;
-                if let Some(fields) = line.as_object_mut() {
-                    fields.insert("direction".into(), direction.name().into());
-                    fields.insert("selectivity".into(), selectivity.into());
-                    fields.insert("bitmaps".into(), (*bitmaps).into());
-                }
-                writeln!(json, "{line}").map_err(|error| failed(&error))?;
-            }
+        for (bitmaps, record) in all.clone() {
+            let more = json!({ "direction": direction.name(), "selectivity": selectivity, "bitmaps": bitmaps });
+            self.json.put(record, more)?;
         }
         let fastest = |wanted: bool| {
             all.clone()
@@ -337,13 +303,28 @@ impl Output {
             plain.seconds / bitmap.seconds,
             fewer(plain.columns_scanned, bitmap.columns_scanned),
         );
+        self.drawn.push((selectivity, None, plain.clone()));
+        self.drawn.push((selectivity, Some(direction), bitmap.clone()));
         Ok(())
     }
 
-    fn finish(mut self) -> Result<()> {
-        if let Some(json) = &mut self.json {
-            json.flush().map_err(|error| exec_datafusion_err!("{error}"))?;
-        }
-        Ok(())
+    /// Lines of a quantity over selectivity, a panel for each query.
+    fn figure(&self, measurement: &Measurement, quantity: Quantity) -> Result<String> {
+        let points: Vec<Point<f64>> = self
+            .drawn
+            .iter()
+            .map(|(selectivity, direction, record)| {
+                let series = match direction {
+                    None => "no bitmap",
+                    Some(Direction::Storage) => "bitmap from storage",
+                    Some(Direction::Compute) => "bitmap from compute",
+                };
+                Point::new(&record.query, series, *selectivity, quantity.of(record))
+            })
+            .collect();
+        let caption =
+            Caption::new(format!("{} with selection bitmaps over selectivity", quantity.title()), measurement);
+        let x = Axis { label: "selected share of lineitem", scale: Scale::Linear };
+        lines(&caption, x, Axis { label: quantity.axis(), scale: Scale::Linear }, &points)
     }
 }

@@ -1,17 +1,18 @@
 //! What the benches of all workloads share: data, storage node, sessions, passes.
 
-use std::path::PathBuf;
-
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_compute::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
 use thermocline_workloads::Workload;
-use thermocline_workloads::bench::{Measurement, Reference, measure, measure_reference};
-use thermocline_workloads::generate::{Format, create_table_sql};
+use thermocline_workloads::bench::{Measurement, Record, Reference, measure, measure_reference};
+use thermocline_workloads::figures::{Caption, Point, Quantity, bars};
+use thermocline_workloads::generate::Format;
 
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
+use super::common::CommonArgs;
+use super::figures::Figures;
 use super::sink::Sink;
 
 /// Scale of `--quick`, at most.
@@ -25,16 +26,16 @@ pub const PARTITION_SIZE: u64 = 16 << 20;
 pub struct ExperimentArgs {
     /// Scale factor
     #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    pub scale: f64,
     /// parquet or csv
     #[arg(long, default_value = "parquet")]
-    format: String,
+    pub format: String,
     /// Modes to run, comma separated or repeated
     #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid")]
     modes: Vec<String>,
     /// Run these of the standard queries, comma separated, such as 1,6,14
     #[arg(long, value_delimiter = ',')]
-    queries: Vec<String>,
+    pub queries: Vec<String>,
     /// Limit of the segment cache; `half` for half of what the queries need
     #[arg(long, default_value = "4GiB")]
     cache_size: String,
@@ -42,22 +43,15 @@ pub struct ExperimentArgs {
     #[arg(long, default_value = "lfu")]
     policy: String,
     #[command(flatten)]
-    node: NodeOptions,
+    pub node: NodeOptions,
     /// Timed passes over the queries, after one to warm up
     #[arg(long, default_value_t = 1)]
-    passes: usize,
+    pub passes: usize,
     /// Also run plain DataFusion over the same files and over tables in memory
     #[arg(long)]
     reference: bool,
-    /// Small data and few queries: under a minute
-    #[arg(long)]
-    pub quick: bool,
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Write one JSON object a query to this file
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    pub common: CommonArgs,
 }
 
 /// Names and SQL.
@@ -79,7 +73,7 @@ impl Experiment {
     /// # Errors
     /// If an argument does not fit.
     pub fn new(workload: Workload, mut args: ExperimentArgs, warmup: Queries, timed: Queries) -> Result<Self> {
-        if args.quick {
+        if args.common.quick {
             args.scale = args.scale.min(QUICK_SCALE);
         }
         let format = parse_format(&args.format)?;
@@ -113,8 +107,9 @@ impl Experiment {
     /// The first that occurs, be it of a query, the storage node or the files.
     pub async fn run(self) -> Result<()> {
         let Self { args, measurement, modes, warmup, timed } = &self;
-        let data =
-            workload_data(&measurement.workload, args.data.clone(), args.scale, measurement.format, PARTITION_SIZE)?;
+        let figures = Figures::new(args.common.figures.as_ref())?;
+        let data = args.common.data.clone();
+        let data = workload_data(&measurement.workload, data, args.scale, measurement.format, PARTITION_SIZE)?;
         let node = match args.node.is_default() {
             true => None,
             false => Some(NodeProcess::start(&data, &args.node).await?),
@@ -123,7 +118,7 @@ impl Experiment {
             Some(node) => format!("thermocline://{}", node.address),
             None => data.display().to_string(),
         };
-        let mut sink = Sink::new(args.json.as_ref())?;
+        let mut sink = Sink::new(args.common.json.as_ref())?;
         let cache_size = match args.cache_size.as_str() {
             "half" => self.working_set(&location).await? / 2,
             size => parse_size(size).map_err(|why| plan_datafusion_err!("{why}"))? as usize,
@@ -139,23 +134,40 @@ impl Experiment {
             }
         }
         if args.reference {
-            for reference in [Reference::Memory, Reference::Files, Reference::FilesPushdownFilters] {
+            for reference in Reference::ALL {
                 for run in std::iter::once("warmup").chain((0..args.passes.max(1)).map(|_| "timed")) {
                     measure_reference(reference, measurement, &data, named(timed), run, |record| sink.put(record))
                         .await?;
                 }
             }
         }
-        sink.finish(cache_size)
+        sink.finish(cache_size)?;
+        for quantity in [Quantity::Seconds, Quantity::Bytes] {
+            let name = format!("{}-{}", measurement.workload.name, quantity.name());
+            figures.write(&name, || self.figure(quantity, sink.records()))?;
+        }
+        Ok(())
+    }
+
+    /// Bars of a quantity by query and mode, for the first pass and for those after it.
+    fn figure(&self, quantity: Quantity, records: &[Record]) -> Result<String> {
+        let points: Vec<Point<String>> = records
+            .iter()
+            // Plain DataFusion does not count bytes.
+            .filter(|record| {
+                quantity == Quantity::Seconds || !Reference::ALL.iter().any(|one| one.name() == record.mode)
+            })
+            .map(|record| {
+                let panel = if record.run == "warmup" { "first pass" } else { "passes after it, median" };
+                Point::new(panel, &record.mode, &record.query, quantity.of(record))
+            })
+            .collect();
+        let title = format!("{} by query and mode", quantity.title());
+        bars(&Caption::new(title, &self.measurement), quantity.axis(), &points)
     }
 
     async fn session(&self, location: &str) -> Result<Session> {
-        let session = Session::open(SessionOptions::default()).await?;
-        for table in self.measurement.workload.tables {
-            let location = format!("{location}/{table}");
-            session.run(&create_table_sql(*table, self.measurement.format, &location)).await?;
-        }
-        Ok(session)
+        self.args.common.session(&self.measurement.workload, self.measurement.format, location).await
     }
 
     /// Bytes that the queries' segments take when all of them are cached.
@@ -183,7 +195,10 @@ pub fn parse_format(name: &str) -> Result<Format> {
 }
 
 /// The standard queries named in `wanted`, with or without the `Q`; all of them if it is empty.
-fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries> {
+///
+/// # Errors
+/// If the workload has no query of a name.
+pub fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries> {
     let owned = |(name, sql): &(&str, &str)| ((*name).to_owned(), (*sql).to_owned());
     if wanted.is_empty() {
         return Ok(workload.queries.iter().map(owned).collect());

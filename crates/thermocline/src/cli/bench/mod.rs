@@ -2,10 +2,14 @@
 
 mod adaptive;
 mod bitmap;
+mod common;
+mod contest;
 mod experiment;
+mod figures;
 mod operators;
 mod sink;
 mod ssb;
+mod sweep;
 mod tpch;
 
 use datafusion::common::Result;
@@ -21,7 +25,7 @@ pub struct BenchArgs {
 enum Workload {
     /// The Star Schema Benchmark: the 13 queries, or a skewed random batch
     Ssb(ssb::SsbArgs),
-    /// TPC-H: the 22 queries
+    /// TPC-H: the 22 queries, in every mode or over a storage node's compute power
     Tpch(tpch::TpchArgs),
     /// Filter, join, group-by and top-K one by one, here and at storage
     Operators(operators::OperatorsArgs),

@@ -1,18 +1,18 @@
 //! `thermocline bench operators`: one operator at a time, as in tables II to V of the PushdownDB
 //! paper.
 
-use std::path::PathBuf;
-
 use datafusion::common::{Result, exec_err, plan_datafusion_err};
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_compute::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
-use thermocline_workloads::generate::create_table_sql;
+use thermocline_workloads::figures::{Caption, Point, Quantity, bars};
 
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
+use super::common::CommonArgs;
 use super::experiment::{PARTITION_SIZE, QUICK_SCALE, parse_format};
+use super::figures::Figures;
 use super::sink::Sink;
 
 /// Arguments of `thermocline bench operators`.
@@ -30,15 +30,8 @@ pub struct OperatorsArgs {
     /// Timed passes, after one to warm up; the fastest counts
     #[arg(long, default_value_t = 3)]
     passes: usize,
-    /// Small data: under a minute
-    #[arg(long)]
-    quick: bool,
-    /// Where the generated data is kept between runs [default: a folder of the user's cache]
-    #[arg(long)]
-    data: Option<PathBuf>,
-    /// Write one JSON object a query to this file
-    #[arg(long)]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    common: CommonArgs,
 }
 
 /// One query, run in several ways that must agree.
@@ -134,22 +127,21 @@ fn cases(scale: f64) -> Vec<Case> {
 /// # Errors
 /// If an argument does not fit, a query fails, or two ways of running one differ in their rows.
 pub async fn operators(args: OperatorsArgs) -> Result<()> {
-    let scale = if args.quick { args.scale.min(QUICK_SCALE) } else { args.scale };
-    let passes = if args.quick { 1 } else { args.passes.max(1) };
+    let common = &args.common;
+    let scale = if common.quick { args.scale.min(QUICK_SCALE) } else { args.scale };
+    let passes = if common.quick { 1 } else { args.passes.max(1) };
     let format = parse_format(&args.format)?;
     let egress = parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?;
     let measurement = Measurement { workload: Workload::TPCH, scale, format, egress_bytes_per_s: Some(egress) };
-    let data = workload_data(&Workload::TPCH, args.data, scale, format, PARTITION_SIZE)?;
-    let options = NodeOptions { egress_limit: Some(args.egress_limit), ..NodeOptions::default() };
+    let figures = Figures::new(common.figures.as_ref())?;
+    let data = workload_data(&Workload::TPCH, common.data.clone(), scale, format, PARTITION_SIZE)?;
+    let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()), ..NodeOptions::default() };
     let node = NodeProcess::start(&data, &options).await?;
 
-    let session = Session::open(SessionOptions::default()).await?;
-    for table in measurement.workload.tables {
-        let location = format!("thermocline://{}/{table}", node.address);
-        session.run(&create_table_sql(*table, format, &location)).await?;
-    }
+    let session = common.session(&Workload::TPCH, format, &format!("thermocline://{}", node.address)).await?;
     session.run("CREATE INDEX l_partkey_index ON lineitem (l_partkey)").await?;
-    let mut sink = Sink::new(args.json.as_ref())?;
+    let mut sink = Sink::new(common.json.as_ref())?;
+    let mut drawn = vec![];
     println!(
         "{:<12}{:<22}{:<14}{:>8}{:>10}{:>8}{:>14}{:>12}",
         "table", "case", "alternative", "rows", "seconds", "ratio", "bytes moved", "dollars"
@@ -176,9 +168,20 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
                 format_size(best.bytes_from_storage + best.bytes_to_storage),
                 best.dollars
             );
+            drawn.push((case.table, case.name.clone(), alternative.name, best));
         }
     }
     session.run("DROP INDEX l_partkey_index").await?;
+    for quantity in [Quantity::Seconds, Quantity::Bytes, Quantity::Dollars] {
+        let point = |(table, case, alternative, record): &(&str, String, &str, Record)| {
+            Point::new(format!("Table {table}"), *alternative, case, quantity.of(record))
+        };
+        figures.write(&format!("operators-{}", quantity.name()), || {
+            let title = format!("{} by operator and alternative", quantity.title());
+            let points: Vec<Point<String>> = drawn.iter().map(point).collect();
+            bars(&Caption::new(title, &measurement), quantity.axis(), &points)
+        })?;
+    }
     sink.flush()
 }
 

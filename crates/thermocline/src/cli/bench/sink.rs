@@ -58,6 +58,8 @@ impl JsonLines {
 pub struct Sink {
     json: JsonLines,
     totals: Vec<Total>,
+    /// Every record, for figures.
+    records: Vec<Record>,
 }
 
 struct Total {
@@ -75,7 +77,7 @@ impl Sink {
     /// # Errors
     /// If it cannot be created.
     pub fn new(json: Option<&PathBuf>) -> Result<Self> {
-        Ok(Self { json: JsonLines::new(json)?, totals: vec![] })
+        Ok(Self { json: JsonLines::new(json)?, totals: vec![], records: vec![] })
     }
 
     /// Writes a record and adds it up.
@@ -103,7 +105,13 @@ impl Sink {
         total.seconds += record.seconds;
         total.bytes += record.bytes_from_storage + record.bytes_to_storage;
         total.dollars += record.dollars;
+        self.records.push(record);
         Ok(())
+    }
+
+    /// All records so far.
+    pub fn records(&self) -> &[Record] {
+        &self.records
     }
 
     /// Writes what is still held back.
@@ -118,7 +126,7 @@ impl Sink {
     ///
     /// # Errors
     /// If the last records cannot be written.
-    pub fn finish(mut self, cache_size: usize) -> Result<()> {
+    pub fn finish(&mut self, cache_size: usize) -> Result<()> {
         self.flush()?;
         println!("cache of {}", format_size(cache_size as u64));
         println!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");

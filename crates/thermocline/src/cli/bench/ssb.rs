@@ -4,6 +4,7 @@ use datafusion::common::Result;
 use thermocline_workloads::Workload;
 use thermocline_workloads::ssb::{BatchQuery, batch, reshuffle};
 
+use super::super::storage::parse_power;
 use super::experiment::{Experiment, ExperimentArgs, Queries};
 
 /// Arguments of `thermocline bench ssb`.
@@ -11,6 +12,9 @@ use super::experiment::{Experiment, ExperimentArgs, Queries};
 pub struct SsbArgs {
     #[command(flatten)]
     experiment: ExperimentArgs,
+    /// Share of a core that a running fragment may take
+    #[arg(long, value_parser = parse_power)]
+    compute_power: Option<f64>,
     /// Run a random batch of this many queries instead of the 13: once to warm up, once reshuffled
     #[arg(long, conflicts_with = "queries")]
     batch: Option<usize>,
@@ -27,11 +31,12 @@ pub struct SsbArgs {
 /// # Errors
 /// If an argument does not fit or a query fails.
 pub async fn ssb(args: SsbArgs) -> Result<()> {
-    let SsbArgs { experiment, batch: batch_size, theta, seed } = args;
+    let SsbArgs { mut experiment, compute_power, batch: batch_size, theta, seed } = args;
+    experiment.node.compute_power = compute_power;
     let Some(n) = batch_size else {
         return Experiment::standard(Workload::SSB, experiment)?.run().await;
     };
-    let first = batch(if experiment.quick { n.min(10) } else { n }, theta, seed);
+    let first = batch(if experiment.common.quick { n.min(10) } else { n }, theta, seed);
     let again = reshuffle(&first, seed.wrapping_add(1));
     let pairs =
         |batch: Vec<BatchQuery>| -> Queries { batch.into_iter().map(|query| (query.name, query.sql)).collect() };

@@ -1,0 +1,57 @@
+//! What every bench takes, and the sessions that it measures in.
+
+use std::path::PathBuf;
+
+use datafusion::common::Result;
+use datafusion::common::config::ExtensionOptions;
+use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_workloads::Workload;
+use thermocline_workloads::generate::{Format, create_table_sql};
+
+use super::super::sql::assignment;
+
+/// Arguments of every bench.
+#[derive(Debug, Clone, clap::Args)]
+pub struct CommonArgs {
+    /// Small data and few runs: under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Where the generated data is kept between runs [default: a folder of the user's cache]
+    #[arg(long)]
+    pub data: Option<PathBuf>,
+    /// Write one JSON object a query to this file
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+    /// Write figures to this directory, as SVG
+    #[arg(long, value_name = "DIR")]
+    pub figures: Option<PathBuf>,
+    /// Change a setting, such as price_transferred_gb=0.09; what a bench compares it sets itself
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
+    settings: Vec<(String, String)>,
+}
+
+impl CommonArgs {
+    /// A session with the given settings and the workload's tables below `location`.
+    ///
+    /// # Errors
+    /// If a setting or the location does not fit.
+    pub async fn session(&self, workload: &Workload, format: Format, location: &str) -> Result<Session> {
+        let session = Session::open(SessionOptions::default()).await?;
+        for (name, value) in &self.settings {
+            session.set(name, value)?;
+        }
+        for table in workload.tables {
+            session.run(&create_table_sql(*table, format, &format!("{location}/{table}"))).await?;
+        }
+        Ok(session)
+    }
+}
+
+/// A setting that exists, with a value that fits, as far as that is known without a session.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = assignment(text)?;
+    if let Some(ours) = name.strip_prefix("thermocline.").or_else(|| (!name.contains('.')).then_some(name.as_str())) {
+        Settings::default().set(ours, &value).map_err(|error| error.strip_backtrace())?;
+    }
+    Ok((name, value))
+}

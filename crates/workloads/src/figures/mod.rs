@@ -1,0 +1,29 @@
+//! Figures of experiments: points in, SVG text out.
+//!
+//! ```text
+//! records -> Point (panel, series, x, y) -> Panels (medians) -> bars or lines -> SVG
+//! ```
+//!
+//! ```
+//! use thermocline_workloads::figures::{Caption, Point, bars};
+//! let points = [Point::new("cold", "pullup", "Q1", 2.0), Point::new("cold", "pushdown", "Q1", 0.5)];
+//! let svg = bars(&Caption { title: "Seconds".into(), subtitle: "tpch, scale 1".into() }, "seconds", &points)?;
+//! assert!(svg.starts_with("<svg") && svg.contains("pushdown"));
+//! # Ok::<(), datafusion::common::DataFusionError>(())
+//! ```
+//!
+//! Left out: which points an experiment draws, and the files (the binary knows those).
+
+mod axis;
+mod bars;
+mod caption;
+mod lines;
+mod panels;
+mod point;
+mod sheet;
+
+pub use axis::{Axis, Scale};
+pub use bars::bars;
+pub use caption::Caption;
+pub use lines::lines;
+pub use point::{Point, Quantity};
