@@ -63,6 +63,8 @@ async fn session(format: &str, location: &str) -> Session {
 }
 
 async fn open(format: &str, location: &str, embedded: NodeConfig) -> Session {
+    // Without a link, however fast, there would be nothing to save.
+    let embedded = NodeConfig { egress: Some(10 << 30), ..embedded };
     let settings = Settings { cache_size: 1 << 30, partition_size: 256 << 10, ..Settings::default() };
     let session = Session::open(SessionOptions { settings, embedded, ..SessionOptions::default() }).await.unwrap();
     let columns = "(id BIGINT, a BIGINT, b INT, c VARCHAR, d DECIMAL(12, 2), e DATE)";

@@ -249,6 +249,8 @@ fn random_node(rng: &mut StdRng) -> NodeConfig {
         pushdown_slots: rng.random_range(1..4),
         pushback_slots: rng.random_range(0..4),
         arbitration: *[Arbitration::PaAware, Arbitration::Fifo].choose(rng).unwrap(),
+        // Behind a link, however fast, sending less pays.
+        egress: rng.random_bool(0.7).then_some(10 << 30),
         ..NodeConfig::default()
     }
 }

@@ -77,7 +77,14 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
                         plan = Some(chosen);
                         Route::Bitmap
                     }
-                    Choice::Pullup => Route::Pullup,
+                    Choice::Pullup => {
+                        // With nothing of it cached or admitted, its rows stream; columns would be
+                        // made whole.
+                        if segments.iter().all(|access| matches!(access, Access::Missing)) {
+                            segments.clear();
+                        }
+                        Route::Pullup
+                    }
                 }
             };
             metrics.partitions(route).add(1);
@@ -153,7 +160,15 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> boo
     // is larger than any part of it.
     let pays = partition.is_row_oriented()
         || (scan.fragment().reduces() && !scan.query().engine().shapes.raw_is_smaller(scan.shape()));
-    may && pays && (!scan.link_is_free() || scan.fragment().condenses())
+    may && pays && (!scan.link_is_free() || pays_without_link(scan))
+}
+
+/// Whether a fragment pays at a node in this process: if its answer is next to nothing, that is, has
+/// at most this many bytes per row read, as far as executions have shown.
+fn pays_without_link(scan: &HybridScanExec) -> bool {
+    const ANSWER_BYTES_PER_ROW_MAX: f64 = 0.25;
+    let observed = scan.query().engine().shapes.observed(scan.shape()).answer_bytes;
+    scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
