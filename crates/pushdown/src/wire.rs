@@ -309,6 +309,10 @@ pub struct FragmentRequest {
     /// Whether rows may be found through the node's indexes.
     #[prost(bool, tag = "16")]
     pub use_indexes: bool,
+    /// Equal for fragments that tend to select alike, although keys of a join that are part of them
+    /// differ; 0 if only equal fragments are.
+    #[prost(uint64, tag = "17")]
+    pub shape: u64,
 }
 
 /// [`PartitionRange`] on the wire.

@@ -40,7 +40,7 @@ mod service;
 mod source;
 
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
-pub use egress::Egress;
+pub use egress::{Egress, EgressStream};
 pub use error::NodeError;
 pub use index::is_indexable;
 pub use node::{Arbitration, NodeConfig, NodeCounters, PushbackPolicy, StorageNode};

@@ -142,6 +142,8 @@ fn take(arrived: &mut std::collections::VecDeque<Bytes>, wanted: usize) -> Bytes
 #[derive(Debug, Clone)]
 pub(super) struct FragmentCall {
     pub(super) fragment: Arc<Vec<u8>>,
+    /// See [`FragmentRequest::shape`].
+    pub(super) shape: u64,
     pub(super) table_schema: Arc<Vec<u8>>,
     pub(super) format: thermocline_pushdown::wire::Format,
     pub(super) origin: Origin,
@@ -199,6 +201,7 @@ impl FragmentCall {
             bytes_out_estimate: hints.bytes_out_estimate,
             partitions_to_follow: hints.partitions_to_follow,
             use_indexes: self.indexes.is_some(),
+            shape: self.shape,
         };
         self.send(TicketKind::Fragment(request), object, partition, schema).await
     }

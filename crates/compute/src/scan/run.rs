@@ -1,6 +1,7 @@
 //! One execution of a scan: partitions in flight, their rows merged into the output streams.
 
 use std::collections::VecDeque;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -116,6 +117,7 @@ impl ScanRun {
             fetch: datafusion::physical_plan::ExecutionPlan::fetch(scan),
             call: FragmentCall {
                 fragment: scan.encoded().cloned().unwrap_or_default(),
+                shape: BuildHasherDefault::<DefaultHasher>::default().hash_one(scan.shape()).max(1),
                 table_schema: Arc::clone(scan.encoded_schema()),
                 format: Format::from(scan.format()),
                 origin,

@@ -159,7 +159,10 @@ impl Execution {
         Ask {
             tenant: origin.tenant,
             query: origin.query_id,
-            shape: shape_of(&self.request.fragment, &self.object.path),
+            shape: match self.request.shape {
+                0 => shape_of(&self.request.fragment, &self.object.path),
+                shape => shape_of(&shape.to_le_bytes(), &self.object.path),
+            },
             bytes_in: self.bytes_in(),
             bytes_out: Some(self.request.bytes_out_estimate).filter(|bytes| *bytes > 0),
             accepts_pushback: self.request.accepts_pushback,

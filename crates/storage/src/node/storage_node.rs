@@ -302,25 +302,28 @@ impl StorageNode {
 
     /// Counts what is sent and holds it to the egress limit.
     fn metered(self: &Arc<Self>, answer: Answer) -> Answer {
-        let node = Arc::clone(self);
-        kept_alive(answer)
-            .then(move |message| {
-                let node = Arc::clone(&node);
-                async move {
-                    match &message {
-                        Ok(message) => {
-                            let bytes = message.encoded_len();
-                            if let Some(egress) = &node.egress {
-                                egress.pass(bytes).await;
-                            }
-                            node.counters.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
-                        }
-                        Err(error) => node.count_error(error),
-                    }
-                    message
+        let link = self.egress.as_ref().map(Egress::stream);
+        let state = (kept_alive(answer), link, Arc::clone(self));
+        futures::stream::unfold(state, |(mut answer, mut link, node)| async move {
+            let Some(message) = answer.next().await else {
+                if let Some(link) = &mut link {
+                    link.finish().await;
                 }
-            })
-            .boxed()
+                return None;
+            };
+            match &message {
+                Ok(message) => {
+                    let bytes = message.encoded_len();
+                    if let Some(link) = &mut link {
+                        link.pass(bytes).await;
+                    }
+                    node.counters.bytes_sent.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+                Err(error) => node.count_error(error),
+            }
+            Some((message, (answer, link, node)))
+        })
+        .boxed()
     }
 
     fn count_error(&self, error: &NodeError) {

@@ -74,6 +74,7 @@ struct Waiter {
     sender: oneshot::Sender<Admission>,
     shape: Shape,
     bytes_in: u64,
+    bytes_out: Option<u64>,
 }
 
 impl Arbitrator {
@@ -141,7 +142,7 @@ impl Arbitrator {
         };
         let id = state.schedule.offer(request).ok()?;
         let (sender, receiver) = oneshot::channel();
-        state.waiting.insert(id, Waiter { sender, shape: ask.shape, bytes_in: ask.bytes_in });
+        state.waiting.insert(id, Waiter { sender, shape: ask.shape, bytes_in: ask.bytes_in, bytes_out: ask.bytes_out });
         Some((id, receiver))
     }
 
@@ -173,7 +174,11 @@ impl Arbitrator {
                 tracing::warn!("a pushback slot is free again: nobody came for the stored bytes");
                 state.schedule.finish(expired, now);
             }
-            state.schedule.correct(state.knowledge.corrections(now));
+            let (knowledge, waiting) = (&mut state.knowledge, &state.waiting);
+            let corrections = knowledge.corrections(now);
+            state.schedule.estimate(corrections, |id| {
+                waiting.get(&id).map(|waiter| knowledge.times(waiter.shape, waiter.bytes_in, waiter.bytes_out, now))
+            });
             while let Some((id, path)) = state.schedule.decide(now) {
                 let Some(waiter) = state.waiting.remove(&id) else {
                     state.schedule.finish(id, now);

@@ -157,9 +157,13 @@ impl Schedule {
         }
     }
 
-    /// Estimates are multiplied by these from now on.
-    pub(crate) fn correct(&mut self, corrections: Times) {
+    /// From now on estimates are multiplied by `corrections`, and those of waiting requests are
+    /// what `times` says, if anything: the first requests of a scan teach what the others will take.
+    pub(crate) fn estimate(&mut self, corrections: Times, mut times: impl FnMut(RequestId) -> Option<Times>) {
         self.corrections = corrections;
+        for (id, request) in &mut self.waiting {
+            request.times = times(*id).unwrap_or(request.times);
+        }
     }
 
     /// Puts a request into the queue.

@@ -298,11 +298,21 @@ fn requests_of_any_age_are_compared_by_one_correction() {
     let mut schedule = schedule(Arbitration::PaAware, 1, 1);
     let old = schedule.offer(request("old", 1.0, 3.0)).unwrap();
     // Pushback takes a third of what it used to.
-    schedule.correct(Times { pushdown: 1.0, pushback: 1.0 / 3.0 });
+    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0 / 3.0 }, |_| None);
     let new = schedule.offer(request("new", 1.0, 9.0)).unwrap();
     assert_eq!(decisions(&mut schedule, 0.0), [(new, Path::Pushdown), (old, Path::Pushback)]);
     // An estimate that was corrected is compared with what the model said.
     assert_eq!(schedule.finish(old, 1.0), Some(Held { path: Path::Pushback, modelled: 3.0, actual: 1.0 }));
+}
+
+#[test]
+fn what_was_learnt_meanwhile_counts_for_those_who_wait() {
+    let mut schedule = schedule(Arbitration::PaAware, 1, 1);
+    let [a, b, c] = ["a", "b", "c"].map(|query| schedule.offer(request(query, 5.0, 3.0)).unwrap());
+    let learnt = |id| (id == c).then_some(Times { pushdown: 1.0, pushback: 3.0 });
+    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0 }, learnt);
+    assert_eq!(decisions(&mut schedule, 0.0), [(c, Path::Pushdown), (a, Path::Pushback)]);
+    assert_eq!(schedule.queue_length(), 1, "{b:?} waits");
 }
 
 #[test]
