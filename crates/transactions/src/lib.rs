@@ -1,2 +1,7 @@
 //! The row engine: transactions over rows in memory, executed serially on partitions, durable
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
+
+pub mod error;
+pub mod types;
+
+pub use error::{Class, Error, Result};
