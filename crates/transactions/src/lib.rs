@@ -2,6 +2,8 @@
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
 
 pub mod error;
+pub mod schema;
+pub mod sql;
 pub mod types;
 
 pub use error::{Class, Error, Result};

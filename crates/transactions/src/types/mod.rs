@@ -6,6 +6,7 @@ mod cast;
 mod data_type;
 mod decimal;
 pub mod key;
+mod placement;
 mod value;
 
 pub use calendar::{
@@ -14,4 +15,5 @@ pub use calendar::{
 pub use cast::{Rounded, assign, cast, parse_text, round_into};
 pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
+pub use placement::PartitionHash;
 pub use value::{Value, ValueRef, write_literal};

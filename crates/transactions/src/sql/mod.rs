@@ -1,0 +1,5 @@
+//! Statements: from text to rows.
+
+pub mod parse;
+
+pub use parse::split;
