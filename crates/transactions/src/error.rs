@@ -40,6 +40,9 @@ pub enum Error {
     /// Reading or writing a file failed.
     #[error("{0}")]
     Io(Box<str>),
+    /// No space is left for a file.
+    #[error("{0}")]
+    DiskFull(Box<str>),
     /// A file does not hold what was written to it.
     #[error("{0}")]
     Corrupt(Box<str>),
@@ -186,6 +189,7 @@ impl Error {
             Self::User(class, _) => class.sqlstate(),
             Self::InProcedure(inner) => inner.error.sqlstate(),
             Self::Io(_) => "58030",
+            Self::DiskFull(_) => "53100",
             Self::Corrupt(_) => "XX001",
             Self::CannotOpen(_) => "55006",
             Self::Internal(_) => "XX000",
@@ -213,6 +217,16 @@ impl Error {
     /// [`Error::NotHere`] with this message.
     pub fn not_here(message: impl fmt::Display) -> Self {
         Self::NotHere(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::Corrupt`] with this message.
+    pub fn corrupt(message: impl fmt::Display) -> Self {
+        Self::Corrupt(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::CannotOpen`] with this message.
+    pub fn cannot_open(message: impl fmt::Display) -> Self {
+        Self::CannotOpen(message.to_string().into_boxed_str())
     }
 
     /// [`Error::Internal`] with this message.

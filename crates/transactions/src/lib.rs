@@ -1,7 +1,9 @@
 //! The row engine: transactions over rows in memory, executed serially on partitions, durable
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
 
+pub mod disk;
 pub mod error;
+pub mod random;
 pub mod schema;
 pub mod sql;
 pub mod types;
