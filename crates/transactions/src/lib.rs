@@ -6,6 +6,7 @@ pub mod error;
 pub mod random;
 pub mod schema;
 pub mod sql;
+pub mod table;
 pub mod types;
 
 pub use error::{Class, Error, Result};

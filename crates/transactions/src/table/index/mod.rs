@@ -1,0 +1,5 @@
+//! Index structures over key bytes and tuple ids.
+
+mod hash;
+mod ordered;
+mod page;
