@@ -70,6 +70,7 @@ impl Slots {
     }
 
     /// Slots in use.
+    #[cfg(test)]
     pub fn live(&self) -> usize {
         self.live
     }

@@ -44,8 +44,12 @@ enum Kind {
     Float,
     Date,
     Timestamp,
-    Decimal8 { scale: u8 },
-    Decimal16 { scale: u8 },
+    Decimal8 {
+        scale: u8,
+    },
+    Decimal16 {
+        scale: u8,
+    },
     /// The n-th of the variable columns.
     Text(usize),
     Bytes(usize),
@@ -165,22 +169,27 @@ impl Layout {
             match (field.kind, value) {
                 (Kind::Text(variable), ValueRef::Text(text)) => {
                     image.extend_from_slice(text.as_bytes());
-                    self.put_end(image, variable, image.len() - self.fixed);
+                    let end = image.len() - self.fixed;
+                    self.put_end(image, variable, end);
                 }
                 (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
                     image.extend_from_slice(bytes);
-                    self.put_end(image, variable, image.len() - self.fixed);
+                    let end = image.len() - self.fixed;
+                    self.put_end(image, variable, end);
                 }
                 (kind, ValueRef::Null) => {
                     if !field.nullable {
                         let name = &field.name;
-                        return Err(Class::NotNullViolation.error(format_args!("NULL in column \"{name}\", which is NOT NULL")));
+                        return Err(
+                            Class::NotNullViolation.error(format_args!("NULL in column \"{name}\", which is NOT NULL"))
+                        );
                     }
                     if let Some(byte) = image.get_mut(position / 8) {
                         *byte |= 1 << (position % 8);
                     }
                     if let Kind::Text(variable) | Kind::Bytes(variable) = kind {
-                        self.put_end(image, variable, image.len() - self.fixed);
+                        let end = image.len() - self.fixed;
+                        self.put_end(image, variable, end);
                     }
                 }
                 (_, value) => field.put_fixed(image, value)?,

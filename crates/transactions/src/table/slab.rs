@@ -48,7 +48,6 @@ impl Item {
     }
 
     /// Bytes of the item.
-    #[expect(clippy::len_without_is_empty, reason = "an empty item is an item like others")]
     pub fn len(self) -> usize {
         (self.0 >> 32) as usize & 0xff_ffff
     }

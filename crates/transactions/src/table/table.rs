@@ -214,7 +214,9 @@ impl Table {
     pub fn insert_image(&mut self, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
         let id = self.ids.lowest_free();
         if id > TupleId::MAX {
-            return Err(Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", self.definition.name)));
+            return Err(
+                Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", self.definition.name))
+            );
         }
         undo.push(self.id(), id, None)?;
         let result = self.place(id, image, Growth::Asked);
@@ -235,9 +237,8 @@ impl Table {
             let mut image = std::mem::take(&mut self.scratch.image);
             let result = self.row(id).and_then(|row| {
                 let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
-                self.layout.encode(&mut image, |column| {
-                    changed(column).map_or_else(|| row.value(column), |(_, value)| *value)
-                })
+                self.layout
+                    .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
             });
             let result = result.and_then(|()| self.replace(id, &image, Growth::Asked));
             self.scratch.image = image;
@@ -376,7 +377,8 @@ impl Table {
                 return Err(duplicate(&self.definition, index, new_key));
             }
         }
-        let same_place = self.rows.resized(old_item, HEADER_BYTES + image.len()).filter(|_| image.len() <= ROW_BYTES_MAX);
+        let same_place =
+            self.rows.resized(old_item, HEADER_BYTES + image.len()).filter(|_| image.len() <= ROW_BYTES_MAX);
         let exact = HEADER_BYTES + image.len() == old_item.len();
         let item = match same_place.or(exact.then_some(old_item)) {
             Some(item) => item,
@@ -487,9 +489,12 @@ impl Table {
         let mut rewrite = || -> Result<()> {
             for id in self.ids.iter() {
                 let row = self.row(id)?;
-                layout.encode(&mut image, |column| {
-                    if column < old_columns { row.value(column) } else { fill.as_ref() }
-                })?;
+                layout.encode(
+                    &mut image,
+                    |column| {
+                        if column < old_columns { row.value(column) } else { fill.as_ref() }
+                    },
+                )?;
                 if image.len() > ROW_BYTES_MAX {
                     return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
                 }
@@ -531,14 +536,19 @@ impl Table {
         for id in self.ids.iter() {
             let row = self.row(id)?;
             self.layout.validate(row.image())?;
-            let header: Option<&[u8; HEADER_BYTES]> = self.rows.get(self.item(id)?).and_then(|bytes| bytes.first_chunk());
+            let header: Option<&[u8; HEADER_BYTES]> =
+                self.rows.get(self.item(id)?).and_then(|bytes| bytes.first_chunk());
             if header != Some(&u64::from(id.0).to_le_bytes()) {
                 return Err(wrong(format!("the slot of row {} belongs to another", id.0)));
             }
             for index in &self.indexes {
                 let distinct = index.key(row, &mut key)?;
                 let mut found = index.lookup(&key);
-                let there = if distinct { found.next() == Some(id) && found.next().is_none() } else { found.any(|other| other == id) };
+                let there = if distinct {
+                    found.next() == Some(id) && found.next().is_none()
+                } else {
+                    found.any(|other| other == id)
+                };
                 if !there {
                     let name = &index.definition().name;
                     return Err(wrong(format!("row {} is missing in index \"{name}\", or not alone there", id.0)));

@@ -158,9 +158,7 @@ impl Index {
             }
             Body::Hash { map, lists, list_numbers } => match map.get(key) {
                 None => map.insert(key, id.0, budget, growth),
-                Some(list) if list & LIST != 0 => {
-                    lists.insert(&list_entry(list & !LIST, id), budget, growth).map(drop)
-                }
+                Some(list) if list & LIST != 0 => lists.insert(&list_entry(list & !LIST, id), budget, growth).map(drop),
                 Some(only) => {
                     let number = list_numbers.lowest_free();
                     list_numbers.take(number, budget, growth)?;
