@@ -287,7 +287,7 @@ fn indexes_and_columns_come_and_go() {
         let data_type = DataType::Decimal { precision: 5, scale: 2 };
         definition.columns.push(ColumnDefinition { name: "e".into(), data_type, nullable: false, default: None });
         let fill = Value::Decimal(Decimal::parse("1.50").unwrap());
-        run.table.add_column(Arc::new(definition), &fill).unwrap();
+        run.table.change_columns(Arc::new(definition), &fill).unwrap();
         run.model.values_mut().for_each(|row| row.push(fill.clone()));
         compare(&run.table, &run.model);
         assert_eq!(run.budget.used(), run.table.memory().total() as u64);

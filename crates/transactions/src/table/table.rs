@@ -476,11 +476,11 @@ impl Table {
         self.definition = definition;
     }
 
-    /// Gives all rows a further column with this value. `definition` is the table's with the column.
+    /// Gives all rows the columns of this definition: further ones with this value, or fewer.
     ///
     /// The rows are rewritten one by one, because a second layout would make every later read slower and
     /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
-    pub fn add_column(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
+    pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
         let layout = Layout::new(&definition)?;
         let mut rows = rows_for(&layout);
         let mut locators = Locators::new();
