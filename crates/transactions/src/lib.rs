@@ -5,6 +5,7 @@ pub mod disk;
 pub mod error;
 pub mod ids;
 pub mod partition;
+pub mod log;
 pub mod random;
 pub mod schema;
 pub mod sql;
