@@ -4,8 +4,8 @@
 pub mod disk;
 pub mod error;
 pub mod ids;
-pub mod partition;
 pub mod log;
+pub mod partition;
 pub mod random;
 pub mod schema;
 pub mod sql;

@@ -191,8 +191,7 @@ impl<'a> Values<'a> {
     /// The values; an error if the bytes are none.
     pub fn to_vec(&self) -> crate::Result<Vec<Value>> {
         let mut bytes = self.bytes;
-        let values: Option<Vec<Value>> =
-            (0..self.count).map(|_| bytes.value().map(ValueRef::to_value)).collect();
+        let values: Option<Vec<Value>> = (0..self.count).map(|_| bytes.value().map(ValueRef::to_value)).collect();
         values
             .filter(|_| bytes.is_empty())
             .ok_or_else(|| crate::Error::corrupt("the arguments of a log record cannot be read"))

@@ -236,8 +236,7 @@ mod tests {
     #[test]
     fn a_group_waits_for_the_interval_or_the_size() {
         let record = batch(1).bytes();
-        let settings =
-            LogSettings { commit_interval_us: 100, commit_bytes: 3 * record, ..LogSettings::default() };
+        let settings = LogSettings { commit_interval_us: 100, commit_bytes: 3 * record, ..LogSettings::default() };
         let mut log = collector(settings);
         assert_eq!((log.due(Micros(0)), log.take().is_none()), (Due::Later, true));
         assert_eq!(log.append(&mut batch(1), Micros(1000)), Ok(Sequence(11)));

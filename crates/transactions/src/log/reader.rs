@@ -1,7 +1,8 @@
 //! Reading segments.
 
 use super::segment::{
-    ALIGNMENT, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, is_torn,
+    ALIGNMENT, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
+    is_torn,
 };
 use crate::disk::{Disk, ReadFile};
 use crate::ids::{DatabaseId, Sequence};
@@ -61,16 +62,17 @@ impl SegmentReader {
                     "{name} is of version {version} of the log's format, which is newer than this program"
                 )));
             }
-            Err(NotAHeader::Damaged | NotAHeader::Torn) => return Err(Error::corrupt(format_args!("{name}, offset 0: damaged header"))),
+            Err(NotAHeader::Damaged | NotAHeader::Torn) => {
+                return Err(Error::corrupt(format_args!("{name}, offset 0: damaged header")));
+            }
         };
         if header.segment != segment {
             return Err(Error::corrupt(format_args!("{name} holds segment {} of the log", header.segment.0)));
         }
         match database {
-            Some(database) if database != header.database => Err(Error::corrupt(format_args!(
-                "{name} is of database {}, not of {database}",
-                header.database
-            ))),
+            Some(database) if database != header.database => {
+                Err(Error::corrupt(format_args!("{name} is of database {}, not of {database}", header.database)))
+            }
             _ => {
                 let (offset, next) = (SEGMENT_HEADER_BYTES as u64, header.first);
                 Ok(Opened::Reader(Self { name, file, header, offset, next, buffer }))
@@ -99,7 +101,7 @@ impl SegmentReader {
     /// [`crate::disk`]) and nothing stands behind it: everything before the last group was durable before
     /// that was begun. All else is damage. So a changed bit in the very last group is found too, and not
     /// taken for a torn write, unless that group holds a whole sector of zeros.
-    pub fn next(&mut self) -> Result<Next<'_>> {
+    pub fn next_group(&mut self) -> Result<Next<'_>> {
         let start = self.offset;
         let bytes = self.buffer.fill(&*self.file, start, GROUP_HEADER_BYTES)?;
         if bytes.is_empty() {

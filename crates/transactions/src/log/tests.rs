@@ -21,7 +21,7 @@ fn read(disk: &dyn Disk) -> Result<(Vec<u64>, bool)> {
             return Ok((sequences, true));
         };
         loop {
-            match reader.next()? {
+            match reader.next_group()? {
                 Next::Group(group) => sequences.extend(group.records().map(|record| record.sequence.0)),
                 Next::Sealed | Next::End => break,
                 Next::Torn => return Ok((sequences, true)),

@@ -84,9 +84,7 @@ impl Writer {
 
     /// Makes durable what was written.
     pub fn sync(&mut self) -> Result<()> {
-        self.guard(|writer| {
-            writer.current.as_mut().map_or(Ok(()), Current::sync)
-        })
+        self.guard(|writer| writer.current.as_mut().map_or(Ok(()), Current::sync))
     }
 
     /// Ends the log so that the next start knows it was ended and is whole.
