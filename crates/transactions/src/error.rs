@@ -98,6 +98,8 @@ macro_rules! classes {
 classes! {
     /// Not SQL.
     Syntax "42601",
+    /// SQL, but nothing here or in the analytic engine does it.
+    Unsupported "0A000",
     /// No such table.
     UndefinedTable "42P01",
     /// A table or an index with this name exists.

@@ -119,6 +119,11 @@ impl TableDefinition {
             })
             .collect()
     }
+
+    /// The lowest index id that is free.
+    pub(super) fn next_index_id(&self) -> IndexId {
+        IndexId(lowest_free(self.indexes.iter().map(|index| index.id.0)).unwrap_or(0))
+    }
 }
 
 /// The lowest number that is not among `taken`.

@@ -1,13 +1,14 @@
 //! What tables, indexes and procedures there are.
 //!
-//! A [`Schema`] is immutable: a definition makes a new one and says what changed ([`Change`]), so that
-//! the storage below can follow and readers keep the one they have. It is written as SQL that a person
-//! can read.
+//! A [`Schema`] is immutable: a definition makes a new one ([`Schema::define`]) and says what changed,
+//! so that the storage below can follow and readers keep the one they have. It is written as SQL that
+//! a person can read and [`Schema::from_sql`] reads back to the same, ids included.
 
 mod definition;
-mod names;
+pub(crate) mod names;
 mod print;
 mod procedure;
+mod read;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -109,8 +110,37 @@ impl Schema {
         })
     }
 
+    /// The schema after one definition (`CREATE`, `ALTER` or `DROP`), and what it changed. This one
+    /// stays as it is.
+    pub fn define(&self, sql: &str) -> Result<(Self, Change)> {
+        let mut after = self.clone();
+        let change = read::apply(&mut after, sql)?;
+        Ok((after, change))
+    }
+
+    /// The schema that [`Schema::to_sql`] wrote.
+    pub fn from_sql(sql: &str) -> Result<Self> {
+        let mut schema = Self::default();
+        for statement in crate::sql::split(sql)? {
+            read::apply(&mut schema, statement)?;
+        }
+        Ok(schema)
+    }
+
     /// Definitions that make this schema, in an order that works.
     pub fn to_sql(&self) -> String {
         print::schema(self)
     }
+
+    /// The lowest id that no table has. It depends on nothing but the schema, so that a log of
+    /// definitions gives the same ids when it is replayed on a snapshot.
+    fn next_table_id(&self) -> Result<TableId> {
+        if self.tables.len() >= TABLES_MAX {
+            return Err(Class::LimitExceeded.error(format_args!("more than {TABLES_MAX} tables")));
+        }
+        Ok(definition::lowest_free(self.tables.values().map(|table| table.id.0)).map_or(TableId(0), TableId))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -44,8 +44,9 @@ fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::
     if let Some(primary) = indexes.next() {
         out.write_str("    CONSTRAINT ")?;
         write_identifier(out, &primary.name)?;
-        write!(out, " PRIMARY KEY USING {} ", kind(primary.kind))?;
+        out.write_str(" PRIMARY KEY ")?;
         write_columns(out, table, primary)?;
+        write!(out, " USING {}", kind(primary.kind))?;
     }
     for check in &table.checks {
         out.write_str(",\n    CONSTRAINT ")?;

@@ -1,5 +1,16 @@
 //! Statements: from text to rows.
 
-pub mod parse;
+#[expect(dead_code, unused_imports, reason = "statements are bound next")]
+mod bind;
+mod data_type;
+#[expect(dead_code, unused_imports, reason = "statements are bound next")]
+mod expression;
+mod parse;
+mod rows;
 
-pub use parse::split;
+pub(crate) use bind::Binder;
+pub(crate) use data_type::data_type;
+pub use expression::Environment;
+pub(crate) use expression::{Expr, Frame};
+pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expression, split};
+pub use rows::{Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
