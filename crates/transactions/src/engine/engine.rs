@@ -49,9 +49,10 @@ impl<P: Program + ?Sized> Engine<P> {
         releases: Arc<Releases<P::Outcome>>,
     ) -> Result<Self> {
         let count = members.len() as u32;
-        let in_order = members.iter().zip(0..).all(|(member, number)| {
-            u32::from(member.partition.id().0) == number && member.partition.count() == count
-        });
+        let in_order = members
+            .iter()
+            .zip(0..)
+            .all(|(member, number)| u32::from(member.partition.id().0) == number && member.partition.count() == count);
         if count == 0 || !in_order {
             return Err(Error::internal("the partitions of an engine are not all partitions in order"));
         }
@@ -115,7 +116,10 @@ impl<P: Program + ?Sized> Engine<P> {
             for number in 0..members.len() {
                 let Some(member) = members.get_mut(number) else { continue };
                 if let Err(error) = member.partition.define(&change) {
-                    members.iter_mut().take(number).try_for_each(|member| member.partition.undefine(&change, &before))?;
+                    members
+                        .iter_mut()
+                        .take(number)
+                        .try_for_each(|member| member.partition.undefine(&change, &before))?;
                     return Err(error);
                 }
             }

@@ -41,35 +41,30 @@ impl<P: Program + ?Sized> Interactive<P> {
         }
         let session = Self { shared, meeting, failed: false };
         // What it will read may not be durable yet, and its results are told at once.
-        drop(session.enter()?);
+        drop(session.enter(&session.meeting)?);
         let sequence = session.shared.journal.append(&mut Batch::default())?;
         session.shared.releases.wait(sequence)?;
         Ok(session)
     }
 
-    fn enter(&self) -> Result<MutexGuard<'_, Gathered>> {
+    fn enter<'a>(&self, meeting: &'a Meeting) -> Result<MutexGuard<'a, Gathered>> {
         if self.failed {
             return Err(Class::FailedTransaction
                 .error("the transaction has failed; nothing but ROLLBACK is possible until it ends"));
         }
         let idle = || Class::IdleTimeout.error("the transaction was rolled back: the session did nothing for too long");
-        self.meeting.enter().ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
+        meeting.enter().ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
     }
 
     /// Runs a statement or a procedure in it.
     pub fn run(&mut self, program: &P, arguments: &[Value]) -> Result<P::Outcome> {
-        let mut state = match self.enter() {
-            Ok(state) => state,
-            Err(error) => {
-                self.failed = true;
-                return Err(error);
-            }
-        };
+        let meeting = Arc::clone(&self.meeting);
+        let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
         let result = program.run(&mut Scope::new(&mut state.members), arguments);
         state.touch();
         if result.is_err() {
             let aborted = abort(&mut state.members);
-            self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
+            meeting.end(state, aborted.map(|()| Sequence::ZERO));
             self.failed = true;
         }
         result
@@ -77,19 +72,20 @@ impl<P: Program + ?Sized> Interactive<P> {
 
     /// Keeps what it changed, once that is durable.
     pub fn commit(mut self) -> Result<()> {
-        let mut state = self.enter()?;
+        let meeting = Arc::clone(&self.meeting);
+        let mut state = self.enter(&meeting)?;
         self.failed = true;
         let mut batch = Batch::default();
         let appended = log(&state, &mut batch).and_then(|()| self.shared.journal.append(&mut batch));
         match appended {
             Ok(sequence) => {
                 commit(&mut state.members);
-                self.meeting.end(state, Ok(sequence));
+                meeting.end(state, Ok(sequence));
                 self.shared.releases.wait(sequence)
             }
             Err(error) => {
                 let aborted = abort(&mut state.members);
-                self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
+                meeting.end(state, aborted.map(|()| Sequence::ZERO));
                 Err(error)
             }
         }
