@@ -51,3 +51,12 @@ impl fmt::Display for DatabaseId {
 /// A moment: microseconds since 1970-01-01 00:00:00 UTC, as in [`Value::Timestamp`](crate::types::Value).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(pub i64);
+
+/// What a database is for as long as it exists; every file of it says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Identity {
+    /// Which one.
+    pub database: DatabaseId,
+    /// How many executor partitions its rows are divided into, at least 1.
+    pub partitions: u16,
+}

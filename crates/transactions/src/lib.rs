@@ -9,6 +9,7 @@ pub mod log;
 pub mod partition;
 pub mod random;
 pub mod schema;
+pub mod snapshot;
 pub mod sql;
 pub mod table;
 pub mod types;

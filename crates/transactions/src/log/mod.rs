@@ -24,7 +24,7 @@ mod segment;
 mod thread;
 mod writer;
 
-pub use bytes::{Bytes, Values, put_counted, put_value};
+pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
 pub use record::{Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record};

@@ -5,7 +5,7 @@ use super::segment::{
     is_torn,
 };
 use crate::disk::{Disk, ReadFile};
-use crate::ids::{DatabaseId, Sequence};
+use crate::ids::{Identity, Sequence};
 use crate::{Error, Result};
 
 /// Bytes read at once.
@@ -49,7 +49,7 @@ pub enum Opened {
 impl SegmentReader {
     /// Opens a segment. Damage, a newer version and a segment of another database (if one is named) are
     /// errors.
-    pub fn open(disk: &dyn Disk, segment: SegmentNumber, database: Option<DatabaseId>) -> Result<Opened> {
+    pub fn open(disk: &dyn Disk, segment: SegmentNumber, identity: Option<Identity>) -> Result<Opened> {
         let name = segment.file_name();
         let file = disk.open(&name)?;
         let mut buffer = Buffer::default();
@@ -69,9 +69,13 @@ impl SegmentReader {
         if header.segment != segment {
             return Err(Error::corrupt(format_args!("{name} holds segment {} of the log", header.segment.0)));
         }
-        match database {
-            Some(database) if database != header.database => {
-                Err(Error::corrupt(format_args!("{name} is of database {}, not of {database}", header.database)))
+        match identity {
+            Some(identity) if identity != header.identity => {
+                let Identity { database, partitions } = header.identity;
+                Err(Error::corrupt(format_args!(
+                    "{name} is of database {database} with {partitions} partitions, not of {} with {}",
+                    identity.database, identity.partitions
+                )))
             }
             _ => {
                 let (offset, next) = (SEGMENT_HEADER_BYTES as u64, header.first);

@@ -5,7 +5,7 @@ use crc32c::crc32c;
 use super::bytes::{Bytes, put_at};
 use super::record::{self, Record};
 use crate::disk::SECTOR;
-use crate::ids::{DatabaseId, Sequence};
+use crate::ids::{DatabaseId, Identity, Sequence};
 
 /// The format of segments that this version writes, and the newest that it reads.
 pub const FORMAT_VERSION: u32 = 1;
@@ -23,7 +23,8 @@ pub const SEGMENT_HEADER_BYTES: usize = AT_CHECKSUM + 4;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"THERMLOG";
 const AT_VERSION: usize = SEGMENT_MAGIC.len();
-const AT_DATABASE: usize = AT_VERSION + 8;
+const AT_PARTITIONS: usize = AT_VERSION + 4;
+const AT_DATABASE: usize = AT_PARTITIONS + 4;
 const AT_SEGMENT: usize = AT_DATABASE + 16;
 const AT_FIRST: usize = AT_SEGMENT + 8;
 const AT_CHECKSUM: usize = AT_FIRST + 20;
@@ -87,7 +88,7 @@ impl SegmentNumber {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The database that it is of.
-    pub database: DatabaseId,
+    pub identity: Identity,
     /// Its own number.
     pub segment: SegmentNumber,
     /// The sequence that its first record has or would have.
@@ -111,7 +112,8 @@ impl SegmentHeader {
         let mut bytes = [0; SEGMENT_HEADER_BYTES];
         put_at(&mut bytes, 0, SEGMENT_MAGIC);
         put_at(&mut bytes, AT_VERSION, &FORMAT_VERSION.to_le_bytes());
-        put_at(&mut bytes, AT_DATABASE, &self.database.0.to_le_bytes());
+        put_at(&mut bytes, AT_PARTITIONS, &self.identity.partitions.to_le_bytes());
+        put_at(&mut bytes, AT_DATABASE, &self.identity.database.0.to_le_bytes());
         put_at(&mut bytes, AT_SEGMENT, &self.segment.0.to_le_bytes());
         put_at(&mut bytes, AT_FIRST, &self.first.0.to_le_bytes());
         let checksum = crc32c(bytes.get(..AT_CHECKSUM).unwrap_or_default());
@@ -139,12 +141,12 @@ impl SegmentHeader {
         if version > FORMAT_VERSION {
             return Some(Err(NotAHeader::Newer(version)));
         }
-        bytes.u32()?;
-        let database = DatabaseId(u128::from_le_bytes(bytes.array()?));
+        let (partitions, _) = (bytes.u16()?, bytes.u16()?);
+        let identity = Identity { database: DatabaseId(u128::from_le_bytes(bytes.array()?)), partitions };
         let (segment, first) = (SegmentNumber(bytes.u64()?), Sequence(bytes.u64()?));
         bytes.take(AT_CHECKSUM - AT_FIRST - 8)?;
         let checksum = bytes.u32()?;
-        (checksum == crc32c(start.get(..AT_CHECKSUM)?)).then_some(Ok(Self { database, segment, first }))
+        (checksum == crc32c(start.get(..AT_CHECKSUM)?)).then_some(Ok(Self { identity, segment, first }))
     }
 }
 const _: () = assert!(SEGMENT_HEADER_BYTES as u64 <= SECTOR);
@@ -285,8 +287,11 @@ mod tests {
     use crate::log::Batch;
     use crate::log::record::tests::head;
 
-    const HEADER: SegmentHeader =
-        SegmentHeader { database: DatabaseId(0x0a0b), segment: SegmentNumber(3), first: Sequence(9) };
+    const HEADER: SegmentHeader = SegmentHeader {
+        identity: Identity { database: DatabaseId(0x0a0b), partitions: 2 },
+        segment: SegmentNumber(3),
+        first: Sequence(9),
+    };
 
     fn group() -> Vec<u8> {
         let mut batch = Batch::default();
@@ -302,7 +307,7 @@ mod tests {
     #[test]
     fn the_bytes_are_fixed() {
         let mut expected = b"THERMLOG".to_vec();
-        expected.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
         expected.extend_from_slice(&[0x0b, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[0; 12]);

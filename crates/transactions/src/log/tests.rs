@@ -3,10 +3,10 @@ use std::sync::Arc;
 use super::record::tests::head;
 use super::*;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
-use crate::ids::{DatabaseId, Micros, Sequence};
+use crate::ids::{DatabaseId, Identity, Micros, Sequence};
 use crate::{Error, Result};
 
-const DATABASE: DatabaseId = DatabaseId(7);
+const IDENTITY: Identity = Identity { database: DatabaseId(7), partitions: 2 };
 
 /// Sequences of all records; panics at anything that is not whole.
 pub fn sequences(disk: &dyn Disk) -> Vec<u64> {
@@ -39,7 +39,7 @@ struct Log {
 impl Log {
     fn new(disk: &SimulatedDisk, segment_bytes: u64) -> Self {
         let collector = Collector::new(LogSettings::default(), Sequence(1));
-        let writer = Writer::new(Arc::new(disk.clone()), DATABASE, segment_bytes, LogEnd::empty());
+        let writer = Writer::new(Arc::new(disk.clone()), IDENTITY, segment_bytes, LogEnd::empty());
         Self { collector, writer }
     }
 
@@ -159,9 +159,10 @@ fn zeros_before_the_tail_are_damage() {
 fn segments_that_are_not_ours() {
     let disk = disk(1);
     Log::new(&disk, 1000).commit(1).unwrap();
-    let open = |database| SegmentReader::open(&disk, SegmentNumber::FIRST, Some(database)).map(|_| ());
-    assert_eq!(open(DATABASE), Ok(()));
-    assert!(matches!(open(DatabaseId(8)), Err(Error::Corrupt(message)) if message.contains("is of database")));
+    let open = |identity| SegmentReader::open(&disk, SegmentNumber::FIRST, Some(identity)).map(|_| ());
+    assert_eq!(open(IDENTITY), Ok(()));
+    let other = Identity { database: DatabaseId(8), ..IDENTITY };
+    assert!(matches!(open(other), Err(Error::Corrupt(message)) if message.contains("is of database")));
     disk.rename(&SegmentNumber::FIRST.file_name(), &SegmentNumber(5).file_name()).unwrap();
     let error = SegmentReader::open(&disk, SegmentNumber(5), None).unwrap_err();
     assert_eq!(error.to_string(), "log-00000000000000000005 holds segment 1 of the log");

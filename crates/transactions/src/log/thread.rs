@@ -203,13 +203,14 @@ mod tests {
 
     use super::*;
     use crate::disk::{Disk, Faults, RealDisk, SimulatedDisk};
-    use crate::ids::DatabaseId;
+    use crate::ids::{DatabaseId, Identity};
     use crate::log::record::tests::head;
     use crate::log::tests::sequences;
     use crate::log::{LogEnd, LogSettings};
 
     fn start(disk: Arc<dyn Disk>, settings: LogSettings) -> (LogThread, mpsc::Receiver<Result<Sequence>>) {
-        let writer = Writer::new(disk, DatabaseId(1), settings.segment_bytes, LogEnd::empty());
+        let identity = Identity { database: DatabaseId(1), partitions: 2 };
+        let writer = Writer::new(disk, identity, settings.segment_bytes, LogEnd::empty());
         let (sender, receiver) = mpsc::channel();
         let on_released = Box::new(move |released| drop(sender.send(released)));
         (LogThread::start(Collector::new(settings, Sequence(1)), writer, on_released).unwrap(), receiver)

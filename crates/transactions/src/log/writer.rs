@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::collector::PendingGroup;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
 use crate::disk::{AppendFile, Disk};
-use crate::ids::{DatabaseId, Sequence};
+use crate::ids::{Identity, Sequence};
 use crate::{Error, Result};
 
 /// Writes groups into segments.
@@ -24,7 +24,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
-    database: DatabaseId,
+    identity: Identity,
     segment_bytes: u64,
     current: Option<Current>,
     next_segment: SegmentNumber,
@@ -72,9 +72,9 @@ impl LogEnd {
 
 impl Writer {
     /// Goes on behind `end`, in a segment of its own, which is created with the first group.
-    pub fn new(disk: Arc<dyn Disk>, database: DatabaseId, segment_bytes: u64, end: LogEnd) -> Self {
+    pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
-        Self { disk, database, segment_bytes, current: None, next_segment, next, segments, failed: None }
+        Self { disk, identity, segment_bytes, current: None, next_segment, next, segments, failed: None }
     }
 
     /// Writes a group; it is durable after the next [`sync`](Self::sync).
@@ -138,7 +138,7 @@ impl Writer {
         let current = match &mut self.current {
             Some(current) => current,
             None => {
-                let current = Self::begin_segment(&*self.disk, self.database, self.next_segment, self.next)?;
+                let current = Self::begin_segment(&*self.disk, self.identity, self.next_segment, self.next)?;
                 self.segments.push_back((self.next_segment, self.next));
                 self.next_segment = self.next_segment.next();
                 self.current.insert(current)
@@ -152,14 +152,9 @@ impl Writer {
         Ok(())
     }
 
-    fn begin_segment(
-        disk: &dyn Disk,
-        database: DatabaseId,
-        segment: SegmentNumber,
-        first: Sequence,
-    ) -> Result<Current> {
+    fn begin_segment(disk: &dyn Disk, identity: Identity, segment: SegmentNumber, first: Sequence) -> Result<Current> {
         let mut file = disk.create(&segment.file_name())?;
-        file.append(&SegmentHeader { database, segment, first }.to_bytes())?;
+        file.append(&SegmentHeader { identity, segment, first }.to_bytes())?;
         // So that a header that is not whole says that nothing stands behind it.
         file.sync()?;
         disk.sync_directory()?;

@@ -170,6 +170,11 @@ impl Table {
         self.ids.next(from)
     }
 
+    /// Above the ids of all rows there are.
+    pub fn id_bound(&self) -> TupleId {
+        self.ids.bound()
+    }
+
     /// An index.
     pub fn index(&self, id: IndexId) -> Result<&Index> {
         self.indexes

@@ -144,6 +144,12 @@ impl TupleIds {
         Some(TupleId((at * 64) as u32 + word.trailing_zeros()))
     }
 
+    /// Above all taken ids, by less than 64.
+    pub fn bound(&self) -> TupleId {
+        let words = self.levels.first().and_then(|level| level.iter().rposition(|word| *word != 0));
+        TupleId(words.map_or(0, |word| (word as u32 + 1) * 64))
+    }
+
     /// The taken ids in order.
     pub fn iter(&self) -> impl Iterator<Item = TupleId> {
         std::iter::successors(self.next(TupleId(0)), |id| self.next(TupleId(id.0 + 1)))
