@@ -19,7 +19,7 @@ use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
     Client, Engine, Executor, Heads, Journal, Options, Program, Ran, Releases, Route,
 };
-use thermocline_transactions::ids::{DatabaseId, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
 use thermocline_transactions::partition::{Member, Partition, Scope};
 use thermocline_transactions::schema::{
@@ -185,7 +185,12 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
     let log = log.then(|| {
         let settings = LogSettings::default();
         let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
-        let writer = Writer::new(disk, DatabaseId(1), settings.segment_bytes, LogEnd::empty());
+        let writer = Writer::new(
+            disk,
+            Identity { database: DatabaseId(1), partitions },
+            settings.segment_bytes,
+            LogEnd::empty(),
+        );
         let released = Arc::clone(&releases);
         let told = Box::new(move |sequence| released.released(sequence));
         LogThread::start(Collector::new(settings, Sequence(1)), writer, told).unwrap()
