@@ -8,6 +8,7 @@ pub mod ids;
 pub mod log;
 pub mod partition;
 pub mod random;
+pub mod recovery;
 pub mod schema;
 pub mod snapshot;
 pub mod sql;

@@ -30,6 +30,7 @@ pub use reader::{Next, Opened, SegmentReader, list_segments};
 pub use record::{Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record};
 pub use segment::{
     FORMAT_VERSION, GROUP_HEADER_BYTES, Group, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
+    end_of_segment,
 };
 pub use thread::{LogHandle, LogThread};
 pub use writer::{LogEnd, Writer};

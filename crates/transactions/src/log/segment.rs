@@ -159,7 +159,7 @@ pub(super) fn seal_group(group: &mut Vec<u8>, segment: SegmentNumber, first: Seq
 }
 
 /// The group that ends a segment; `next` is the sequence of the record that comes first in the next.
-pub(super) fn end_of_segment(segment: SegmentNumber, next: Sequence) -> Vec<u8> {
+pub fn end_of_segment(segment: SegmentNumber, next: Sequence) -> Vec<u8> {
     let mut group = vec![0; GROUP_HEADER_BYTES];
     finish_group(&mut group, *b"seal", 0, segment, next);
     group

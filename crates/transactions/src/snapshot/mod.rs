@@ -27,4 +27,4 @@ pub use rows::{CHUNK_BYTES, Chunk, RowFileReader, RowsHeader};
 pub use writer::{SnapshotWriter, remove_snapshots, remove_unfinished};
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -235,3 +235,12 @@ fn older_snapshots_go_when_a_newer_one_is_there() {
     writer(&disk).abandon().unwrap();
     assert_eq!(disk.list().unwrap().len(), 4);
 }
+
+/// A chunk of these rows.
+pub fn chunk(table: TableId, rows: &[(TupleId, &[u8])]) -> Vec<u8> {
+    let mut builder = rows::ChunkBuilder::default();
+    for (tuple, image) in rows {
+        assert_eq!(builder.push(table, *tuple, image), None);
+    }
+    builder.take().unwrap()
+}
