@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
 use thermocline_transactions::engine::{Engine, Journal, Options, Program, Releases, Route};
-use thermocline_transactions::ids::{DatabaseId, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
 use thermocline_transactions::partition::{Member, Partition, Scope};
 use thermocline_transactions::schema::{Change, IndexId, Schema, TableDefinition, TableId};
@@ -152,7 +152,12 @@ fn options(queue_length: usize) -> Options {
 fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn Disk>, Schema) {
     let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, faults));
     let settings = LogSettings::default();
-    let writer = Writer::new(Arc::clone(&disk), DatabaseId(1), settings.segment_bytes, LogEnd::empty());
+    let writer = Writer::new(
+        Arc::clone(&disk),
+        Identity { database: DatabaseId(1), partitions },
+        settings.segment_bytes,
+        LogEnd::empty(),
+    );
     let releases = Releases::new(partitions.into());
     let told = Arc::clone(&releases);
     let told = Box::new(move |released| told.released(released));
@@ -208,6 +213,9 @@ fn concurrent_transfers_leave_the_sum_and_every_order_is_one() {
             });
         }
     });
+    let rows =
+        [0, 1, 2].map(|id| engine.visit(PartitionId(id), |member| member.partition.table(TABLE).unwrap().rows()));
+    assert_eq!(rows.into_iter().map(Result::unwrap).sum::<usize>(), 30);
     let members = engine.stop();
     assert_eq!(members.len(), 3);
     for member in members {

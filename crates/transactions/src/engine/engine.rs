@@ -11,9 +11,9 @@ use super::interactive::Interactive;
 use super::program::{Journal, Program, Route};
 use super::queue::Queue;
 use super::releases::Releases;
-use super::worker::{Job, Shared, Worker};
+use super::worker::{Item, Job, Shared, Visit, Worker};
 use crate::error::{Error, Result};
-use crate::ids::{Micros, TransactionId};
+use crate::ids::{Micros, PartitionId, TransactionId};
 use crate::log::Batch;
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
@@ -105,6 +105,23 @@ impl<P: Program + ?Sized> Engine<P> {
         let sequence = self.shared.journal.append(&mut Batch::default())?;
         self.shared.releases.wait(sequence)?;
         Ok(result)
+    }
+
+    /// Has something done in one partition between two of its transactions, such as a step of a snapshot,
+    /// and waits for it. It changes no row: nothing of it is logged.
+    pub fn visit<T: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        work: impl FnOnce(&mut Member) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let visit: Visit = Box::new(move |member| drop(sender.send(work(member))));
+        let queue = self.shared.queues.get(partition.0 as usize);
+        let queue = queue.ok_or_else(|| Error::internal(format_args!("there is no partition {}", partition.0)))?;
+        if queue.push([Item::Visit(visit)]).next().is_some() {
+            return Err(self.shared.refusal());
+        }
+        receiver.recv().map_err(|_| self.shared.refusal())
     }
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.

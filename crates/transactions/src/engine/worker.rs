@@ -30,6 +30,8 @@ pub struct Request<P: Program + ?Sized> {
 pub enum Item<P: Program + ?Sized> {
     /// A transaction over this partition.
     One(Request<P>),
+    /// A look at the partition between two transactions, such as a step of a snapshot.
+    Visit(Visit),
     /// One over several; whoever comes last takes the job. `None` for a session's.
     Meet(Arc<Meeting>, Arc<Mutex<Option<Job<P::Outcome>>>>),
 }
@@ -37,6 +39,9 @@ pub enum Item<P: Program + ?Sized> {
 /// A transaction over several partitions. It writes its record and gives its reply, if somebody waits
 /// for one; an error is a bug after which nothing can go on.
 pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch) -> Result<Option<Delivery<O>>> + Send>;
+
+/// What is done in a partition between two transactions.
+pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
 
 /// What the threads of an engine share.
 pub struct Shared<P: Program + ?Sized> {
@@ -135,6 +140,12 @@ impl<P: Program + ?Sized> Worker<P> {
     fn one(&mut self, item: Item<P>, now: Micros) -> Result<()> {
         let Request { program, arguments, ticket } = match item {
             Item::One(request) => request,
+            Item::Visit(visit) => {
+                if let Some(member) = &mut self.executor.member {
+                    visit(member);
+                }
+                return Ok(());
+            }
             Item::Meet(meeting, job) => {
                 let met = self.meet(&meeting, &job, now);
                 // Those who wait there already, or will, must not wait for ever.

@@ -3,30 +3,35 @@ use super::budget::{Budget, Full, Growth};
 
 /// Classes below this size are multiples of [`STEP`]; above it there are eight to each doubling.
 const LINEAR_BYTES: usize = 256;
-const STEP: usize = 16;
+const STEP: usize = 8;
 const LINEAR_CLASSES: usize = LINEAR_BYTES / STEP;
 const CLASSES: usize = LINEAR_CLASSES + 8 * (ARENA_BYTES.ilog2() - LINEAR_BYTES.ilog2()) as usize;
 
 /// Bytes of an item at most.
 pub const ITEM_BYTES_MAX: usize = ARENA_BYTES;
 
-const _: () = assert!(CLASSES <= 128, "a class is seven bits of an Item");
-const _: () = assert!(ITEM_BYTES_MAX < 1 << 24, "a length is 24 bits of an Item");
+/// Bits of an [`Item`]'s parts.
+const SLOT_BITS: u32 = 32;
+const LENGTH_BITS: u32 = 23;
+const CLASS_BITS: u32 = 63 - LENGTH_BITS - SLOT_BITS;
+
+const _: () = assert!(CLASSES <= 1 << CLASS_BITS);
+const _: () = assert!(ITEM_BYTES_MAX < 1 << LENGTH_BITS);
 const _: () = assert!(SLOT_BYTES_MIN <= STEP);
 
 /// Where some bytes are: size class, slot in the class, and length. 63 bits, so that a locator has
 /// one left.
 ///
 /// ```text
-/// 63  62      56 55               32 31                    0
-///  0 | class (7) |  length (24)      |  slot (32)           |
+/// 63  62      55 54               32 31                    0
+///  0 | class (8) |  length (23)      |  slot (32)           |
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item(u64);
 
 impl Item {
     fn new(class: usize, length: usize, slot: u32) -> Self {
-        Self((class as u64) << 56 | (length as u64) << 32 | u64::from(slot))
+        Self((class as u64) << (LENGTH_BITS + SLOT_BITS) | (length as u64) << SLOT_BITS | u64::from(slot))
     }
 
     /// The bits of an item, of which the highest is 0.
@@ -40,16 +45,21 @@ impl Item {
     }
 
     fn class(self) -> usize {
-        (self.0 >> 56) as usize
+        (self.0 >> (LENGTH_BITS + SLOT_BITS)) as usize
     }
 
     fn slot(self) -> u32 {
         self.0 as u32
     }
 
+    /// Are both in one slot, whatever their lengths?
+    pub fn same_place(self, other: Self) -> bool {
+        self.class() == other.class() && self.slot() == other.slot()
+    }
+
     /// Bytes of the item.
     pub fn len(self) -> usize {
-        (self.0 >> 32) as usize & 0xff_ffff
+        (self.0 >> SLOT_BITS) as usize & ((1 << LENGTH_BITS) - 1)
     }
 }
 

@@ -415,7 +415,7 @@ impl Table {
                 index.remove(if failed.is_some() { new_key } else { old_key }, id, &budget);
             }
         }
-        let moved = (item.bits() ^ old_item.bits()) as u32 != 0 || (item.bits() ^ old_item.bits()) >> 56 != 0;
+        let moved = !item.same_place(old_item);
         if let Some(full) = failed {
             if moved {
                 self.rows.free(item, &budget);
