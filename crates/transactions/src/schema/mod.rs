@@ -18,6 +18,7 @@ pub use definition::{
 };
 pub use names::write_identifier;
 pub use procedure::{Argument, Language, ProcedureDefinition};
+pub(crate) use read::{bind_check, bind_default};
 
 use crate::error::{Class, Result};
 use crate::types::Value;

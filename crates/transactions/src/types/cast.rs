@@ -207,7 +207,11 @@ pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
         ValueRef::Int(number) if to.is_integer() => return Ok(integer_into(number, to)),
         ValueRef::Int(number) if to.is_decimal() => Decimal::from(number),
         ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
-        // Integers and decimals compare with a float as floats, of which several may be one value.
+        ValueRef::Float(number) if to.is_integer() || to.is_decimal() => match Decimal::from_f64(number) {
+            Some(decimal) => decimal,
+            None if number < 0.0 => return Ok(Rounded::BelowAll),
+            None => return Ok(Rounded::AboveAll),
+        },
         _ if value.data_type().is_some_and(|from| from.is_like(to)) => return Ok(Rounded::Exact(value)),
         _ => return Err(mismatch(value, to)),
     };

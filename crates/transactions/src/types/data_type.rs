@@ -71,6 +71,13 @@ impl DataType {
             || (self.is_text() && other.is_text())
     }
 
+    /// Whether a value becomes one of the other type without a cast being written, and whether the two
+    /// compare.
+    pub fn assigns_to(self, other: Self) -> bool {
+        let moment = |data_type| matches!(data_type, Self::Date | Self::Timestamp);
+        self.is_like(other) || (self.is_number() && other.is_number()) || (moment(self) && moment(other))
+    }
+
     /// Least and largest value of an integer type.
     pub const fn integer_bounds(self) -> Option<(i64, i64)> {
         match self {

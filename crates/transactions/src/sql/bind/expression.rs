@@ -124,11 +124,7 @@ impl Binder<'_> {
     fn comparable(&mut self, left: Typed, right: Typed, symbol: &str) -> Result<(Typed, Typed)> {
         let (left, right) = self.settle_pair(left, right, DataType::Text)?;
         let (one, other) = (left.type_or_text(), right.type_or_text());
-        let moments = [DataType::Date, DataType::Timestamp];
-        let comparable = one.is_like(other)
-            || (one.is_number() && other.is_number())
-            || (moments.contains(&one) && moments.contains(&other));
-        if !comparable {
+        if !one.assigns_to(other) {
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} {symbol} {other}")));
         }
         Ok((left, right))

@@ -69,6 +69,22 @@ impl<'s> Binder<'s> {
         self.schema
     }
 
+    /// A binder of a query inside of the statement: the same parameters, and no tables yet.
+    pub fn inside(other: &Self) -> Self {
+        Self {
+            schema: other.schema,
+            tables: Vec::new(),
+            arguments: other.arguments,
+            parameters: other.parameters.clone(),
+            aggregates: None,
+        }
+    }
+
+    /// What a binder made with [`Binder::inside`] learnt of the parameters.
+    pub fn take_parameters(&mut self, inner: Self) {
+        self.parameters = inner.parameters;
+    }
+
     /// Makes a table's columns known and returns its slot.
     pub fn add_table(&mut self, alias: Box<str>, table: Arc<TableDefinition>) -> Result<usize> {
         if self.tables.iter().any(|known| known.alias == alias) {
@@ -188,11 +204,7 @@ impl<'s> Binder<'s> {
     pub fn assignable(&mut self, typed: Typed, to: DataType, what: &str) -> Result<Expr> {
         let typed = self.settle(typed, to)?;
         let from = typed.type_or_text();
-        let moments = [DataType::Date, DataType::Timestamp];
-        if from.is_like(to)
-            || (from.is_number() && to.is_number())
-            || (moments.contains(&from) && moments.contains(&to))
-        {
+        if from.assigns_to(to) {
             return Ok(typed.expr);
         }
         Err(Class::TypeMismatch

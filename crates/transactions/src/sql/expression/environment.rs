@@ -34,6 +34,16 @@ impl Environment {
         mixed ^ (mixed >> 31)
     }
 
+    /// Where the random numbers stand, to go back there with [`Environment::rewind`].
+    pub(crate) fn mark(&self) -> u64 {
+        self.random.get()
+    }
+
+    /// Gives the same random numbers again: to do the same to every copy of a replicated table.
+    pub(crate) fn rewind(&self, mark: u64) {
+        self.random.set(mark);
+    }
+
     /// At least 0 and less than 1.
     pub fn random_float(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "53 bits fit a float")]

@@ -154,6 +154,11 @@ impl Function {
         matches!(self, Self::Random | Self::Uuid)
     }
 
+    /// Whether it gives the transaction's time.
+    pub const fn is_of_time(self) -> bool {
+        matches!(self, Self::Now | Self::CurrentDate)
+    }
+
     pub(super) fn call<'a>(self, arguments: &'a [Expr], frame: &Frame<'a>) -> Result<Evaluated<'a>> {
         match self {
             Self::Coalesce => {

@@ -75,17 +75,6 @@ impl Pattern {
             retry = Some((after, from));
         }
     }
-
-    /// The text that all matches begin with.
-    pub fn prefix(&self) -> String {
-        self.tokens
-            .iter()
-            .map_while(|token| match token {
-                Token::Literal(literal) => Some(*literal),
-                _ => None,
-            })
-            .collect()
-    }
 }
 
 fn push_literal(tokens: &mut Vec<Token>, literal: char, ignore_case: bool) {
@@ -123,7 +112,6 @@ mod tests {
             assert_eq!(pattern.matches(text), expected, "{text} like {pattern:?}");
         }
         assert_eq!(Pattern::parse("a\\", Some('\\'), false).unwrap_err().sqlstate(), "22023");
-        assert_eq!(Pattern::parse("ab\\%c%d", Some('\\'), false).unwrap().prefix(), "ab%c");
     }
 
     /// No pattern takes exponential time.

@@ -179,6 +179,13 @@ impl Expr {
         volatile
     }
 
+    /// Whether it follows from parameters alone, before there is a transaction.
+    pub fn is_of_parameters(&self) -> bool {
+        let mut timeless = true;
+        self.walk(&mut |part| timeless &= !matches!(part, Self::Call(function, _) if function.is_of_time()));
+        timeless && self.is_constant() && !self.is_volatile()
+    }
+
     /// Whether it reads neither columns nor computed values.
     pub fn is_constant(&self) -> bool {
         let mut constant = true;
