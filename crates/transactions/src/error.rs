@@ -114,6 +114,8 @@ classes! {
     UndefinedObject "42704",
     /// An object with this name exists.
     DuplicateObject "42710",
+    /// Two tables of one statement with one name.
+    DuplicateAlias "42712",
     /// No such function or procedure, or not with these arguments.
     UndefinedFunction "42883",
     /// A procedure with this name exists.

@@ -24,6 +24,5 @@ pub(crate) use data_type::data_type;
 pub use expression::Environment;
 pub(crate) use expression::{Expr, Frame};
 pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expression, split};
-pub use plan::Route;
 pub use prepared::Prepared;
 pub use rows::{Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};

@@ -88,7 +88,7 @@ impl<'s> Binder<'s> {
     /// Makes a table's columns known and returns its slot.
     pub fn add_table(&mut self, alias: Box<str>, table: Arc<TableDefinition>) -> Result<usize> {
         if self.tables.iter().any(|known| known.alias == alias) {
-            return Err(Class::DuplicateObject.error(format_args!("table name \"{alias}\" specified more than once")));
+            return Err(Class::DuplicateAlias.error(format_args!("table name \"{alias}\" specified more than once")));
         }
         if self.tables.len() >= TABLES_MAX {
             return Err(Error::not_here(format_args!("more than {TABLES_MAX} tables in one statement")));

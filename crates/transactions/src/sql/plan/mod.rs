@@ -9,7 +9,6 @@ mod walk;
 pub(crate) use access::{Access, OrderColumn};
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
-pub use route::Route;
 pub(crate) use route::{PartitionKey, Routing};
 pub(crate) use walk::{Tables, find_rows, walk};
 

@@ -1,21 +1,11 @@
 //! Which partitions a statement needs.
 
 use super::Joined;
+use crate::engine::Route;
 use crate::error::{Error, Result};
 use crate::partition::Scope;
 use crate::sql::expression::{Comparison, Environment, Expr, Frame};
 use crate::types::{DataType, PartitionHash, Rounded, Value, round_into};
-
-/// Where a statement runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Route {
-    /// On the partition that rows with this hash belong to.
-    One(PartitionHash),
-    /// On any one: it reads only what all of them have.
-    Any,
-    /// On all.
-    All,
-}
 
 /// How a statement's route follows from its parameters.
 #[derive(Debug, Clone, PartialEq)]

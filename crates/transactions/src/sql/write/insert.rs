@@ -7,13 +7,14 @@ use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, Se
 use super::{
     Assignment, Check, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
 };
+use crate::engine::Route;
 use crate::error::{Class, Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
 use crate::schema::names::{fold, object};
 use crate::schema::{IndexDefinition, IndexId, TableDefinition, bind_default};
 use crate::sql::bind::{Binder, EXCLUDED};
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
-use crate::sql::plan::{PartitionKey, Route};
+use crate::sql::plan::PartitionKey;
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::{Select, bind_select};
 use crate::table::TupleId;
@@ -318,8 +319,6 @@ fn bind_source(binder: &mut Binder<'_>, table: &TableDefinition, targets: &[usiz
         places.push(match given {
             Some(given) => {
                 let from = columns.get(given).map_or(column.data_type, |column| column.data_type);
-                let moment =
-                    |data_type| matches!(data_type, crate::types::DataType::Date | crate::types::DataType::Timestamp);
                 let to = column.data_type;
                 if !from.assigns_to(to) {
                     return Err(Class::TypeMismatch.error(format_args!(
