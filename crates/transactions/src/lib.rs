@@ -10,6 +10,7 @@ pub mod partition;
 pub mod random;
 pub mod recovery;
 pub mod schema;
+pub mod simulator;
 pub mod snapshot;
 pub mod sql;
 pub mod table;

@@ -12,13 +12,15 @@
 //! on the disk: it may have ended between a write and its sync, or because a sync failed, and what is
 //! readable then may be gone after the next power loss.
 //!
-//! Left out: what rows and records do ([`Replay`] is for the engine).
+//! Left out: what procedures and statements do ([`Execute`] is for the engine).
 
 mod choice;
 mod plan;
+mod rebuild;
 
 pub use choice::{Choice, LogState, SnapshotState, choose};
 pub use plan::{Plan, Progress, Recovered};
+pub use rebuild::{Execute, Rebuild};
 
 use crate::ids::{Identity, PartitionId};
 use crate::log::Record;

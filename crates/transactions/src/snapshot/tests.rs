@@ -95,7 +95,7 @@ impl Run {
 
 fn writer(disk: &SimulatedDisk) -> SnapshotWriter {
     let head = (POSITION, TransactionId(9), Micros(3));
-    SnapshotWriter::begin(Arc::new(disk.clone()), IDENTITY, head, "-- nothing").unwrap()
+    SnapshotWriter::begin(Arc::new(disk.clone()), IDENTITY, head, "-- nothing").unwrap().unwrap()
 }
 
 fn read(disk: &dyn Disk) -> crate::Result<BTreeMap<(TableId, TupleId), Vec<u8>>> {
@@ -179,7 +179,7 @@ fn a_snapshot_is_whole_or_not_there() {
         disk.crash_after(Some(seed % 15));
         let take = || {
             let head = (POSITION, TransactionId(9), Micros(3));
-            let mut writer = SnapshotWriter::begin(Arc::new(disk.clone()), IDENTITY, head, "-- nothing")?;
+            let mut writer = SnapshotWriter::begin(Arc::new(disk.clone()), IDENTITY, head, "-- nothing")?.unwrap();
             chunks.iter().try_for_each(|chunk| writer.append(PartitionId(0), chunk.clone()))?;
             writer.complete(POSITION)
         };
@@ -224,12 +224,15 @@ fn older_snapshots_go_when_a_newer_one_is_there() {
     writer(&disk).complete(POSITION).unwrap();
     let head = (Sequence(8), TransactionId(9), Micros(3));
     let two = Identity { partitions: 2, ..IDENTITY };
-    let newer = SnapshotWriter::begin(Arc::new(disk.clone()), two, head, "").unwrap();
+    let newer = SnapshotWriter::begin(Arc::new(disk.clone()), two, head, "").unwrap().unwrap();
     assert!(remove_snapshots(&disk, Sequence(8)).is_err(), "not complete");
     newer.complete(Sequence(9)).unwrap();
     remove_snapshots(&disk, Sequence(8)).unwrap();
     assert_eq!(disk.list().unwrap().len(), 4);
     assert_eq!(list_snapshots(&disk).unwrap(), [Sequence(8)]);
+
+    let again = SnapshotWriter::begin(Arc::new(disk.clone()), two, head, "").unwrap();
+    assert!(again.is_none(), "it must not be touched");
 
     assert!(writer(&disk).complete(Sequence(4)).is_err(), "the log is behind");
     writer(&disk).abandon().unwrap();

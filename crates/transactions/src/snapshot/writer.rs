@@ -30,16 +30,19 @@ struct RowFile {
 
 impl SnapshotWriter {
     /// Begins the snapshot at a position, where this transaction had the last number, with these
-    /// definitions.
+    /// definitions; `None` if there is one at this position already.
     pub fn begin(
         disk: Arc<dyn Disk>,
         identity: Identity,
         (position, transaction, timestamp): (Sequence, TransactionId, Micros),
         definitions: &str,
-    ) -> Result<Self> {
+    ) -> Result<Option<Self>> {
+        if list_snapshots(&*disk)?.contains(&position) {
+            return Ok(None);
+        }
         let definitions_file = SnapshotFile::Definitions(position);
         // What is left of an attempt at the same position.
-        remove_files(&*disk, |file| file.position() == position && !matches!(file, SnapshotFile::Manifest(_)))?;
+        remove_files(&*disk, |file| file.position() == position)?;
         let mut file = disk.create(&definitions_file.name())?;
         file.append(definitions.as_bytes())?;
         file.sync()?;
@@ -54,7 +57,7 @@ impl SnapshotWriter {
             files.push(RowFile { file, unsynced: header.len() as u64 });
         }
         let manifest = Manifest { database, position, transaction, timestamp, definitions, partitions };
-        Ok(Self { disk, manifest, files })
+        Ok(Some(Self { disk, manifest, files }))
     }
 
     /// Appends a chunk of a partition's [`Copier`](super::Copier).
@@ -97,7 +100,7 @@ impl SnapshotWriter {
     pub fn abandon(self) -> Result<()> {
         let position = self.manifest.position;
         drop(self.files);
-        remove_files(&*self.disk, |file| file.position() == position && !matches!(file, SnapshotFile::Manifest(_)))
+        remove_files(&*self.disk, |file| file.position() == position)
     }
 }
 
