@@ -1,6 +1,8 @@
 //! The row engine: transactions over rows in memory, executed serially on partitions, durable
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
 
+pub mod backup;
+pub mod check;
 pub mod disk;
 pub mod engine;
 pub mod error;

@@ -73,4 +73,4 @@ pub fn recover<R: Replay>(
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -16,7 +16,7 @@ const POSITION: u64 = 17;
 
 /// A state that is the set of what was done: rows `n` and records `n` stand for the same.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Numbers {
+pub struct Numbers {
     numbers: BTreeSet<u64>,
     finished: bool,
 }
@@ -49,25 +49,25 @@ impl Replay for Numbers {
     }
 }
 
-struct Database {
-    disk: SimulatedDisk,
+pub struct Database {
+    pub disk: SimulatedDisk,
     collector: Collector,
     writer: Writer,
 }
 
 impl Database {
-    fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self::open(SimulatedDisk::new(seed, Faults::default()), LogEnd::empty())
     }
 
-    fn open(disk: SimulatedDisk, end: LogEnd) -> Self {
+    pub fn open(disk: SimulatedDisk, end: LogEnd) -> Self {
         let collector = Collector::new(LogSettings::default(), end.next);
         let writer = Writer::new(Arc::new(disk.clone()), IDENTITY, 1000, end);
         Self { disk, collector, writer }
     }
 
     /// One group of so many records.
-    fn commit(&mut self, records: u64) -> Result<()> {
+    pub fn commit(&mut self, records: u64) -> Result<()> {
         let mut batch = Batch::default();
         for _ in 0..records {
             let sql = "some definition";
@@ -82,7 +82,7 @@ impl Database {
         result
     }
 
-    fn snapshot(&self, position: u64) -> Result<()> {
+    pub fn snapshot(&self, position: u64) -> Result<()> {
         let head = (Sequence(position), TransactionId(position), Micros(5));
         let disk = Arc::new(self.disk.clone());
         let Some(mut writer) = SnapshotWriter::begin(disk, IDENTITY, head, "definitions")? else { return Ok(()) };
@@ -107,7 +107,11 @@ impl Database {
     }
 
     fn recover(&self) -> Result<(Numbers, Recovered)> {
-        recover(&self.disk, |_| Ok(Numbers::default()), &mut |_| {})
+        Self::recover_disk(&self.disk)
+    }
+
+    pub fn recover_disk(disk: &dyn Disk) -> Result<(Numbers, Recovered)> {
+        recover(disk, |_| Ok(Numbers::default()), &mut |_| {})
     }
 
     fn content(&self, name: &str) -> Vec<u8> {
@@ -127,7 +131,7 @@ impl Database {
     }
 }
 
-fn numbers(last: u64) -> Numbers {
+pub fn numbers(last: u64) -> Numbers {
     Numbers { numbers: (1..=last).collect(), finished: true }
 }
 

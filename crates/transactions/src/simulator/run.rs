@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::node::{Committed, Hashes, Node, Start};
 use super::workload::{Call, Calls, Model, TABLES};
+use crate::check::check;
 use crate::disk::{Crash, FaultCounts, Faults, SimulatedDisk};
 use crate::ids::{DatabaseId, Identity, Micros, Sequence, TransactionId};
 use crate::log::{LogEnd, LogSettings};
@@ -377,6 +378,7 @@ impl Simulation {
             let faults = self.disk.crashed();
             match result {
                 Ok(state) => {
+                    self.check()?;
                     self.counts.recoveries += 1;
                     self.counts.recoveries_with_snapshot += u64::from(state.recovered.progress.rows_total > 0);
                     self.counts.tails_cut += u64::from(state.recovered.cut);
@@ -396,6 +398,17 @@ impl Simulation {
             }
         }
         Ok(None)
+    }
+
+    /// What recovery leaves has no damage and nothing unfinished.
+    fn check(&self) -> Result<(), String> {
+        if self.bit_flipped || self.bug.is_some() || !self.random.clone().one_in(8) {
+            return Ok(());
+        }
+        self.disk.set_faults(Faults::default());
+        let rebuild = |identity| Rebuild::new(identity, &Arc::new(Budget::unlimited()), 1 << 20, 0, Calls);
+        let report = check(&self.disk, rebuild, &mut |_| {}).map_err(|error| error.to_string())?;
+        if report.is_sound() && report.notes.is_empty() { Ok(()) } else { Err(format!("after recovery: {report}")) }
     }
 
     fn attempt(&mut self) -> Result<State> {
