@@ -3,12 +3,14 @@
 
 pub mod backup;
 pub mod check;
+pub mod database;
 pub mod disk;
 pub mod engine;
 pub mod error;
 pub mod ids;
 pub mod log;
 pub mod partition;
+pub mod procedure;
 pub mod random;
 pub mod recovery;
 pub mod schema;

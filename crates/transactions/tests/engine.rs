@@ -353,14 +353,14 @@ fn a_definition_is_made_everywhere_or_nowhere() {
     let mut table = TableDefinition::clone(&table);
     table.indexes.last_mut().unwrap().unique = true;
     let change = Change::CreateIndex { table: Arc::new(table), index };
-    let error = engine.define(sql, change, schema.clone()).unwrap_err();
+    let error = engine.define(sql, change, schema.clone(), || panic!("not defined")).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
     let sql = "CREATE INDEX balances ON account (balance)";
     let (after, change) = schema.define(sql).unwrap();
-    engine.define(sql, change, schema).unwrap();
+    engine.define(sql, change, schema, || {}).unwrap();
     let sql = "ALTER TABLE account ADD COLUMN note TEXT DEFAULT 'none'";
     let (_, change) = after.define(sql).unwrap();
-    engine.define(sql, change, after).unwrap();
+    engine.define(sql, change, after, || {}).unwrap();
     for member in engine.stop() {
         let table = member.partition.table(TABLE).unwrap();
         assert_eq!(table.definition().indexes.len(), 2);

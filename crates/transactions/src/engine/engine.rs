@@ -125,8 +125,15 @@ impl<P: Program + ?Sized> Engine<P> {
     }
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
-    /// `before` is the schema that it changes.
-    pub fn define(&self, sql: &str, change: Change, before: Schema) -> Result<()> {
+    /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
+    /// before anything else runs in them.
+    pub fn define(
+        &self,
+        sql: &str,
+        change: Change,
+        before: Schema,
+        defined: impl FnOnce() + Send + 'static,
+    ) -> Result<()> {
         let sql = sql.to_owned();
         self.exclusively(move |members, head, batch| {
             with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql))?;
@@ -140,6 +147,7 @@ impl<P: Program + ?Sized> Engine<P> {
                     return Err(error);
                 }
             }
+            defined();
             Ok(())
         })
     }

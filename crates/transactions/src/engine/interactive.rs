@@ -62,12 +62,23 @@ impl<P: Program + ?Sized> Interactive<P> {
         let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
         let result = program.run(&mut Scope::new(&mut state.members), arguments);
         state.touch();
+        drop(state);
         if result.is_err() {
-            let aborted = abort(&mut state.members);
-            meeting.end(state, aborted.map(|()| Sequence::ZERO));
-            self.failed = true;
+            self.fail();
         }
         result
+    }
+
+    /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What
+    /// is left to do is [`Interactive::rollback`].
+    pub fn fail(&mut self) {
+        if !self.failed
+            && let Some(mut state) = self.meeting.enter()
+        {
+            let aborted = abort(&mut state.members);
+            self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
+        }
+        self.failed = true;
     }
 
     /// Keeps what it changed, once that is durable.
@@ -98,12 +109,7 @@ impl<P: Program + ?Sized> Interactive<P> {
 /// Without a commit it is rolled back.
 impl<P: Program + ?Sized> Drop for Interactive<P> {
     fn drop(&mut self) {
-        if !self.failed
-            && let Some(mut state) = self.meeting.enter()
-        {
-            let aborted = abort(&mut state.members);
-            self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
-        }
+        self.fail();
     }
 }
 

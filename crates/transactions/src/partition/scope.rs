@@ -74,6 +74,11 @@ impl<'a> Scope<'a> {
         self.members.iter().map(|member| member.partition.id())
     }
 
+    /// How many changes the transaction has made.
+    pub fn changes(&self) -> usize {
+        self.members.iter().map(|member| member.transaction.undo.len()).sum()
+    }
+
     /// Did the transaction change anything?
     pub fn is_read_only(&self) -> bool {
         self.members.iter().all(|member| member.transaction.is_read_only())

@@ -25,4 +25,5 @@ pub use expression::Environment;
 pub(crate) use expression::{Expr, Frame};
 pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expression, split};
 pub use prepared::Prepared;
+pub(crate) use prepared::settle;
 pub use rows::{Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};

@@ -155,7 +155,6 @@ impl Prepared {
         }
     }
 
-    /// Parameters of the kinds that binding found. Numbers are taken as they are; text is read.
     fn settle<'p>(&self, parameters: &'p [Value]) -> Result<Cow<'p, [Value]>> {
         if parameters.len() != self.parameters.len() {
             return Err(Class::UndefinedParameter.error(format_args!(
@@ -164,25 +163,30 @@ impl Prepared {
                 parameters.len()
             )));
         }
-        let mut settled = Cow::Borrowed(parameters);
-        for (position, (value, data_type)) in parameters.iter().zip(&self.parameters).enumerate() {
-            if fits(value.as_ref(), *data_type) {
-                continue;
-            }
-            let read = match value {
-                Value::Text(text) => parse_text(text, *data_type)?,
-                other => {
-                    let given = other.as_ref().data_type().unwrap_or(DataType::Text);
-                    let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
-                    return Err(Class::TypeMismatch.error(message));
-                }
-            };
-            if let Some(place) = settled.to_mut().get_mut(position) {
-                *place = read;
-            }
-        }
-        Ok(settled)
+        settle(parameters, self.parameters.iter().copied())
     }
+}
+
+/// Parameters of the kinds that binding found. Numbers are taken as they are; text is read.
+pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Result<Cow<'_, [Value]>> {
+    let mut settled = Cow::Borrowed(parameters);
+    for (position, (value, data_type)) in parameters.iter().zip(types).enumerate() {
+        if fits(value.as_ref(), data_type) {
+            continue;
+        }
+        let read = match value {
+            Value::Text(text) => parse_text(text, data_type)?,
+            other => {
+                let given = other.as_ref().data_type().unwrap_or(DataType::Text);
+                let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
+                return Err(Class::TypeMismatch.error(message));
+            }
+        };
+        if let Some(place) = settled.to_mut().get_mut(position) {
+            *place = read;
+        }
+    }
+    Ok(settled)
 }
 
 #[inline]

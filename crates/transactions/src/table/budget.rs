@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
-    limit: u64,
+    limit: AtomicU64,
     used: AtomicU64,
 }
 
 impl Budget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        Self { limit, used: AtomicU64::new(0) }
+        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
     }
 
     /// A budget that never says no, for recovery: what was committed fits, whatever the order in
@@ -30,7 +30,12 @@ impl Budget {
 
     /// Bytes that may be used.
     pub fn limit(&self) -> u64 {
-        self.limit
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Allows more or less from now on; what is used already stays.
+    pub fn set_limit(&self, limit: u64) {
+        self.limit.store(limit, Ordering::Relaxed);
     }
 
     /// Bytes in use.
@@ -41,8 +46,8 @@ impl Budget {
     /// Is there room for `bytes` more?
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
         let used = self.used();
-        if used.saturating_add(bytes as u64) > self.limit {
-            return Err(Full { bytes: bytes as u64, used, limit: self.limit });
+        if used.saturating_add(bytes as u64) > self.limit() {
+            return Err(Full { bytes: bytes as u64, used, limit: self.limit() });
         }
         Ok(())
     }
