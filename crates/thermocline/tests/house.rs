@@ -17,6 +17,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("cache", &["pushdown"]),
     ("storage", &["pushdown"]),
     ("compute", &["cache", "storage", "pushdown"]),
+    ("transactions", &[]),
     ("workloads", &["compute", "cache", "storage", "pushdown"]),
     ("thermocline", &["workloads", "compute", "cache", "storage", "pushdown"]),
 ];

@@ -1,0 +1,114 @@
+//! The schema with what was compiled from it, one version at a time.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Mutex, RwLock};
+
+use crate::error::{Class, Result};
+use crate::procedure::{Compiled, Limits, Registration};
+use crate::schema::{Change, Schema};
+
+/// One version of the schema and its procedures.
+#[derive(Debug)]
+pub(crate) struct Definitions {
+    /// Counts the definitions since the database was opened.
+    pub version: u64,
+    pub schema: Schema,
+    /// By name. An error is of a procedure that no longer fits the schema, for whoever calls it.
+    procedures: BTreeMap<Box<str>, Result<Arc<Compiled>>>,
+    registered: Arc<Vec<Arc<Registration>>>,
+    /// What one transaction may do.
+    pub limits: Limits,
+}
+
+impl Definitions {
+    /// The first version.
+    pub fn new(schema: Schema, registered: Vec<Registration>, limits: Limits) -> Result<Self> {
+        let registered: Vec<_> = registered.into_iter().map(Arc::new).collect();
+        for registration in &registered {
+            if schema.procedure(&registration.name).is_ok() {
+                return Err(taken(&registration.name));
+            }
+        }
+        Ok(Self::compile(0, schema, Arc::new(registered), limits))
+    }
+
+    fn compile(version: u64, schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Self {
+        let mut procedures = BTreeMap::new();
+        for definition in schema.procedures() {
+            let compiled = Compiled::stored(&schema, definition, version, limits).map(Arc::new);
+            procedures.insert(definition.name.clone(), compiled);
+        }
+        for registration in registered.iter() {
+            let compiled = Compiled::registered(&schema, registration);
+            procedures.insert(registration.name.clone(), Ok(Arc::new(compiled)));
+        }
+        Self { version, schema, procedures, registered, limits }
+    }
+
+    /// The version after a definition; an error if a new procedure cannot be compiled.
+    pub fn define(&self, sql: &str) -> Result<(Self, Change)> {
+        let (schema, change) = self.schema.define(sql)?;
+        let after = Self::compile(self.version + 1, schema, Arc::clone(&self.registered), self.limits);
+        if let Change::CreateProcedure(new) = &change {
+            if self.registered.iter().any(|registration| registration.name == new.name) {
+                return Err(taken(&new.name));
+            }
+            after.procedure(&new.name)?;
+        }
+        Ok((after, change))
+    }
+
+    /// The same procedures with another schema and other limits.
+    pub fn with(&self, schema: Schema, limits: Limits) -> Self {
+        Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits)
+    }
+
+    /// A procedure, ready to run.
+    pub fn procedure(&self, name: &str) -> Result<&Arc<Compiled>> {
+        match self.procedures.get(name) {
+            Some(compiled) => compiled.as_ref().map_err(Clone::clone),
+            None => Err(Class::UndefinedFunction.error(format_args!("procedure \"{name}\" does not exist"))),
+        }
+    }
+}
+
+fn taken(name: &str) -> crate::Error {
+    Class::DuplicateFunction.error(format_args!("procedure \"{name}\" is registered by the program"))
+}
+
+/// What is valid now.
+///
+/// Invariant: `version` is that of `current`, and both change only while all partitions are held, so
+/// whoever runs in a partition sees one version from its beginning to its end.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    version: AtomicU64,
+    current: RwLock<Arc<Definitions>>,
+    /// Held by whoever defines, from reading the old version to installing the new one.
+    pub defining: Mutex<()>,
+}
+
+impl Catalog {
+    pub fn new(definitions: Definitions) -> Self {
+        let (version, current) = (AtomicU64::new(definitions.version), RwLock::new(Arc::new(definitions)));
+        Self { version, current, defining: Mutex::new(()) }
+    }
+
+    pub fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub fn current(&self) -> Arc<Definitions> {
+        Arc::clone(&self.current.read())
+    }
+
+    pub fn install(&self, definitions: Definitions) {
+        let mut current = self.current.write();
+        let version = definitions.version;
+        *current = Arc::new(definitions);
+        self.version.store(version, Ordering::Release);
+    }
+}

@@ -1,0 +1,168 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::catalog::{Catalog, Definitions};
+use super::replay::Replayer;
+use super::session::Session;
+use super::settings::Settings;
+use super::work::Work;
+use crate::disk::{DirectoryLock, Disk};
+use crate::engine::{Client, Engine, Options, Releases};
+use crate::error::{Class, Error, Result};
+use crate::ids::{DatabaseId, Identity, Micros, TransactionId};
+use crate::log::{Collector, LogThread, Writer};
+use crate::procedure::Limits;
+use crate::random::Random;
+use crate::recovery::{Progress, Rebuild, recover};
+use crate::schema::{Change, Schema};
+use crate::table::Budget;
+
+/// An open database. It is closed, and all that was committed is durable, when this and all its sessions
+/// are dropped.
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+/// What sessions use. Fields are dropped in this order: partitions, log, lock.
+pub(super) struct Shared {
+    pub engine: Engine<Work>,
+    pub catalog: Arc<Catalog>,
+    log: LogThread,
+    budget: Arc<Budget>,
+    identity: Identity,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Database").field("identity", &self.shared.identity).finish_non_exhaustive()
+    }
+}
+
+impl Database {
+    /// Opens the database of a directory, or makes one in an empty directory: takes its lock, loads the
+    /// newest snapshot, replays the log, starts the threads.
+    pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
+        Self::open_with_progress(disk, settings, &mut |_| {})
+    }
+
+    /// The same, telling how far recovery is.
+    pub fn open_with_progress(
+        disk: Arc<dyn Disk>,
+        settings: Settings,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Self> {
+        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, idle_max, .. } = settings;
+        let Settings { log: log_settings, limits, procedures, seed, clock, .. } = settings;
+        if partitions == 0 {
+            return Err(Class::InvalidParameter.error("a database has at least one partition"));
+        }
+        let lock = disk.lock()?;
+        let mut random = Random::new(seed);
+        let budget = Arc::new(Budget::unlimited());
+        let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
+        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
+        let mut identity = Identity { database, partitions };
+        let placement = random.next();
+        let rebuild = |known: Option<Identity>| {
+            identity = known.unwrap_or(identity);
+            Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
+        };
+        let (rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
+        let (mut members, schema, replayer) = rebuilt.into_parts();
+        for member in &mut members {
+            member.transaction = crate::partition::Transaction::new(crate::partition::Head::default(), undo_bytes_max);
+        }
+        budget.set_limit(memory_bytes_max);
+        let definitions = replayer.into_definitions().with(schema, limits);
+        let catalog = Arc::new(Catalog::new(definitions));
+
+        let releases = Releases::new(members.len());
+        let writer = Writer::new(disk, identity, log_settings.segment_bytes, recovered.end.clone());
+        let released = Arc::clone(&releases);
+        let on_released = Box::new(move |sequence| released.released(sequence));
+        let log = LogThread::start(Collector::new(log_settings, recovered.end.next), writer, on_released)?;
+        // Results of what only read wait for nothing but the records before.
+        releases.released(Ok(log.handle().released()));
+        let start = recovered.timestamp;
+        let options = Options {
+            queue_length,
+            idle_max,
+            first_transaction: TransactionId(recovered.transaction.0 + 1),
+            seed: random.next(),
+            // Time goes on from where the log is even if the clock was set back.
+            clock: Box::new(move || Micros(clock().0.max(start.0))),
+        };
+        let engine = Engine::start(options, members, Arc::new(log.handle()), releases)?;
+        Ok(Self { shared: Arc::new(Shared { engine, catalog, log, budget, identity, _lock: lock }) })
+    }
+
+    /// Somebody who executes SQL, one statement after the other.
+    pub fn session(&self) -> Session {
+        Session::new(Arc::clone(&self.shared))
+    }
+
+    /// Somebody who has many transactions run at a time.
+    pub fn client(&self) -> Client<Work> {
+        self.shared.engine.client()
+    }
+
+    /// A statement, for a [`Client`]. After a definition it is refused with 40001 and has to be prepared
+    /// again.
+    pub fn prepare(&self, sql: &str) -> Result<Arc<Work>> {
+        let catalog = &self.shared.catalog;
+        Work::statement(catalog, catalog.current(), sql).map(Arc::new)
+    }
+
+    /// A procedure, for a [`Client`]; valid as long as one of [`Database::prepare`].
+    pub fn procedure(&self, name: &str) -> Result<Arc<Work>> {
+        let catalog = &self.shared.catalog;
+        Work::procedure(catalog, catalog.current(), name).map(Arc::new)
+    }
+
+    /// All definitions.
+    pub fn schema(&self) -> Schema {
+        self.shared.catalog.current().schema.clone()
+    }
+
+    /// Which database it is, and its partitions.
+    pub fn identity(&self) -> Identity {
+        self.shared.identity
+    }
+
+    /// Bytes that rows, indexes and locators take.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shared.budget.used()
+    }
+
+    /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Only
+    /// without sessions, which would have nothing to talk to.
+    pub fn close(self) -> Result<()> {
+        match Arc::try_unwrap(self.shared) {
+            Ok(Shared { engine, log, .. }) => {
+                engine.stop();
+                log.close()
+            }
+            Err(_) => Err(Class::ActiveTransaction.error("the database has open sessions")),
+        }
+    }
+}
+
+impl Shared {
+    /// Changes the schema, at a place of its own among the transactions.
+    pub fn define(&self, sql: &str) -> Result<()> {
+        let defining = self.catalog.defining.lock();
+        let before = self.catalog.current();
+        let (after, change) = before.define(sql)?;
+        if change == Change::None {
+            return Ok(());
+        }
+        let catalog = Arc::clone(&self.catalog);
+        let result = self.engine.define(sql, change, before.schema.clone(), move || catalog.install(after));
+        drop(defining);
+        result.map_err(|error| match error {
+            Error::OtherPartition(_) => Error::internal("a definition for some partitions"),
+            error => error,
+        })
+    }
+}

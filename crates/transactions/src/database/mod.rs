@@ -1,0 +1,41 @@
+//! A database: a directory, an engine over it, and sessions that speak SQL.
+//!
+//! ```text
+//! Session --text--> Command (kept) --Work--> engine ---> partitions
+//!    |                 ^                       |
+//!    +--definition--> Catalog <---version------+   (a statement of an older version runs again)
+//! ```
+//!
+//! The [`Catalog`](catalog) holds the schema and the compiled procedures of one version. It changes only
+//! while no transaction runs, so that [`Work`] can compare versions without a lock.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use thermocline_transactions::database::{Database, Settings};
+//! use thermocline_transactions::disk::{Faults, SimulatedDisk};
+//! use thermocline_transactions::types::{Value, ValueRef};
+//!
+//! let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
+//! let database = Database::open(disk, Settings::default())?;
+//! let mut session = database.session();
+//! session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)", &[])?;
+//! session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(1), Value::Text("one".into())])?;
+//! let answer = session.execute("SELECT v FROM t WHERE k = 1", &[])?;
+//! assert_eq!(answer.rows.value(0, 0), ValueRef::Text("one"));
+//! # Ok::<(), thermocline_transactions::Error>(())
+//! ```
+
+mod catalog;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod database;
+mod replay;
+mod session;
+mod settings;
+mod work;
+
+pub use database::Database;
+pub use session::Session;
+pub use settings::Settings;
+pub use work::{Answer, Work};
+
+pub(crate) use catalog::Definitions;

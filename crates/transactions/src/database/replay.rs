@@ -1,0 +1,76 @@
+//! Running statements and procedures from the log.
+
+use std::collections::HashMap;
+
+use super::catalog::Definitions;
+use super::work::environment;
+use crate::error::{Error, Result};
+use crate::partition::Scope;
+use crate::procedure::Context;
+use crate::recovery::Execute;
+use crate::schema::Schema;
+use crate::sql::Prepared;
+use crate::types::Value;
+
+/// Statements that are kept prepared while a log is replayed.
+const STATEMENTS_MAX: usize = 1024;
+
+/// Runs what the log says with the schema of that time. Limits are not asked: what was committed was
+/// within them.
+#[derive(Debug)]
+pub(super) struct Replayer {
+    definitions: Definitions,
+    /// Definitions follow each other without anything between them when a snapshot is loaded: compiled
+    /// when something runs.
+    changed: Option<Schema>,
+    statements: HashMap<Box<str>, Prepared>,
+}
+
+impl Replayer {
+    pub fn new(definitions: Definitions) -> Self {
+        Self { definitions, changed: None, statements: HashMap::new() }
+    }
+
+    pub fn into_definitions(mut self) -> Definitions {
+        self.settle();
+        self.definitions
+    }
+
+    fn settle(&mut self) {
+        if let Some(schema) = self.changed.take() {
+            self.statements.clear();
+            self.definitions = self.definitions.with(schema, self.definitions.limits);
+        }
+    }
+}
+
+impl Execute for Replayer {
+    fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
+        self.settle();
+        let compiled = self.definitions.procedure(procedure)?;
+        if compiled.version != version {
+            return Err(Error::cannot_open(format_args!(
+                "the log calls version {version} of procedure \"{procedure}\"; there is version {}",
+                compiled.version
+            )));
+        }
+        let environment = environment(scope, &self.definitions);
+        compiled.run(&mut Context::new(scope, &environment, &self.definitions), arguments).map(|_| ())
+    }
+
+    fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()> {
+        self.settle();
+        if !self.statements.contains_key(sql) {
+            if self.statements.len() >= STATEMENTS_MAX {
+                self.statements.clear();
+            }
+            self.statements.insert(sql.into(), Prepared::new(&self.definitions.schema, sql)?);
+        }
+        let prepared = self.statements.get(sql).ok_or_else(|| Error::internal("a statement that was just prepared"))?;
+        prepared.run(scope, &environment(scope, &self.definitions), parameters).map(|_| ())
+    }
+
+    fn defined(&mut self, schema: &Schema) {
+        self.changed = Some(schema.clone());
+    }
+}

@@ -1,0 +1,198 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use sqlparser::ast::Statement;
+
+use super::catalog::Definitions;
+use super::database::Shared;
+use super::work::{Answer, Work};
+use crate::engine::{Client, Interactive, Route};
+use crate::error::{Class, Error, Result};
+use crate::procedure::CallArguments;
+use crate::schema::names::object;
+use crate::sql::{Parsed, parse};
+use crate::types::Value;
+
+/// Statements that a session keeps.
+const COMMANDS_MAX: usize = 512;
+/// How often a statement is prepared again because the schema changed meanwhile.
+const ATTEMPTS_MAX: usize = 16;
+
+/// Executes SQL, one statement after the other.
+///
+/// Without `BEGIN` each statement is a transaction of its own. `BEGIN` makes the following ones a single
+/// transaction until `COMMIT` or `ROLLBACK`: that one holds all partitions from its first statement on,
+/// so nothing else runs meanwhile. It is the slower way, for programs that need it; a procedure does the
+/// same in one step.
+///
+/// ```text
+///           BEGIN            statement
+///   Idle ----------> Begun -------------> Open -- COMMIT, ROLLBACK --> Idle
+///    ^                 |                   |
+///    +-- COMMIT, ... --+                   +-- an error: 25P02 until ROLLBACK
+/// ```
+pub struct Session {
+    shared: Arc<Shared>,
+    client: Client<Work>,
+    /// What texts mean, in the newest version.
+    commands: HashMap<Box<str>, Arc<Command>>,
+    transaction: State,
+}
+
+enum State {
+    Idle,
+    Begun,
+    Open(Interactive<Work>),
+}
+
+/// What a text means.
+enum Command {
+    Begin,
+    Commit,
+    Rollback,
+    Define,
+    Statement(Arc<Work>),
+    Call(Arc<Work>, CallArguments),
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("commands", &self.commands.len()).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let client = shared.engine.client();
+        Self { shared, client, commands: HashMap::new(), transaction: State::Idle }
+    }
+
+    /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`,
+    /// `$2`. What it changed is durable when this comes back, or when `COMMIT` does.
+    pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let command = self.command(sql)?;
+            let result = self.run(&command, sql, parameters);
+            let outdated = match &*command {
+                Command::Statement(work) | Command::Call(work, _) => work.is_outdated(),
+                _ => false,
+            };
+            match result {
+                Err(Error::Retry(_)) if outdated && attempts < ATTEMPTS_MAX => {}
+                result => return result,
+            }
+        }
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        !matches!(self.transaction, State::Idle)
+    }
+
+    fn command(&mut self, sql: &str) -> Result<Arc<Command>> {
+        if let Some(command) = self.commands.get(sql) {
+            match &**command {
+                Command::Statement(work) | Command::Call(work, _) if work.is_outdated() => {}
+                _ => return Ok(Arc::clone(command)),
+            }
+        }
+        let definitions = self.shared.catalog.current();
+        let command = match self.read(definitions, sql) {
+            Ok(command) => Arc::new(command),
+            Err(error) => {
+                self.fail();
+                return Err(error);
+            }
+        };
+        if self.commands.len() >= COMMANDS_MAX {
+            self.commands.clear();
+        }
+        self.commands.insert(sql.into(), Arc::clone(&command));
+        Ok(command)
+    }
+
+    fn read(&self, definitions: Arc<Definitions>, sql: &str) -> Result<Command> {
+        let catalog = &self.shared.catalog;
+        Ok(match parse(sql)? {
+            Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => Command::Define,
+            Parsed::Call { name, arguments } => {
+                let work = Work::procedure(catalog, Arc::clone(&definitions), &object(&name)?)?;
+                let compiled = definitions.procedure(&object(&name)?)?;
+                let arguments = CallArguments::bind(&definitions.schema, compiled, &arguments, &[])?;
+                Command::Call(Arc::new(work), arguments)
+            }
+            Parsed::Explain(_) => Command::Statement(Arc::new(Work::statement(catalog, definitions, sql)?)),
+            Parsed::Statement(statement, _) => match *statement {
+                Statement::StartTransaction { .. } => Command::Begin,
+                Statement::Commit { chain: false, .. } => Command::Commit,
+                Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
+                Statement::CreateTable(_)
+                | Statement::CreateIndex(_)
+                | Statement::AlterTable(_)
+                | Statement::Drop { .. } => Command::Define,
+                _ => Command::Statement(Arc::new(Work::statement(catalog, definitions, sql)?)),
+            },
+        })
+    }
+
+    fn run(&mut self, command: &Command, sql: &str, parameters: &[Value]) -> Result<Answer> {
+        match command {
+            Command::Begin if self.in_transaction() => {
+                Err(Class::ActiveTransaction.error("there is a transaction already"))
+            }
+            Command::Begin => {
+                self.transaction = State::Begun;
+                Ok(Answer::default())
+            }
+            Command::Commit => match std::mem::replace(&mut self.transaction, State::Idle) {
+                State::Idle => Err(no_transaction()),
+                State::Begun => Ok(Answer::default()),
+                State::Open(transaction) => transaction.commit().map(|()| Answer::default()),
+            },
+            Command::Rollback => match std::mem::replace(&mut self.transaction, State::Idle) {
+                State::Idle => Err(no_transaction()),
+                State::Begun => Ok(Answer::default()),
+                State::Open(transaction) => {
+                    transaction.rollback();
+                    Ok(Answer::default())
+                }
+            },
+            Command::Define if self.in_transaction() => {
+                self.fail();
+                Err(Class::ActiveTransaction.error("a definition is a transaction of its own"))
+            }
+            Command::Define => self.shared.define(sql).map(|()| Answer::default()),
+            Command::Statement(work) => self.work(work, parameters.into()),
+            Command::Call(work, arguments) => {
+                let values = arguments.evaluate(parameters);
+                let values = values.inspect_err(|_| self.fail())?;
+                self.work(work, values.into())
+            }
+        }
+    }
+
+    fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
+        if let State::Begun = self.transaction {
+            self.transaction = State::Open(self.shared.engine.begin(Route::All)?);
+        }
+        match &mut self.transaction {
+            State::Open(transaction) => transaction.run(work, &arguments),
+            _ => self.client.call(Arc::clone(work), arguments),
+        }
+    }
+
+    /// An error outside of the partitions ends a transaction as one inside does.
+    fn fail(&mut self) {
+        match &mut self.transaction {
+            State::Open(transaction) => transaction.fail(),
+            State::Begun | State::Idle => {}
+        }
+    }
+}
+
+fn no_transaction() -> Error {
+    Class::NoActiveTransaction.error("there is no transaction")
+}

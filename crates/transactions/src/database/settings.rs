@@ -1,0 +1,65 @@
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::ids::Micros;
+use crate::log::LogSettings;
+use crate::procedure::{Limits, Registration};
+
+/// How a database runs, and what it may know of the world.
+pub struct Settings {
+    /// Executor partitions of a new database; one that exists keeps its own.
+    pub partitions: u16,
+    /// Bytes that rows, indexes and locators may take together.
+    pub memory_bytes_max: u64,
+    /// Bytes of rows that a transaction may change in a partition.
+    pub undo_bytes_max: usize,
+    /// Requests that wait for a partition at most; more are refused with 40001.
+    pub queue_length: usize,
+    /// How long a session may do nothing inside a transaction.
+    pub idle_max: Duration,
+    /// Group commit and segments.
+    pub log: LogSettings,
+    /// What one transaction may do.
+    pub limits: Limits,
+    /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
+    pub procedures: Vec<Registration>,
+    /// What random numbers of transactions, and the identity of a new database, come from.
+    pub seed: u64,
+    /// The time.
+    pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("partitions", &self.partitions)
+            .field("memory_bytes_max", &self.memory_bytes_max)
+            .field("log", &self.log)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// One partition, 1 GiB, the system's clock.
+impl Default for Settings {
+    fn default() -> Self {
+        let now = system_time();
+        Self {
+            partitions: 1,
+            memory_bytes_max: 1 << 30,
+            undo_bytes_max: 64 << 20,
+            queue_length: 4096,
+            idle_max: Duration::from_secs(60),
+            log: LogSettings::default(),
+            limits: Limits::default(),
+            procedures: Vec::new(),
+            seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,
+            clock: Box::new(system_time),
+        }
+    }
+}
+
+fn system_time() -> Micros {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Micros(i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,161 @@
+use super::program::{Program, Route};
+use crate::error::{Error, Result};
+use crate::ids::{Micros, PartitionId, TransactionId};
+use crate::log::{Batch, Head as LogHead};
+use crate::partition::{Digest, Head, Member, Scope};
+use crate::types::Value;
+
+/// One partition with what its thread needs, as a state machine.
+#[derive(Debug)]
+pub struct Executor {
+    /// The rows; `None` while a transaction over several partitions has them.
+    pub member: Option<Member>,
+    /// Records of transactions that ran and that the log has not been given.
+    pub batch: Batch,
+    heads: Heads,
+}
+
+/// Makes the heads of transactions: ids that no other partition gives, and seeds.
+#[derive(Debug)]
+pub struct Heads {
+    next: u64,
+    stride: u64,
+    seed: u64,
+}
+
+impl Heads {
+    /// Ids `first`, `first + stride`, ...
+    pub fn new(first: TransactionId, stride: u32, seed: u64) -> Self {
+        Self { next: first.0, stride: u64::from(stride.max(1)), seed }
+    }
+
+    /// The head of the next transaction.
+    pub fn next(&mut self, timestamp: Micros) -> Head {
+        let id = TransactionId(self.next);
+        self.next += self.stride;
+        // SplitMix64.
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Head { id, timestamp, seed: mixed ^ (mixed >> 31) }
+    }
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub enum Ran<O> {
+    /// It is over; what it changed is kept exactly if this is `Ok`.
+    Done(Result<O>),
+    /// It has to run over all partitions and has left nothing.
+    OtherPartition,
+    /// A bug: a partition is in no state to go on.
+    Broken(Error),
+}
+
+impl Executor {
+    /// A partition whose transactions get ids `first`, `first + stride`, ...
+    pub fn new(member: Member, heads: Heads) -> Self {
+        Self { member: Some(member), batch: Batch::default(), heads }
+    }
+
+    /// The head of the next transaction.
+    pub fn head(&mut self, timestamp: Micros) -> Head {
+        self.heads.next(timestamp)
+    }
+
+    /// Runs a transaction over this partition alone.
+    pub fn run<P: Program + ?Sized>(&mut self, program: &P, arguments: &[Value], timestamp: Micros) -> Ran<P::Outcome> {
+        let head = self.heads.next(timestamp);
+        let Some(member) = &mut self.member else {
+            return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
+        };
+        run(std::slice::from_mut(member), head, program, arguments, &mut self.batch)
+    }
+}
+
+/// Runs a transaction over these partitions, keeps or undoes its changes, and writes its record.
+pub fn run<P: Program + ?Sized>(
+    members: &mut [Member],
+    head: Head,
+    program: &P,
+    arguments: &[Value],
+    batch: &mut Batch,
+) -> Ran<P::Outcome> {
+    begin(members, head);
+    let result = program.run(&mut Scope::new(members), arguments);
+    let result = result.and_then(|outcome| {
+        if members.iter().any(|member| !member.transaction.is_read_only()) {
+            let digest = digest(members)?;
+            with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
+        }
+        Ok(outcome)
+    });
+    match result {
+        Ok(outcome) => {
+            commit(members);
+            Ran::Done(Ok(outcome))
+        }
+        Err(error) => match abort(members) {
+            Err(broken) => Ran::Broken(broken),
+            Ok(()) if matches!(error, Error::OtherPartition(_)) => Ran::OtherPartition,
+            Ok(()) => Ran::Done(Err(error)),
+        },
+    }
+}
+
+/// Starts a transaction in these partitions.
+pub(super) fn begin(members: &mut [Member], head: Head) {
+    for member in members {
+        member.transaction.head = head;
+    }
+}
+
+/// What the transaction changed in all its partitions.
+pub(super) fn digest(members: &[Member]) -> Result<Digest> {
+    members
+        .iter()
+        .try_fold(Digest::EMPTY, |digest, member| Ok(digest.and(member.partition.digest(&member.transaction)?)))
+}
+
+/// Calls `write` with the head of a record.
+pub(super) fn with_log_head<T>(
+    members: &[Member],
+    head: Head,
+    digest: Digest,
+    write: impl FnOnce(&LogHead<'_>) -> T,
+) -> T {
+    let of = |partitions: &[PartitionId]| {
+        let Head { id: transaction, timestamp, seed } = head;
+        write(&LogHead { transaction, timestamp, seed, digest: digest.bits(), partitions })
+    };
+    match members {
+        [only] => of(&[only.partition.id()]),
+        members if members.first().is_some_and(|member| member.partition.count() as usize == members.len()) => of(&[]),
+        members => of(&members.iter().map(|member| member.partition.id()).collect::<Vec<_>>()),
+    }
+}
+
+/// Keeps the transaction's changes in all its partitions.
+pub(super) fn commit(members: &mut [Member]) {
+    for member in members {
+        let (partition, transaction) = member.split();
+        partition.commit(transaction);
+    }
+}
+
+/// Undoes the transaction in all its partitions.
+pub(super) fn abort(members: &mut [Member]) -> Result<()> {
+    members.iter_mut().try_for_each(|member| {
+        let (partition, transaction) = member.split();
+        partition.abort(transaction)
+    })
+}
+
+/// The partition that a call goes to; `None` for all of them.
+pub(super) fn target(route: Route, count: u32, any: u32) -> Option<u32> {
+    match route {
+        Route::One(hash) => Some(hash.partition(count)),
+        Route::Any => Some(any % count.max(1)),
+        Route::All => (count == 1).then_some(0),
+    }
+}

@@ -1,0 +1,133 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
+
+use super::executor::{abort, commit, digest, target, with_log_head};
+use super::meeting::{Gathered, Meeting};
+use super::program::{Program, Route};
+use super::worker::Shared;
+use crate::error::{Class, Error, Result};
+use crate::ids::Sequence;
+use crate::log::{Batch, Effect};
+use crate::partition::Scope;
+use crate::types::Value;
+
+/// A transaction that a session leads statement by statement. Until it ends it has its partitions to
+/// itself, so nothing else runs there: the compatible way, not the fast one.
+///
+/// ```text
+///          run (Ok)                 commit, rollback
+///  begin --------> open ---------------------------------> over
+///                   |  run (Err), idle for too long         ^
+///                   +--> failed: 25P02 -- rollback ---------+
+/// ```
+///
+/// A failed one has given its partitions back already. Its effects are logged, not its statements.
+pub struct Interactive<P: Program + ?Sized> {
+    shared: Arc<Shared<P>>,
+    meeting: Arc<Meeting>,
+    failed: bool,
+}
+
+impl<P: Program + ?Sized> Interactive<P> {
+    /// Waits until the partitions of the route are free for it.
+    pub(super) fn begin(shared: Arc<Shared<P>>, route: Route, idle_max: Duration) -> Result<Self> {
+        let count = shared.queues.len() as u32;
+        let partitions = target(route, count, 0).map_or_else(|| (0..count).collect(), |only| vec![only]);
+        let meeting = Arc::new(Meeting::new(partitions.len(), idle_max));
+        if !shared.meet(&partitions, &meeting, None) {
+            return Err(shared.refusal());
+        }
+        let session = Self { shared, meeting, failed: false };
+        // What it will read may not be durable yet, and its results are told at once.
+        drop(session.enter(&session.meeting)?);
+        let sequence = session.shared.journal.append(&mut Batch::default())?;
+        session.shared.releases.wait(sequence)?;
+        Ok(session)
+    }
+
+    fn enter<'a>(&self, meeting: &'a Meeting) -> Result<MutexGuard<'a, Gathered>> {
+        if self.failed {
+            return Err(Class::FailedTransaction
+                .error("the transaction has failed; nothing but ROLLBACK is possible until it ends"));
+        }
+        let idle = || Class::IdleTimeout.error("the transaction was rolled back: the session did nothing for too long");
+        meeting.enter().ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
+    }
+
+    /// Runs a statement or a procedure in it.
+    pub fn run(&mut self, program: &P, arguments: &[Value]) -> Result<P::Outcome> {
+        let meeting = Arc::clone(&self.meeting);
+        let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
+        let result = program.run(&mut Scope::new(&mut state.members), arguments);
+        state.touch();
+        drop(state);
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What
+    /// is left to do is [`Interactive::rollback`].
+    pub fn fail(&mut self) {
+        if !self.failed
+            && let Some(mut state) = self.meeting.enter()
+        {
+            let aborted = abort(&mut state.members);
+            self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
+        }
+        self.failed = true;
+    }
+
+    /// Keeps what it changed, once that is durable.
+    pub fn commit(mut self) -> Result<()> {
+        let meeting = Arc::clone(&self.meeting);
+        let mut state = self.enter(&meeting)?;
+        self.failed = true;
+        let mut batch = Batch::default();
+        let appended = log(&state, &mut batch).and_then(|()| self.shared.journal.append(&mut batch));
+        match appended {
+            Ok(sequence) => {
+                commit(&mut state.members);
+                meeting.end(state, Ok(sequence));
+                self.shared.releases.wait(sequence)
+            }
+            Err(error) => {
+                let aborted = abort(&mut state.members);
+                meeting.end(state, aborted.map(|()| Sequence::ZERO));
+                Err(error)
+            }
+        }
+    }
+
+    /// Undoes what it changed.
+    pub fn rollback(self) {}
+}
+
+/// Without a commit it is rolled back.
+impl<P: Program + ?Sized> Drop for Interactive<P> {
+    fn drop(&mut self) {
+        self.fail();
+    }
+}
+
+/// Writes the rows that the transaction changed, if any.
+fn log(state: &Gathered, batch: &mut Batch) -> Result<()> {
+    let members = &state.members;
+    let Some(head) = members.first().map(|member| member.transaction.head) else {
+        return Err(Error::internal("a transaction without a partition"));
+    };
+    let mut effects = Vec::new();
+    for member in members {
+        for effect in member.partition.effects(&member.transaction) {
+            let (table, tuple, image) = effect?;
+            effects.push(Effect { partition: member.partition.id(), table, tuple, image });
+        }
+    }
+    if effects.is_empty() {
+        return Ok(());
+    }
+    with_log_head(members, head, digest(members)?, |head| batch.effects(head, effects))
+}

@@ -1,0 +1,48 @@
+use crate::error::Result;
+use crate::ids::Sequence;
+use crate::log::{Batch, Head};
+use crate::partition::Scope;
+use crate::types::{PartitionHash, Value};
+
+/// Which partitions a program needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Route {
+    /// The one that rows with this hash belong to.
+    One(PartitionHash),
+    /// One, whichever.
+    Any,
+    /// All.
+    All,
+}
+
+/// What the engine runs as a transaction: a procedure or a statement.
+///
+/// It is deterministic: with equal rows, arguments and [`Head`](crate::partition::Head) it changes the
+/// same rows in the same way, because the log holds the call and not what it did.
+pub trait Program: Send + Sync + 'static {
+    /// What it gives back.
+    type Outcome: Send + 'static;
+
+    /// The partitions that a call needs. Needing more than is said here is seen when it runs, and costs
+    /// running it twice.
+    fn route(&self, arguments: &[Value]) -> Result<Route>;
+
+    /// Runs it. What it changed is kept if this is `Ok`.
+    fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Self::Outcome>;
+
+    /// Writes the call for the log.
+    fn record(&self, batch: &mut Batch, head: &Head<'_>, arguments: &[Value]) -> Result<()>;
+}
+
+/// The log as partitions see it.
+pub trait Journal: Send + Sync + 'static {
+    /// Takes a partition's records and empties the batch; gives back the sequence up to which the log has
+    /// to be durable before their results may be told.
+    fn append(&self, batch: &mut Batch) -> Result<Sequence>;
+}
+
+impl Journal for crate::log::LogHandle {
+    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+        Self::append(self, batch)
+    }
+}

@@ -1,0 +1,222 @@
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::executor::{self, Executor, Ran};
+use super::mailbox::{Delivery, Mailbox, Ticket};
+use super::meeting::Meeting;
+use super::program::{Journal, Program};
+use super::queue::Queue;
+use super::releases::{Releases, unknown};
+use crate::error::{Error, Result};
+use crate::ids::{Micros, Sequence};
+use crate::log::Batch;
+use crate::partition::{Head, Member};
+use crate::types::Value;
+
+/// Requests that a thread takes from its queue at once, and hands to the log together.
+const BATCH: usize = 128;
+
+/// A transaction that a client asks for.
+pub struct Request<P: Program + ?Sized> {
+    pub program: Arc<P>,
+    pub arguments: Box<[Value]>,
+    pub ticket: Ticket<P::Outcome>,
+}
+
+/// What a queue holds.
+pub enum Item<P: Program + ?Sized> {
+    /// A transaction over this partition.
+    One(Request<P>),
+    /// A look at the partition between two transactions, such as a step of a snapshot.
+    Visit(Visit),
+    /// One over several; whoever comes last takes the job. `None` for a session's.
+    Meet(Arc<Meeting>, Arc<Mutex<Option<Job<P::Outcome>>>>),
+}
+
+/// A transaction over several partitions. It writes its record and gives its reply, if somebody waits
+/// for one; an error is a bug after which nothing can go on.
+pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch) -> Result<Option<Delivery<O>>> + Send>;
+
+/// What is done in a partition between two transactions.
+pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
+
+/// What the threads of an engine share.
+pub struct Shared<P: Program + ?Sized> {
+    pub queues: Vec<Queue<Item<P>>>,
+    pub journal: Arc<dyn Journal>,
+    pub releases: Arc<Releases<P::Outcome>>,
+    pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
+    /// Why nothing runs any more.
+    pub broken: Mutex<Option<Error>>,
+}
+
+impl<P: Program + ?Sized> Shared<P> {
+    /// Nothing runs any more after this error.
+    pub fn stop(&self, error: Error) {
+        self.broken.lock().get_or_insert(error);
+        self.queues.iter().for_each(Queue::close);
+    }
+
+    /// Has the threads of these partitions meet; false if one of their queues is full.
+    pub fn meet(&self, partitions: &[u32], meeting: &Arc<Meeting>, job: Option<Job<P::Outcome>>) -> bool {
+        let job = Arc::new(Mutex::new(job));
+        let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
+        Queue::push_to_all(&queues, || Item::Meet(Arc::clone(meeting), Arc::clone(&job)))
+    }
+
+    /// Has a job done over all partitions; where a queue is full, the job is dropped.
+    pub fn over_all(&self, job: Job<P::Outcome>) -> bool {
+        let partitions: Vec<u32> = (0..self.queues.len() as u32).collect();
+        self.meet(&partitions, &Arc::new(Meeting::new(partitions.len(), Duration::MAX)), Some(job))
+    }
+
+    /// Runs a request over all partitions.
+    pub fn request_over_all(self: &Arc<Self>, request: Request<P>) {
+        let Request { program, arguments, ticket } = request;
+        // Refused with a reason of its own, so the ticket has to survive the job.
+        let ticket = Arc::new(Mutex::new(Some(ticket)));
+        let inner = Arc::clone(&ticket);
+        let job: Job<P::Outcome> = Box::new(move |members, head, batch| {
+            let result = match executor::run(members, head, &*program, &arguments, batch) {
+                Ran::Done(result) => result,
+                Ran::OtherPartition => Err(Error::internal("a transaction over all partitions needs another one")),
+                Ran::Broken(error) => return Err(error),
+            };
+            Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
+        });
+        if !self.over_all(job)
+            && let Some(ticket) = ticket.lock().take()
+        {
+            ticket.refuse(self.refusal());
+        }
+    }
+
+    /// Why a queue takes nothing.
+    pub fn refusal(&self) -> Error {
+        let broken = self.broken.lock().clone();
+        broken.unwrap_or_else(|| Error::Retry("a partition's queue is full".into()))
+    }
+}
+
+/// The thread of one partition.
+pub struct Worker<P: Program + ?Sized> {
+    shared: Arc<Shared<P>>,
+    number: usize,
+    executor: Executor,
+    /// Up to where the log has to be durable before anybody may be told what is in this partition.
+    last: Sequence,
+    replies: Vec<Delivery<P::Outcome>>,
+}
+
+impl<P: Program + ?Sized> Worker<P> {
+    /// The thread of partition `number`, not running yet.
+    pub fn new(shared: Arc<Shared<P>>, number: usize, executor: Executor) -> Self {
+        Self { shared, number, executor, last: Sequence::ZERO, replies: Vec::new() }
+    }
+
+    /// Runs what comes until the queue is closed and empty, and gives back the partition.
+    pub fn run(mut self) -> Option<Member> {
+        let mut items = VecDeque::with_capacity(BATCH);
+        let shared = Arc::clone(&self.shared);
+        while let Some(queue) = shared.queues.get(self.number)
+            && queue.pop(&mut items, BATCH)
+        {
+            let now = (shared.clock)();
+            for item in items.drain(..) {
+                if let Err(error) = self.one(item, now) {
+                    shared.stop(error);
+                }
+            }
+            if let Err(error) = self.flush() {
+                shared.stop(error);
+            }
+        }
+        self.executor.member
+    }
+
+    fn one(&mut self, item: Item<P>, now: Micros) -> Result<()> {
+        let Request { program, arguments, ticket } = match item {
+            Item::One(request) => request,
+            Item::Visit(visit) => {
+                if let Some(member) = &mut self.executor.member {
+                    visit(member);
+                }
+                return Ok(());
+            }
+            Item::Meet(meeting, job) => {
+                let met = self.meet(&meeting, &job, now);
+                // Those who wait there already, or will, must not wait for ever.
+                return met.inspect_err(|error| meeting.cancel(error.clone()));
+            }
+        };
+        if self.executor.member.is_none() {
+            ticket.refuse(self.shared.refusal());
+            return Ok(());
+        }
+        match self.executor.run(&*program, &arguments, now) {
+            Ran::Done(result) => self.replies.extend(ticket.answer(result)),
+            Ran::OtherPartition => self.shared.request_over_all(Request { program, arguments, ticket }),
+            Ran::Broken(error) => {
+                self.executor.member = None;
+                ticket.refuse(error.clone());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands records to the log, and results to where they wait for it.
+    fn flush(&mut self) -> Result<()> {
+        let replies = std::mem::take(&mut self.replies);
+        if !self.executor.batch.is_empty() {
+            match self.shared.journal.append(&mut self.executor.batch) {
+                Ok(sequence) => self.last = sequence,
+                Err(error) => {
+                    // What changed is in no log, and what was read may be of that.
+                    self.executor.member = None;
+                    self.executor.batch.clear();
+                    Mailbox::deliver(replies.into_iter().map(|reply| unknown(reply, &error)));
+                    return Err(error);
+                }
+            }
+        }
+        if !replies.is_empty() {
+            self.shared.releases.hold(self.number, self.last, replies);
+        }
+        Ok(())
+    }
+
+    fn meet(&mut self, meeting: &Meeting, job: &Mutex<Option<Job<P::Outcome>>>, now: Micros) -> Result<()> {
+        // What ran here before goes into the log before what runs over all partitions.
+        self.flush()?;
+        let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
+        let head = self.executor.head(now);
+        let Self { shared, replies, executor, .. } = self;
+        let batch = &mut executor.batch;
+        let (member, sequence) = meeting.arrive(member, |members| {
+            let Some(job) = job.lock().take() else {
+                executor::begin(members, head);
+                return None;
+            };
+            Some(job(members, head, batch).and_then(|reply| {
+                // Also what only read waits for all that it may have read.
+                match shared.journal.append(batch) {
+                    Ok(sequence) => {
+                        replies.extend(reply);
+                        Ok(sequence)
+                    }
+                    Err(error) => {
+                        Mailbox::deliver(reply.map(|reply| unknown(reply, &error)));
+                        Err(error)
+                    }
+                }
+            }))
+        })?;
+        executor.member = Some(member);
+        self.last = self.last.max(sequence);
+        self.flush()
+    }
+}

@@ -1,0 +1,269 @@
+//! What can go wrong, by what the caller does about it.
+
+use std::fmt;
+
+/// The result of everything in this crate that can fail.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// An error with a SQLSTATE ([`Error::sqlstate`]) and a message that names what and where.
+///
+/// The variants follow what the caller does: retry, report to the user, run the statement elsewhere,
+/// or stop. Small, because every value that is read comes wrapped in a [`Result`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The transaction lost a race or met a full queue; the same transaction may work later.
+    #[error("{0}; retry the transaction")]
+    Retry(Box<str>),
+    /// The transaction ran on one partition and needs rows of another: it is rolled back and run
+    /// again over all partitions. Never seen by a user.
+    #[error("{0} needs rows of another partition")]
+    OtherPartition(Box<str>),
+    /// The statement is right, but beyond what this engine's planner does: the caller may run it on a
+    /// snapshot with the analytic engine.
+    #[error("not supported on this path: {0}")]
+    NotHere(Box<str>),
+    /// The limit on memory is reached; reads and deletes still work.
+    #[error("out of memory: {0}")]
+    OutOfMemory(Box<str>),
+    /// Stopped by a limit on instructions or time, or by the user.
+    #[error("cancelled: {0}")]
+    Cancelled(Box<str>),
+    /// Two rows with one key of a unique index.
+    #[error("duplicate key {} in unique index \"{}\" of table \"{}\"", .0.key, .0.index, .0.table)]
+    UniqueViolation(Box<UniqueViolation>),
+    /// The statement or its data are wrong; the class says in which way.
+    #[error("{1}")]
+    User(Class, Box<str>),
+    /// The error of a statement inside a procedure, and where it happened.
+    #[error("{} (procedure \"{}\", line {})", .0.error, .0.procedure, .0.line)]
+    InProcedure(Box<InProcedure>),
+    /// Reading or writing a file failed.
+    #[error("{0}")]
+    Io(Box<str>),
+    /// No space is left for a file.
+    #[error("{0}")]
+    DiskFull(Box<str>),
+    /// A file does not hold what was written to it.
+    #[error("{0}")]
+    Corrupt(Box<str>),
+    /// The database cannot be opened: in use, of a newer version, not writable.
+    #[error("{0}")]
+    CannotOpen(Box<str>),
+    /// A bug of this crate, found by a check of its own.
+    #[error("internal error: {0}")]
+    Internal(Box<str>),
+}
+
+/// A key that is in a unique index already.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UniqueViolation {
+    /// The table.
+    pub table: Box<str>,
+    /// Its index.
+    pub index: Box<str>,
+    /// The key as SQL would print it.
+    pub key: Box<str>,
+}
+
+/// Where in a procedure an error arose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InProcedure {
+    /// The procedure's name.
+    pub procedure: Box<str>,
+    /// The line of its body, from 1; 0 where the error is of the procedure as a whole.
+    pub line: u32,
+    /// What went wrong there.
+    pub error: Error,
+}
+
+macro_rules! classes {
+    ($($(#[$doc:meta])* $name:ident $state:literal,)*) => {
+        /// The ways in which a statement or its data can be wrong; each is a SQLSTATE of PostgreSQL.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum Class {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Class {
+            /// The five characters.
+            pub const fn sqlstate(self) -> &'static str {
+                match self {
+                    $(Self::$name => $state,)*
+                }
+            }
+        }
+    };
+}
+
+classes! {
+    /// Not SQL.
+    Syntax "42601",
+    /// SQL, but nothing here or in the analytic engine does it.
+    Unsupported "0A000",
+    /// No such table.
+    UndefinedTable "42P01",
+    /// A table or an index with this name exists.
+    DuplicateTable "42P07",
+    /// No such column.
+    UndefinedColumn "42703",
+    /// Two columns with one name.
+    DuplicateColumn "42701",
+    /// A column name that several tables have.
+    AmbiguousColumn "42702",
+    /// No such index or another object.
+    UndefinedObject "42704",
+    /// An object with this name exists.
+    DuplicateObject "42710",
+    /// Two tables of one statement with one name.
+    DuplicateAlias "42712",
+    /// No such function or procedure, or not with these arguments.
+    UndefinedFunction "42883",
+    /// A procedure with this name exists.
+    DuplicateFunction "42723",
+    /// No such parameter.
+    UndefinedParameter "42P02",
+    /// Values of these types do not go together.
+    TypeMismatch "42804",
+    /// A column neither grouped nor aggregated.
+    Grouping "42803",
+    /// A table definition that cannot be.
+    InvalidTableDefinition "42P16",
+    /// A function definition that cannot be, such as one that is not deterministic.
+    InvalidFunctionDefinition "42P13",
+    /// Of the column's name twice, or what `ON CONFLICT` names is no unique index.
+    InvalidColumnReference "42P10",
+    /// Others depend on the object.
+    DependentObjects "2BP01",
+    /// NULL in a column that is NOT NULL.
+    NotNullViolation "23502",
+    /// A CHECK is false.
+    CheckViolation "23514",
+    /// Too large or too small for its type.
+    OutOfRange "22003",
+    /// Division by zero.
+    DivisionByZero "22012",
+    /// Text longer than its column.
+    TooLong "22001",
+    /// Text that is not a value of the type.
+    InvalidText "22P02",
+    /// Not a date or a timestamp, or one outside the years 1 to 9999.
+    InvalidDatetime "22007",
+    /// A parameter of a function or a clause outside its domain.
+    InvalidParameter "22023",
+    /// More than one row from what must give one.
+    Cardinality "21000",
+    /// A row that is larger than a row may be, or more columns, arguments or rows than allowed.
+    LimitExceeded "54000",
+    /// A failed transaction takes nothing but ROLLBACK.
+    FailedTransaction "25P02",
+    /// Not while a transaction is open.
+    ActiveTransaction "25001",
+    /// Not outside of a transaction.
+    NoActiveTransaction "25P01",
+    /// Not what may be written here.
+    ReadOnly "25006",
+    /// The session waited too long with an open transaction.
+    IdleTimeout "25P03",
+    /// Raised by a procedure on purpose.
+    Raised "P0001",
+    /// An error of a procedure's own code.
+    Procedure "38000",
+    /// A procedure did what procedures may not do.
+    ProcedureForbidden "38002",
+    /// Procedures call each other too deeply.
+    TooDeep "54001",
+}
+
+impl Class {
+    /// An error of this class.
+    pub fn error(self, message: impl fmt::Display) -> Error {
+        Error::User(self, message.to_string().into_boxed_str())
+    }
+}
+
+impl Error {
+    /// The five characters that clients go by.
+    pub fn sqlstate(&self) -> &'static str {
+        match self {
+            Self::Retry(_) | Self::OtherPartition(_) => "40001",
+            Self::NotHere(_) => "0A000",
+            Self::OutOfMemory(_) => "53200",
+            Self::Cancelled(_) => "57014",
+            Self::UniqueViolation(_) => "23505",
+            Self::User(class, _) => class.sqlstate(),
+            Self::InProcedure(inner) => inner.error.sqlstate(),
+            Self::Io(_) => "58030",
+            Self::DiskFull(_) => "53100",
+            Self::Corrupt(_) => "XX001",
+            Self::CannotOpen(_) => "55006",
+            Self::Internal(_) => "XX000",
+        }
+    }
+
+    /// The error without the procedures that it passed through.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::InProcedure(inner) => inner.error.root(),
+            other => other,
+        }
+    }
+
+    /// The same error, with the place in a procedure where it arose; one that has a place keeps it.
+    #[must_use]
+    pub fn in_procedure(self, procedure: &str, line: u32) -> Self {
+        match self {
+            // These are for the engine, which looks at the variant.
+            Self::InProcedure(_) | Self::OtherPartition(_) => self,
+            error => Self::InProcedure(Box::new(InProcedure { procedure: procedure.into(), line, error })),
+        }
+    }
+
+    /// [`Error::NotHere`] with this message.
+    pub fn not_here(message: impl fmt::Display) -> Self {
+        Self::NotHere(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::Corrupt`] with this message.
+    pub fn corrupt(message: impl fmt::Display) -> Self {
+        Self::Corrupt(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::CannotOpen`] with this message.
+    pub fn cannot_open(message: impl fmt::Display) -> Self {
+        Self::CannotOpen(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::Internal`] with this message.
+    pub fn internal(message: impl fmt::Display) -> Self {
+        Self::Internal(message.to_string().into_boxed_str())
+    }
+
+    /// [`Error::UniqueViolation`] of a key that is printed as SQL would.
+    pub fn duplicate_key(table: &str, index: &str, key: impl fmt::Display) -> Self {
+        Self::UniqueViolation(Box::new(UniqueViolation {
+            table: table.into(),
+            index: index.into(),
+            key: key.to_string().into_boxed_str(),
+        }))
+    }
+}
+
+/// No larger than a `String`, so that the results of evaluating an expression stay small.
+const _: () = assert!(size_of::<Error>() <= 24);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_and_messages() {
+        let error = Error::duplicate_key("t", "t_pkey", "(1, 'a')");
+        assert_eq!(error.sqlstate(), "23505");
+        assert_eq!(error.to_string(), "duplicate key (1, 'a') in unique index \"t_pkey\" of table \"t\"");
+
+        let error = Class::DivisionByZero.error("division by zero").in_procedure("pay", 7).in_procedure("outer", 1);
+        assert_eq!(error.sqlstate(), "22012");
+        assert_eq!(error.to_string(), "division by zero (procedure \"pay\", line 7)");
+        assert_eq!(error.root(), &Class::DivisionByZero.error("division by zero"));
+    }
+}

@@ -1,0 +1,23 @@
+//! The row engine: transactions over rows in memory, executed serially on partitions, durable
+//! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
+
+pub mod backup;
+pub mod check;
+pub mod database;
+pub mod disk;
+pub mod engine;
+pub mod error;
+pub mod ids;
+pub mod log;
+pub mod partition;
+pub mod procedure;
+pub mod random;
+pub mod recovery;
+pub mod schema;
+pub mod simulator;
+pub mod snapshot;
+pub mod sql;
+pub mod table;
+pub mod types;
+
+pub use error::{Class, Error, Result};

@@ -1,0 +1,39 @@
+//! The command log: what every transaction was asked to do, in one order for the whole node.
+//!
+//! ```text
+//!  partition 0 --batch--+
+//!                       +--> Collector --group--> Writer --> segment, segment, ...
+//!  partition 1 --batch--+        |                   |
+//!        ^                       |     done(synced)  |
+//!        +------ released -------+<------------------+
+//! ```
+//!
+//! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the
+//! records that wait for the next group, and what is durable; [`Writer`] the open segment. The first
+//! two are in memory only. Neither reads a clock or starts a thread; [`LogThread`] does, and a
+//! simulator in its place.
+//!
+//! Left out: what records mean (`partition`, `engine`), and what is done about them after a crash
+//! ([`crate::recovery`]).
+
+mod bytes;
+mod collector;
+mod reader;
+mod record;
+mod segment;
+mod thread;
+mod writer;
+
+pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
+pub use collector::{Collector, Due, LogSettings, PendingGroup};
+pub use reader::{Next, Opened, SegmentReader, list_segments};
+pub use record::{Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record};
+pub use segment::{
+    FORMAT_VERSION, GROUP_HEADER_BYTES, Group, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
+    end_of_segment,
+};
+pub use thread::{LogHandle, LogThread};
+pub use writer::{LogEnd, Writer};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,502 @@
+//! Records: what a transaction was asked to do, or what it did.
+
+use crc32c::{crc32c, crc32c_append};
+
+use super::bytes::{Bytes, Values, put_at, put_counted, put_value};
+use crate::error::Class;
+use crate::ids::{Micros, PartitionId, Sequence, TransactionId};
+use crate::schema::TableId;
+use crate::table::TupleId;
+use crate::types::Value;
+use crate::{Error, Result};
+
+/// Bytes of a record at most: what a transaction may change, with room for ids.
+pub const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes in front of a record's partitions and body.
+///
+/// ```text
+/// 0      4        8        16          24        32   40     48   49   50    52
+/// length checksum sequence transaction timestamp seed digest kind zero count | partitions (2 each) | body
+///
+/// call, statement   text of counted bytes: name or SQL | version (4, call only) | count (2) | values
+/// effects           count (4) | partition (2), table (4), tuple (4), 1 and counted image, or 0
+/// definition        SQL of counted bytes
+/// ```
+///
+/// All numbers are little-endian. The length is of the whole record; the checksum is CRC-32C of all
+/// its other bytes. "Counted" bytes stand behind their number in 4 bytes. No partitions means all.
+pub const HEADER_BYTES: usize = AT_COUNT + 2;
+
+const AT_CHECKSUM: usize = 4;
+const AT_SEQUENCE: usize = AT_CHECKSUM + 4;
+const AT_TRANSACTION: usize = AT_SEQUENCE + 8;
+const AT_TIMESTAMP: usize = AT_TRANSACTION + 8;
+const AT_SEED: usize = AT_TIMESTAMP + 8;
+const AT_DIGEST: usize = AT_SEED + 8;
+const AT_KIND: usize = AT_DIGEST + 8;
+const AT_COUNT: usize = AT_KIND + 2;
+const _: () = assert!(HEADER_BYTES == 52);
+
+mod kind {
+    pub const CALL: u8 = 1;
+    pub const STATEMENT: u8 = 2;
+    pub const EFFECTS: u8 = 3;
+    pub const DEFINITION: u8 = 4;
+}
+
+/// What every record says of its transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// Which one.
+    pub transaction: TransactionId,
+    /// What `now()` was.
+    pub timestamp: Micros,
+    /// What random numbers came from.
+    pub seed: u64,
+    /// Hash of what it changed; executing the record again has to give the same.
+    pub digest: u64,
+    /// The partitions that took part, ascending; none for all.
+    pub partitions: &'a [PartitionId],
+}
+
+/// A row that a transaction left or removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Effect<'a> {
+    /// The partition that has the row.
+    pub partition: PartitionId,
+    /// Its table.
+    pub table: TableId,
+    /// The row.
+    pub tuple: TupleId,
+    /// What it is now; `None` if it is gone.
+    pub image: Option<&'a [u8]>,
+}
+
+/// A record as read; borrows the bytes of its group.
+#[derive(Debug, Clone, Copy)]
+pub struct Record<'a> {
+    /// Its place in the log.
+    pub sequence: Sequence,
+    /// Which transaction.
+    pub transaction: TransactionId,
+    /// What `now()` was.
+    pub timestamp: Micros,
+    /// What random numbers came from.
+    pub seed: u64,
+    /// Hash of what it changed.
+    pub digest: u64,
+    /// The partitions that took part.
+    pub partitions: Partitions<'a>,
+    /// What to do.
+    pub body: Body<'a>,
+}
+
+/// What a record says to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Body<'a> {
+    /// Run a procedure.
+    Call {
+        /// Its name.
+        procedure: &'a str,
+        /// Which version of it ran.
+        version: u32,
+        /// With what.
+        arguments: Values<'a>,
+    },
+    /// Run one statement.
+    Statement {
+        /// Its text.
+        sql: &'a str,
+        /// What `$1`, `$2` were.
+        parameters: Values<'a>,
+    },
+    /// Write these rows.
+    Effects(Effects<'a>),
+    /// Change the schema.
+    Definition(&'a str),
+}
+
+/// The partitions of a record, ascending.
+#[derive(Debug, Clone, Copy)]
+pub struct Partitions<'a> {
+    bytes: &'a [u8],
+}
+
+impl Partitions<'_> {
+    /// Whether it is all of them.
+    pub const fn is_all(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// The only one, if it is one.
+    pub fn single(&self) -> Option<PartitionId> {
+        (self.bytes.len() == 2).then(|| self.iter().next()).flatten()
+    }
+
+    /// Each of them; none if it is all.
+    pub fn iter(&self) -> impl Iterator<Item = PartitionId> {
+        let mut bytes = Bytes::new(self.bytes);
+        std::iter::from_fn(move || bytes.u16().map(PartitionId))
+    }
+}
+
+/// The rows of a record, in the order in which they were first changed.
+#[derive(Debug, Clone, Copy)]
+pub struct Effects<'a> {
+    count: u32,
+    bytes: Bytes<'a>,
+}
+
+impl<'a> Effects<'a> {
+    /// Calls `apply` with each row; an error if the bytes are none, or its own.
+    pub fn each(&self, mut apply: impl FnMut(Effect<'a>) -> Result<()>) -> Result<()> {
+        let mut bytes = self.bytes;
+        for _ in 0..self.count {
+            apply(effect(&mut bytes).ok_or_else(unreadable)?)?;
+        }
+        if bytes.is_empty() { Ok(()) } else { Err(unreadable()) }
+    }
+}
+
+fn unreadable() -> Error {
+    Error::corrupt("the rows of a log record cannot be read")
+}
+
+fn effect<'a>(bytes: &mut Bytes<'a>) -> Option<Effect<'a>> {
+    Some(Effect {
+        partition: PartitionId(bytes.u16()?),
+        table: TableId(bytes.u32()?),
+        tuple: TupleId(bytes.u32()?),
+        image: match bytes.u8()? {
+            0 => None,
+            1 => Some(bytes.counted()?),
+            _ => return None,
+        },
+    })
+}
+
+/// Records that one partition has made and the log has not been given yet.
+///
+/// Their sequences and checksums are still open: both are filled in where the group is written, away
+/// from the partitions' threads.
+#[derive(Debug, Default)]
+pub struct Batch {
+    bytes: Vec<u8>,
+    records: u32,
+}
+
+impl Batch {
+    /// How many records.
+    pub const fn records(&self) -> u32 {
+        self.records
+    }
+
+    /// Bytes of the records.
+    pub const fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether there are none.
+    pub const fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// The run of a procedure.
+    pub fn call(&mut self, head: &Head<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
+        self.record(head, kind::CALL, |out| {
+            put_counted(out, procedure.as_bytes());
+            out.extend_from_slice(&version.to_le_bytes());
+            put_values(out, arguments)
+        })
+    }
+
+    /// A statement that was a transaction of its own.
+    pub fn statement(&mut self, head: &Head<'_>, sql: &str, parameters: &[Value]) -> Result<()> {
+        self.record(head, kind::STATEMENT, |out| {
+            put_counted(out, sql.as_bytes());
+            put_values(out, parameters)
+        })
+    }
+
+    /// The rows that a transaction left or removed, each once.
+    pub fn effects<'a>(&mut self, head: &Head<'_>, effects: impl IntoIterator<Item = Effect<'a>>) -> Result<()> {
+        self.record(head, kind::EFFECTS, |out| {
+            let at = out.len();
+            out.extend_from_slice(&[0; 4]);
+            let mut count = 0_u32;
+            for effect in effects {
+                out.extend_from_slice(&effect.partition.0.to_le_bytes());
+                out.extend_from_slice(&effect.table.0.to_le_bytes());
+                out.extend_from_slice(&effect.tuple.0.to_le_bytes());
+                out.push(u8::from(effect.image.is_some()));
+                if let Some(image) = effect.image {
+                    put_counted(out, image);
+                }
+                count += 1;
+                if out.len() - at > RECORD_BYTES_MAX {
+                    return Err(too_large(out.len() - at));
+                }
+            }
+            put_at(out, at, &count.to_le_bytes());
+            Ok(())
+        })
+    }
+
+    /// A change of the schema.
+    pub fn definition(&mut self, head: &Head<'_>, sql: &str) -> Result<()> {
+        self.record(head, kind::DEFINITION, |out| {
+            put_counted(out, sql.as_bytes());
+            Ok(())
+        })
+    }
+
+    /// Forgets all records and keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.records = 0;
+    }
+
+    pub(super) fn as_slice(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// An error leaves the batch as it was.
+    fn record(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let start = self.bytes.len();
+        let result = self.write(head, kind, body);
+        match result {
+            Ok(()) => self.records += 1,
+            Err(_) => self.bytes.truncate(start),
+        }
+        result
+    }
+
+    fn write(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+        let out = &mut self.bytes;
+        let start = out.len();
+        let count = u16::try_from(head.partitions.len()).map_err(|_| Error::internal("more than 65535 partitions"))?;
+        // Length, checksum and sequence are filled in later.
+        out.extend_from_slice(&[0; AT_TRANSACTION]);
+        out.extend_from_slice(&head.transaction.0.to_le_bytes());
+        out.extend_from_slice(&head.timestamp.0.to_le_bytes());
+        out.extend_from_slice(&head.seed.to_le_bytes());
+        out.extend_from_slice(&head.digest.to_le_bytes());
+        out.extend_from_slice(&[kind, 0]);
+        out.extend_from_slice(&count.to_le_bytes());
+        for partition in head.partitions {
+            out.extend_from_slice(&partition.0.to_le_bytes());
+        }
+        body(out)?;
+        let length = out.len() - start;
+        match u32::try_from(length) {
+            Ok(bytes) if length <= RECORD_BYTES_MAX => put_at(out, start, &bytes.to_le_bytes()),
+            _ => return Err(too_large(length)),
+        }
+        Ok(())
+    }
+}
+
+fn put_values(out: &mut Vec<u8>, values: &[Value]) -> Result<()> {
+    let count = u16::try_from(values.len());
+    let count = count.map_err(|_| Class::LimitExceeded.error("more than 65535 arguments or parameters"))?;
+    out.extend_from_slice(&count.to_le_bytes());
+    for value in values {
+        put_value(out, value.as_ref());
+    }
+    Ok(())
+}
+
+fn too_large(bytes: usize) -> Error {
+    Class::LimitExceeded
+        .error(format_args!("a transaction of {bytes} bytes or more; the log takes {RECORD_BYTES_MAX} at most"))
+}
+
+/// Fills in the sequences, from `first` on, and the checksums of records one behind the other; gives
+/// back how many there were.
+pub(super) fn seal(records: &mut [u8], first: Sequence) -> u64 {
+    let (mut rest, mut sequence) = (records, first);
+    while let Some(length) = length_of(rest)
+        && let Some((record, behind)) = rest.split_at_mut_checked(length)
+    {
+        put_at(record, AT_SEQUENCE, &sequence.0.to_le_bytes());
+        let checksum = checksum_of(record);
+        put_at(record, AT_CHECKSUM, &checksum.to_le_bytes());
+        sequence = sequence.next();
+        rest = behind;
+    }
+    sequence.0 - first.0
+}
+
+/// The length that a record claims, if it can be one.
+fn length_of(bytes: &[u8]) -> Option<usize> {
+    let length = usize::try_from(Bytes::new(bytes).u32()?).ok()?;
+    (HEADER_BYTES..=RECORD_BYTES_MAX).contains(&length).then_some(length)
+}
+
+fn checksum_of(record: &[u8]) -> u32 {
+    let (length, rest) = record.split_at_checked(AT_SEQUENCE).unwrap_or_default();
+    crc32c_append(crc32c(length.get(..AT_CHECKSUM).unwrap_or_default()), rest)
+}
+
+/// Takes the next record off the front; `None` if its bytes are not one with this sequence.
+pub(super) fn check(bytes: &mut &[u8], sequence: Sequence) -> Option<()> {
+    let (record, rest) = bytes.split_at_checked(length_of(bytes)?)?;
+    let checksum = Bytes::new(record.get(AT_CHECKSUM..)?).u32()?;
+    let whole = checksum == checksum_of(record) && parse(record)?.sequence == sequence;
+    *bytes = if whole { rest } else { bytes };
+    whole.then_some(())
+}
+
+/// Takes the next record off the front of those that were [checked](check); `None` behind the last.
+pub(super) fn read_checked<'a>(bytes: &mut &'a [u8]) -> Option<Record<'a>> {
+    let (record, rest) = bytes.split_at_checked(length_of(bytes)?)?;
+    *bytes = rest;
+    parse(record)
+}
+
+fn parse(record: &[u8]) -> Option<Record<'_>> {
+    let mut bytes = Bytes::new(record.get(AT_SEQUENCE..)?);
+    let sequence = Sequence(bytes.u64()?);
+    let transaction = TransactionId(bytes.u64()?);
+    let timestamp = Micros(bytes.i64()?);
+    let (seed, digest) = (bytes.u64()?, bytes.u64()?);
+    let (kind, _) = (bytes.u8()?, bytes.u8()?);
+    let count = bytes.u16()?;
+    let partitions = Partitions { bytes: bytes.take(usize::from(count) * 2)? };
+    let body = match kind {
+        kind::CALL => {
+            let procedure = bytes.text()?;
+            let version = bytes.u32()?;
+            Body::Call { procedure, version, arguments: Values::new(bytes)? }
+        }
+        kind::STATEMENT => {
+            let sql = bytes.text()?;
+            Body::Statement { sql, parameters: Values::new(bytes)? }
+        }
+        kind::EFFECTS => {
+            let count = bytes.u32()?;
+            Body::Effects(Effects { count, bytes })
+        }
+        kind::DEFINITION => Body::Definition(bytes.text().filter(|_| bytes.is_empty())?),
+        _ => return None,
+    };
+    Some(Record { sequence, transaction, timestamp, seed, digest, partitions, body })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    pub fn head(partitions: &[PartitionId]) -> Head<'_> {
+        let (transaction, timestamp) = (TransactionId(0x0102), Micros(0x0304));
+        Head { transaction, timestamp, seed: 0x0506, digest: 0x0708, partitions }
+    }
+
+    fn read<'a>(bytes: &mut &'a [u8], sequence: Sequence) -> Option<Record<'a>> {
+        check(&mut { *bytes }, sequence).and_then(|()| read_checked(bytes))
+    }
+
+    fn sealed(batch: &Batch, first: u64) -> Vec<u8> {
+        let mut bytes = batch.as_slice().to_vec();
+        assert_eq!(seal(&mut bytes, Sequence(first)), u64::from(batch.records()));
+        bytes
+    }
+
+    /// The stored format.
+    #[test]
+    fn the_bytes_are_fixed() {
+        let mut batch = Batch::default();
+        batch.call(&head(&[PartitionId(1)]), "pay", 2, &[Value::Int(7), Value::Text("x".into())]).unwrap();
+        #[rustfmt::skip]
+        let expected = [
+            75, 0, 0, 0,                    // length
+            0x59, 0xb8, 0x8c, 0x3b,         // checksum
+            9, 0, 0, 0, 0, 0, 0, 0,         // sequence
+            2, 1, 0, 0, 0, 0, 0, 0,         // transaction
+            4, 3, 0, 0, 0, 0, 0, 0,         // timestamp
+            6, 5, 0, 0, 0, 0, 0, 0,         // seed
+            8, 7, 0, 0, 0, 0, 0, 0,         // digest
+            1, 0,                           // a call
+            1, 0, 1, 0,                     // one partition: 1
+            3, 0, 0, 0, b'p', b'a', b'y',   // procedure
+            2, 0, 0, 0,                     // version
+            2, 0,                           // two arguments
+            3, 7,                           // an integer of one byte: 7
+            8, 1, 0, 0, 0, b'x',            // a text of one byte
+        ];
+        assert_eq!(sealed(&batch, 9), expected);
+
+        let mut batch = Batch::default();
+        let gone = Effect { partition: PartitionId(3), table: TableId(4), tuple: TupleId(5), image: None };
+        batch.effects(&head(&[]), [gone, Effect { image: Some(b"r"), ..gone }]).unwrap();
+        #[rustfmt::skip]
+        let expected = [
+            3, 0, 0, 0,                     // effects, zero, all partitions
+            2, 0, 0, 0,                     // two rows
+            3, 0, 4, 0, 0, 0, 5, 0, 0, 0, 0,
+            3, 0, 4, 0, 0, 0, 5, 0, 0, 0, 1, 1, 0, 0, 0, b'r',
+        ];
+        assert_eq!(sealed(&batch, 1)[AT_KIND..], expected);
+    }
+
+    #[test]
+    fn records_come_back() {
+        let mut batch = Batch::default();
+        let two = [PartitionId(0), PartitionId(5)];
+        batch.statement(&head(&two), "DELETE FROM t WHERE k = $1", &[Value::Null]).unwrap();
+        batch.definition(&head(&[]), "DROP TABLE t").unwrap();
+        let row = Effect { partition: PartitionId(1), table: TableId(2), tuple: TupleId(3), image: Some(b"abc") };
+        batch.effects(&head(&[PartitionId(1)]), [row]).unwrap();
+        let bytes = sealed(&batch, 100);
+        let mut rest = &bytes[..];
+
+        let record = read(&mut rest, Sequence(100)).unwrap();
+        assert_eq!((record.transaction, record.timestamp), (TransactionId(0x0102), Micros(0x0304)));
+        assert_eq!((record.seed, record.digest), (0x0506, 0x0708));
+        assert_eq!((record.partitions.iter().collect::<Vec<_>>(), record.partitions.single()), (two.to_vec(), None));
+        let Body::Statement { sql, parameters } = record.body else { panic!("{record:?}") };
+        assert_eq!((sql, parameters.to_vec().unwrap()), ("DELETE FROM t WHERE k = $1", vec![Value::Null]));
+
+        let record = read(&mut rest, Sequence(101)).unwrap();
+        assert!(record.partitions.is_all() && matches!(record.body, Body::Definition("DROP TABLE t")));
+
+        let record = read(&mut rest, Sequence(102)).unwrap();
+        assert_eq!(record.partitions.single(), Some(PartitionId(1)));
+        let Body::Effects(effects) = record.body else { panic!("{record:?}") };
+        let mut rows = Vec::new();
+        let collected = effects.each(|effect| {
+            rows.push(effect);
+            Ok(())
+        });
+        collected.unwrap();
+        assert_eq!((rows, rest), (vec![row], &[][..]));
+    }
+
+    #[test]
+    fn any_changed_bit_is_noticed() {
+        let mut batch = Batch::default();
+        batch.call(&head(&[PartitionId(1)]), "pay", 2, &[Value::Int(7)]).unwrap();
+        let bytes = sealed(&batch, 9);
+        assert!(read(&mut &bytes[..], Sequence(9)).is_some());
+        assert!(read(&mut &bytes[..], Sequence(8)).is_none());
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(read(&mut &changed[..], Sequence(9)).is_none(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn too_large_a_record_leaves_the_batch_as_it_was() {
+        let mut batch = Batch::default();
+        batch.definition(&head(&[]), "x").unwrap();
+        let before = batch.bytes();
+        let image = vec![0; RECORD_BYTES_MAX / 2];
+        let row = Effect { partition: PartitionId(1), table: TableId(2), tuple: TupleId(3), image: Some(&image) };
+        assert_eq!(batch.effects(&head(&[]), [row, row]).unwrap_err().sqlstate(), "54000");
+        let many = vec![Value::Null; 70_000];
+        assert_eq!(batch.statement(&head(&[]), "", &many).unwrap_err().sqlstate(), "54000");
+        assert_eq!((batch.bytes(), batch.records()), (before, 1));
+    }
+}

@@ -1,0 +1,171 @@
+//! The side of the log that sees the disk.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use super::collector::PendingGroup;
+use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
+use crate::disk::{AppendFile, Disk};
+use crate::ids::{Identity, Sequence};
+use crate::{Error, Result};
+
+/// Writes groups into segments.
+///
+/// ```text
+///        write             write, segment full                                  sync
+/// (new) -------> segment n -------------------> seal n, sync n, create n + 1 --------> durable
+/// ```
+///
+/// Invariants:
+/// - of the segments only the last has no seal; a segment is created after the seal of the one before
+///   it is durable, and its header is durable before anything stands behind it
+/// - a group is written after the one before it is durable
+/// - after an error nothing is written any more
+#[derive(Debug)]
+pub struct Writer {
+    disk: Arc<dyn Disk>,
+    identity: Identity,
+    segment_bytes: u64,
+    current: Option<Current>,
+    next_segment: SegmentNumber,
+    /// The sequence of the next record.
+    next: Sequence,
+    /// All segments, the current one included, with the sequence that each begins with.
+    segments: VecDeque<(SegmentNumber, Sequence)>,
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+struct Current {
+    file: Box<dyn AppendFile>,
+    segment: SegmentNumber,
+    bytes: u64,
+    /// Whether a group was written since the last sync.
+    written: bool,
+}
+
+impl Current {
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync()?;
+        self.written = false;
+        Ok(())
+    }
+}
+
+/// Where a log goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The sequence of the next record.
+    pub next: Sequence,
+    /// The number of the next segment.
+    pub next_segment: SegmentNumber,
+    /// Segments that there are, all sealed and durable, with the sequence that each begins with.
+    pub segments: VecDeque<(SegmentNumber, Sequence)>,
+}
+
+impl LogEnd {
+    /// Of a new database.
+    pub const fn empty() -> Self {
+        Self { next: Sequence(1), next_segment: SegmentNumber::FIRST, segments: VecDeque::new() }
+    }
+}
+
+impl Writer {
+    /// Goes on behind `end`, in a segment of its own, which is created with the first group.
+    pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
+        let LogEnd { next, next_segment, segments } = end;
+        Self { disk, identity, segment_bytes, current: None, next_segment, next, segments, failed: None }
+    }
+
+    /// Writes a group; it is durable after the next [`sync`](Self::sync).
+    pub fn write(&mut self, group: &mut PendingGroup) -> Result<()> {
+        self.guard(|writer| writer.try_write(group))
+    }
+
+    /// Makes durable what was written.
+    pub fn sync(&mut self) -> Result<()> {
+        self.guard(|writer| writer.current.as_mut().map_or(Ok(()), Current::sync))
+    }
+
+    /// Ends the log so that the next start knows it was ended and is whole.
+    pub fn close(&mut self) -> Result<()> {
+        self.guard(Self::end_segment)
+    }
+
+    /// Removes segments of which every record is in a snapshot of the state up to `covered`.
+    pub fn remove_covered(&mut self, covered: Sequence) -> Result<()> {
+        self.guard(|writer| {
+            let mut removed = false;
+            // From the oldest on, so that a crash in between leaves no gap.
+            while let (Some((oldest, _)), Some((_, first))) = (writer.segments.front(), writer.segments.get(1))
+                && *first <= covered.next()
+            {
+                writer.disk.remove(&oldest.file_name())?;
+                writer.segments.pop_front();
+                removed = true;
+            }
+            if removed { writer.disk.sync_directory() } else { Ok(()) }
+        })
+    }
+
+    /// The segments there are, with the sequence that each begins with.
+    pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, Sequence)> {
+        self.segments.iter().copied()
+    }
+
+    fn guard<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let result = work(self);
+        if let Err(error) = &result {
+            self.failed = Some(error.clone());
+            self.current = None;
+        }
+        result
+    }
+
+    fn try_write(&mut self, group: &mut PendingGroup) -> Result<()> {
+        if group.first != self.next {
+            return Err(Error::internal(format_args!("group {} comes where {} should", group.first, self.next)));
+        }
+        if self.current.as_ref().is_some_and(|current| current.written) {
+            return Err(Error::internal("a group is written before the one before it is durable"));
+        }
+        if self.current.as_ref().is_some_and(|current| current.bytes >= self.segment_bytes) {
+            self.end_segment()?;
+        }
+        let current = match &mut self.current {
+            Some(current) => current,
+            None => {
+                let current = Self::begin_segment(&*self.disk, self.identity, self.next_segment, self.next)?;
+                self.segments.push_back((self.next_segment, self.next));
+                self.next_segment = self.next_segment.next();
+                self.current.insert(current)
+            }
+        };
+        seal_group(&mut group.bytes, current.segment, group.first);
+        current.file.append(&group.bytes)?;
+        current.written = true;
+        current.bytes += group.bytes.len() as u64;
+        self.next = group.last.next();
+        Ok(())
+    }
+
+    fn begin_segment(disk: &dyn Disk, identity: Identity, segment: SegmentNumber, first: Sequence) -> Result<Current> {
+        let mut file = disk.create(&segment.file_name())?;
+        file.append(&SegmentHeader { identity, segment, first }.to_bytes())?;
+        // So that a header that is not whole says that nothing stands behind it.
+        file.sync()?;
+        disk.sync_directory()?;
+        Ok(Current { file, segment, bytes: SEGMENT_HEADER_BYTES as u64, written: false })
+    }
+
+    fn end_segment(&mut self) -> Result<()> {
+        if let Some(mut current) = self.current.take() {
+            current.file.append(&end_of_segment(current.segment, self.next))?;
+            current.sync()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,271 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use super::{Digest, Transaction};
+use crate::error::{Error, Result};
+use crate::ids::PartitionId;
+use crate::schema::{Change, Schema, TableDefinition, TableId};
+use crate::table::{self, Budget, Table, TupleId};
+use crate::types::{PartitionHash, Value, ValueRef};
+
+/// Told of every row that a committed transaction changed, before the next one runs: a snapshot that
+/// has not come to the row yet needs what it was.
+pub trait PreImages: Send {
+    /// A row changed; a row that changed several times is told several times, the oldest image first.
+    fn changed(&mut self, change: table::Change<'_>);
+}
+
+/// A share of the rows: all tables' rows of one partition.
+pub struct Partition {
+    id: PartitionId,
+    /// Number of partitions of the database.
+    count: u32,
+    /// By the table's number; `None` where there is no table with this number.
+    tables: Vec<Option<Table>>,
+    budget: Arc<Budget>,
+    seed: u64,
+    pre_images: Option<Box<dyn PreImages>>,
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition")
+            .field("id", &self.id)
+            .field("tables", &self.tables().count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Partition {
+    /// Partition `id` of `count`, without tables. The seed decides where hashed keys are, which nothing can
+    /// see.
+    pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
+        Self { id, count, tables: Vec::new(), budget, seed, pre_images: None }
+    }
+
+    /// Which one.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// Number of partitions of the database.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Does a row with this hash belong here?
+    pub fn owns(&self, hash: PartitionHash) -> bool {
+        hash.partition(self.count) == u32::from(self.id.0)
+    }
+
+    /// The memory that it shares with the other partitions.
+    pub fn budget(&self) -> &Budget {
+        &self.budget
+    }
+
+    /// A table.
+    #[inline]
+    pub fn table(&self, id: TableId) -> Result<&Table> {
+        self.tables.get(id.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(id))
+    }
+
+    /// A table, to be changed.
+    #[inline]
+    pub fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        self.tables.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or_else(|| no_table(id))
+    }
+
+    /// All tables in the order of their ids.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().flatten()
+    }
+
+    /// Adds a row; see [`Table::insert`].
+    pub fn insert(
+        &mut self,
+        table: TableId,
+        values: &[ValueRef<'_>],
+        transaction: &mut Transaction,
+    ) -> Result<TupleId> {
+        self.table_mut(table)?.insert(values, &mut transaction.undo)
+    }
+
+    /// Changes some columns of a row; see [`Table::update`].
+    pub fn update(
+        &mut self,
+        table: TableId,
+        id: TupleId,
+        changes: &[(usize, ValueRef<'_>)],
+        transaction: &mut Transaction,
+    ) -> Result<()> {
+        self.table_mut(table)?.update(id, changes, &mut transaction.undo)
+    }
+
+    /// Removes a row.
+    pub fn delete(&mut self, table: TableId, id: TupleId, transaction: &mut Transaction) -> Result<()> {
+        self.table_mut(table)?.delete(id, &mut transaction.undo)
+    }
+
+    /// Hash of what the transaction changed here, as it is now.
+    pub fn digest(&self, transaction: &Transaction) -> Result<Digest> {
+        transaction.undo.iter().try_fold(Digest::EMPTY, |digest, change| {
+            let image = self.table(change.table)?.get(change.id)?.map(table::Row::image);
+            Ok(digest.with_row(change.table, change.id, image))
+        })
+    }
+
+    /// The rows that the transaction changed here, as they are now, each once in the order of the first
+    /// change; `None` for those that are gone.
+    pub fn effects<'a>(
+        &'a self,
+        transaction: &'a Transaction,
+    ) -> impl Iterator<Item = Result<(TableId, TupleId, Option<&'a [u8]>)>> {
+        let mut seen = BTreeSet::new();
+        transaction.undo.iter().filter(move |change| seen.insert((change.table, change.id))).map(|change| {
+            let row = self.table(change.table)?.get(change.id)?;
+            Ok((change.table, change.id, row.map(table::Row::image)))
+        })
+    }
+
+    /// Keeps the transaction's changes, and makes it ready for the next.
+    pub fn commit(&mut self, transaction: &mut Transaction) {
+        if let Some(pre_images) = &mut self.pre_images {
+            transaction.undo.iter().for_each(|change| pre_images.changed(change));
+        }
+        transaction.undo.clear();
+    }
+
+    /// Takes the transaction's changes back, and makes it ready for the next. An error is a bug, after
+    /// which the partition cannot go on.
+    pub fn abort(&mut self, transaction: &mut Transaction) -> Result<()> {
+        self.undo_to(transaction, 0)?;
+        transaction.undo.clear();
+        Ok(())
+    }
+
+    /// Takes back the changes behind the first `length`.
+    pub fn undo_to(&mut self, transaction: &mut Transaction, length: usize) -> Result<()> {
+        while transaction.undo.len() > length {
+            if let Some(change) = transaction.undo.get(transaction.undo.len() - 1) {
+                self.table_mut(change.table)?.restore(change.id, change.before)?;
+            }
+            transaction.undo.forget_last();
+        }
+        Ok(())
+    }
+
+    /// Makes rows what a log says they became, each given once.
+    ///
+    /// All of them are taken out first: two rows may have exchanged a unique key.
+    pub fn apply<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (TableId, TupleId, Option<&'a [u8]>)> + Clone,
+    ) -> Result<()> {
+        for (table, id, _) in rows.clone() {
+            self.table_mut(table)?.restore(id, None)?;
+        }
+        for (table, id, image) in rows {
+            if let Some(image) = image {
+                self.table_mut(table)?.load(id, image)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts or stops telling of changes.
+    pub fn watch(&mut self, pre_images: Option<Box<dyn PreImages>>) -> Option<Box<dyn PreImages>> {
+        std::mem::replace(&mut self.pre_images, pre_images)
+    }
+
+    /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
+    /// here.
+    pub fn define(&mut self, change: &Change) -> Result<()> {
+        match change {
+            Change::CreateTable(definition) => self.create_table(definition),
+            Change::DropTable(definition) => {
+                if let Some(table) = self.tables.get_mut(definition.id.0 as usize) {
+                    *table = None;
+                }
+                Ok(())
+            }
+            Change::CreateIndex { table, index } => {
+                let definition = table.index(*index);
+                let definition =
+                    definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
+                self.table_mut(table.id)?.add_index(Arc::clone(table), definition)
+            }
+            Change::DropIndex { table, index } => {
+                self.table_mut(table.id)?.drop_index(Arc::clone(table), *index);
+                Ok(())
+            }
+            Change::AddColumn { table, fill } => self.table_mut(table.id)?.change_columns(Arc::clone(table), fill),
+            Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
+        }
+    }
+
+    /// Goes back to the schema of before a change that another partition could not follow. A table is
+    /// dropped in all partitions or in none before anything can fail, so that is not among them.
+    pub fn undefine(&mut self, change: &Change, before: &Schema) -> Result<()> {
+        let definition = |table: &Arc<TableDefinition>| {
+            before.table_by_id(table.id).map(Arc::clone).ok_or_else(|| no_table(table.id))
+        };
+        match change {
+            Change::CreateTable(table) => self.define(&Change::DropTable(Arc::clone(table))),
+            Change::CreateIndex { table, index } => {
+                let table = definition(table)?;
+                self.define(&Change::DropIndex { table, index: *index })
+            }
+            Change::AddColumn { table, .. } => {
+                self.table_mut(table.id)?.change_columns(definition(table)?, &Value::Null)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn create_table(&mut self, definition: &Arc<TableDefinition>) -> Result<()> {
+        let number = definition.id.0 as usize;
+        if number >= crate::schema::TABLES_MAX {
+            return Err(Error::internal(format_args!("table number {number}")));
+        }
+        let table = Table::new(Arc::clone(definition), Arc::clone(&self.budget), self.seed)?;
+        if self.tables.len() <= number {
+            self.tables.resize_with(number + 1, || None);
+        }
+        if let Some(place) = self.tables.get_mut(number) {
+            *place = Some(table);
+        }
+        Ok(())
+    }
+
+    /// A hash of all rows of each table.
+    pub fn state_hashes(&self) -> Result<BTreeMap<TableId, u64>> {
+        self.tables().map(|table| Ok((table.definition().id, table.state_hash()?))).collect()
+    }
+
+    /// Checks the invariants of all tables, and that every row belongs here.
+    pub fn check(&self) -> Result<()> {
+        for table in self.tables() {
+            table.check()?;
+            let Some(column) = table.definition().partition_by else { continue };
+            for id in table.scan() {
+                if !self.owns(PartitionHash::of(table.row(id)?.value(column))) {
+                    let name = &table.definition().name;
+                    return Err(Error::Corrupt(
+                        format!(
+                            "row {} of table \"{name}\" is in partition {}, where it does not belong",
+                            id.0, self.id.0
+                        )
+                        .into(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn no_table(id: TableId) -> Error {
+    Error::internal(format_args!("there is no table {}", id.0))
+}

@@ -1,0 +1,86 @@
+use super::{Head, Partition, Transaction};
+use crate::error::{Error, Result};
+use crate::ids::PartitionId;
+use crate::types::PartitionHash;
+
+/// A partition and the transaction that has it.
+#[derive(Debug)]
+pub struct Member {
+    /// The partition.
+    pub partition: Partition,
+    /// The transaction's part there.
+    pub transaction: Transaction,
+}
+
+impl Member {
+    /// A partition without a transaction.
+    pub fn new(partition: Partition, undo_bytes_max: usize) -> Self {
+        Self { partition, transaction: Transaction::new(Head::default(), undo_bytes_max) }
+    }
+
+    /// Partition and transaction, to be used together.
+    pub fn split(&mut self) -> (&mut Partition, &mut Transaction) {
+        (&mut self.partition, &mut self.transaction)
+    }
+}
+
+/// The partitions that a running transaction has: one, or several in the order of their numbers.
+///
+/// A transaction that asks for a partition it does not have gets [`Error::OtherPartition`]: the engine
+/// rolls it back and runs it again over all of them.
+#[derive(Debug)]
+pub struct Scope<'a> {
+    members: &'a mut [Member],
+}
+
+impl<'a> Scope<'a> {
+    /// A scope of at least one partition.
+    pub fn new(members: &'a mut [Member]) -> Self {
+        Self { members }
+    }
+
+    /// What the transaction is.
+    pub fn head(&self) -> Head {
+        self.members.first().map(|member| member.transaction.head).unwrap_or_default()
+    }
+
+    /// The partition that a value of a partition column belongs to.
+    #[inline]
+    pub fn one(&mut self, hash: PartitionHash) -> Result<(&mut Partition, &mut Transaction)> {
+        self.members
+            .iter_mut()
+            .find(|member| member.partition.owns(hash))
+            .map(Member::split)
+            .ok_or_else(|| Error::OtherPartition("the statement".into()))
+    }
+
+    /// Some partition: for what all of them have alike.
+    #[inline]
+    pub fn any(&mut self) -> Result<(&mut Partition, &mut Transaction)> {
+        self.members.first_mut().map(Member::split).ok_or_else(|| Error::internal("a transaction without a partition"))
+    }
+
+    /// All partitions of the database.
+    pub fn all(&mut self) -> Result<impl Iterator<Item = (&mut Partition, &mut Transaction)>> {
+        let count = self.members.first().map_or(0, |member| member.partition.count() as usize);
+        if self.members.len() < count {
+            return Err(Error::OtherPartition("the statement".into()));
+        }
+        Ok(self.members.iter_mut().map(Member::split))
+    }
+
+    /// The partitions that it has.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        self.members.iter().map(|member| member.partition.id())
+    }
+
+    /// How many changes the transaction has made.
+    pub fn changes(&self) -> usize {
+        self.members.iter().map(|member| member.transaction.undo.len()).sum()
+    }
+
+    /// Did the transaction change anything?
+    pub fn is_read_only(&self) -> bool {
+        self.members.iter().all(|member| member.transaction.is_read_only())
+    }
+}

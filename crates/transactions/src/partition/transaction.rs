@@ -1,0 +1,34 @@
+use crate::ids::{Micros, TransactionId};
+use crate::table::Undo;
+
+/// What a transaction is: all that its procedure can know of the world, and what the log records of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Head {
+    /// Which one.
+    pub id: TransactionId,
+    /// What `now()` is.
+    pub timestamp: Micros,
+    /// What random numbers come from.
+    pub seed: u64,
+}
+
+/// A running transaction's part in one partition.
+#[derive(Debug)]
+pub struct Transaction {
+    /// What it is; the same in all its partitions.
+    pub head: Head,
+    /// What it changed here.
+    pub undo: Undo,
+}
+
+impl Transaction {
+    /// A transaction that may change `bytes_max` of rows in this partition.
+    pub fn new(head: Head, bytes_max: usize) -> Self {
+        Self { head, undo: Undo::new(bytes_max) }
+    }
+
+    /// Did it change anything here?
+    pub fn is_read_only(&self) -> bool {
+        self.undo.is_empty()
+    }
+}

@@ -1,0 +1,128 @@
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::Limits;
+use super::context::Context;
+use super::lua::LuaProcedure;
+use super::registration::Registration;
+use super::sql::SqlProcedure;
+use crate::database::Answer;
+use crate::engine::Route;
+use crate::error::{Class, Error, Result};
+use crate::schema::{Argument, Language, ProcedureDefinition, Schema};
+use crate::sql::{Prepared, settle};
+use crate::types::{PartitionHash, Value, ValueRef, assign};
+
+/// A procedure, ready to run with the schema that it was compiled for.
+#[derive(Debug)]
+pub struct Compiled {
+    /// Its name.
+    pub name: Box<str>,
+    /// Which of its versions.
+    pub version: u32,
+    /// What it takes.
+    pub arguments: Vec<Argument>,
+    partition_on: Option<usize>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Sql(SqlProcedure),
+    Lua(LuaProcedure),
+    /// With its statements; an error of one is for whoever runs it.
+    Rust(Arc<Registration>, Vec<Result<Prepared>>),
+}
+
+impl Compiled {
+    /// A procedure of the schema. `version` is the schema's.
+    pub(crate) fn stored(
+        schema: &Schema,
+        definition: &ProcedureDefinition,
+        version: u64,
+        limits: Limits,
+    ) -> Result<Self> {
+        let body = match definition.language {
+            Language::Sql => Body::Sql(SqlProcedure::compile(schema, definition)?),
+            Language::Lua => Body::Lua(LuaProcedure::compile(definition, version, limits)?),
+        };
+        let ProcedureDefinition { name, version, arguments, partition_on, .. } = definition.clone();
+        Ok(Self { name, version, arguments, partition_on, body })
+    }
+
+    /// A procedure in Rust.
+    pub(crate) fn registered(schema: &Schema, registration: &Arc<Registration>) -> Self {
+        let statements = registration.procedure.statements();
+        let prepared = statements.iter().map(|sql| Prepared::with_arguments(schema, sql, &[])).collect();
+        Self {
+            name: registration.name.clone(),
+            version: registration.version,
+            arguments: registration.arguments.clone(),
+            partition_on: registration.partition_on,
+            body: Body::Rust(Arc::clone(registration), prepared),
+        }
+    }
+
+    /// The partitions that a call needs.
+    pub(crate) fn route(&self, arguments: &[Value]) -> Result<Route> {
+        let arguments = self.settle(arguments)?;
+        match self.partition_on.map(|position| arguments.get(position)) {
+            Some(Some(value)) => Ok(Route::One(PartitionHash::of(value.as_ref()))),
+            _ => Ok(Route::All),
+        }
+    }
+
+    /// Runs it.
+    pub(crate) fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        let arguments = self.settle(arguments)?;
+        match &self.body {
+            Body::Sql(procedure) => procedure.run(context, &self.name, &arguments),
+            Body::Lua(procedure) => procedure.run(context, &self.name, &arguments),
+            Body::Rust(registration, statements) => {
+                let result =
+                    context.with_statements(statements, |context| registration.procedure.run(context, &arguments));
+                result.map_err(|error| error.in_procedure(&self.name, 0))
+            }
+        }
+    }
+
+    pub(super) fn wrong_count(&self, given: usize) -> Error {
+        Class::UndefinedFunction.error(format_args!(
+            "procedure \"{}\" takes {} arguments and was given {given}",
+            self.name,
+            self.arguments.len()
+        ))
+    }
+
+    /// Arguments as values of their types.
+    fn settle<'a>(&self, arguments: &'a [Value]) -> Result<Cow<'a, [Value]>> {
+        if arguments.len() != self.arguments.len() {
+            return Err(self.wrong_count(arguments.len()));
+        }
+        let mut settled = settle(arguments, self.arguments.iter().map(|argument| argument.data_type))?;
+        for (position, argument) in self.arguments.iter().enumerate() {
+            let Some(value) = settled.get(position) else { continue };
+            let assigned = assign(value.as_ref(), argument.data_type).map_err(|error| match error {
+                Error::User(class, message) => class.error(format_args!("argument \"{}\": {message}", argument.name)),
+                error => error,
+            })?;
+            if !same(value.as_ref(), assigned) {
+                let assigned = assigned.to_value();
+                if let Some(place) = settled.to_mut().get_mut(position) {
+                    *place = assigned;
+                }
+            }
+        }
+        Ok(settled)
+    }
+}
+
+/// Whether an assigned value is what it was, also in its scale.
+fn same(before: ValueRef<'_>, after: ValueRef<'_>) -> bool {
+    match (before, after) {
+        (ValueRef::Decimal(before), ValueRef::Decimal(after)) => {
+            (before.units(), before.scale()) == (after.units(), after.scale())
+        }
+        (before, after) => std::mem::discriminant(&before) == std::mem::discriminant(&after),
+    }
+}

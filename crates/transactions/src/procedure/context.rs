@@ -1,0 +1,101 @@
+use crate::database::{Answer, Definitions};
+use crate::error::{Class, Error, Result};
+use crate::ids::Micros;
+use crate::partition::Scope;
+use crate::sql::{Environment, Outcome, Prepared};
+use crate::types::Value;
+
+/// How deep procedures may call each other, or themselves.
+pub const CALLS_DEEP_MAX: u32 = 8;
+
+/// What a running procedure can do: execute statements and call other procedures, and know the time and
+/// the random numbers of its transaction.
+#[derive(Debug)]
+pub struct Context<'c, 's> {
+    scope: &'c mut Scope<'s>,
+    environment: &'c Environment,
+    definitions: &'c Definitions,
+    /// Statements of the procedure in Rust that runs.
+    statements: &'c [Result<Prepared>],
+    depth: u32,
+    wrote: bool,
+    /// Whether a statement took the first rows of no order.
+    limited: bool,
+}
+
+impl<'c, 's> Context<'c, 's> {
+    pub(crate) fn new(scope: &'c mut Scope<'s>, environment: &'c Environment, definitions: &'c Definitions) -> Self {
+        Self { scope, environment, definitions, statements: &[], depth: 1, wrote: false, limited: false }
+    }
+
+    /// Runs a statement of [`Procedure::statements`](super::Procedure::statements), by its position there.
+    pub fn execute(&mut self, statement: usize, parameters: &[Value]) -> Result<Outcome> {
+        match self.statements.get(statement) {
+            Some(Ok(prepared)) => self.run(prepared, parameters),
+            Some(Err(error)) => Err(error.clone()),
+            None => Err(Class::Procedure.error(format_args!("the procedure has no statement {statement}"))),
+        }
+    }
+
+    /// Calls another procedure as a part of this transaction.
+    pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
+        if self.depth >= CALLS_DEEP_MAX {
+            let message = format!("procedures call each other more than {CALLS_DEEP_MAX} deep");
+            return Err(Class::TooDeep.error(message));
+        }
+        let compiled = self.definitions.procedure(procedure)?;
+        self.depth += 1;
+        let result = compiled.run(self, arguments);
+        self.depth -= 1;
+        result
+    }
+
+    /// The time of the transaction; the same however often it is asked.
+    pub fn now(&self) -> Micros {
+        Micros(self.environment.timestamp())
+    }
+
+    /// The next random number of the transaction.
+    pub fn random(&self) -> u64 {
+        self.environment.random()
+    }
+
+    pub(super) const fn environment(&self) -> &'c Environment {
+        self.environment
+    }
+
+    pub(super) fn run(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
+        self.wrote |= !prepared.is_read_only();
+        self.limited |= prepared.limits_without_order();
+        if self.wrote && self.limited {
+            return Err(limit_without_order());
+        }
+        prepared.run(self.scope, self.environment, parameters)
+    }
+
+    pub(super) fn with_statements<T>(
+        &mut self,
+        statements: &[Result<Prepared>],
+        run: impl FnOnce(&mut Context<'_, 's>) -> Result<T>,
+    ) -> Result<T> {
+        let mut inner = Context {
+            scope: self.scope,
+            environment: self.environment,
+            definitions: self.definitions,
+            statements,
+            depth: self.depth,
+            wrote: self.wrote,
+            limited: self.limited,
+        };
+        let result = run(&mut inner);
+        (self.wrote, self.limited) = (inner.wrote, inner.limited);
+        result
+    }
+}
+
+/// Which rows come first when nothing orders them is left to the plan, which another version may choose
+/// otherwise; what a procedure writes must not follow from it.
+pub(super) fn limit_without_order() -> Error {
+    let message = "LIMIT without ORDER BY in a procedure that writes: which rows would it take?";
+    Class::InvalidFunctionDefinition.error(message)
+}

@@ -1,0 +1,87 @@
+//! What is done about what there is.
+
+/// The newest snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SnapshotState {
+    /// There is none.
+    None,
+    /// There is one with a whole manifest.
+    Whole,
+    /// Its manifest is damaged.
+    Damaged,
+}
+
+/// The log, compared with the newest snapshot, or with sequence 0 without one. What comes first here is
+/// what counts if several are true.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogState {
+    /// There is no record and never was, or all were removed because of the snapshot.
+    Absent,
+    /// The start of its last segment, or a group before the last one, is damaged.
+    Damaged,
+    /// A segment is missing between two others.
+    Gap,
+    /// It begins behind the first record that the snapshot does not cover.
+    Late,
+    /// It ends before the snapshot.
+    Early,
+    /// It ends in a group that was not written to its end; all else is as in `Whole`.
+    Torn,
+    /// It goes on from the snapshot and ends with a whole group.
+    Whole,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Choice {
+    /// Begin a new database.
+    Create,
+    /// Go on with the state of the files.
+    Recover {
+        /// Load the snapshot.
+        load: bool,
+        /// Replay the log.
+        replay: bool,
+        /// Leave out the last group, which nobody was told of.
+        cut: bool,
+    },
+    /// Change nothing and say why.
+    Refuse(&'static str),
+}
+
+const LOAD: Choice = Choice::Recover { load: true, replay: false, cut: false };
+const REPLAY: Choice = Choice::Recover { load: false, replay: true, cut: false };
+const REPLAY_CUT: Choice = Choice::Recover { load: false, replay: true, cut: true };
+const BOTH: Choice = Choice::Recover { load: true, replay: true, cut: false };
+const BOTH_CUT: Choice = Choice::Recover { load: true, replay: true, cut: true };
+const SNAPSHOT: Choice = Choice::Refuse("the newest snapshot is damaged");
+const DAMAGED: Choice = Choice::Refuse("the log is damaged");
+const GAP: Choice = Choice::Refuse("a segment of the log is missing");
+const LATE: Choice = Choice::Refuse("the beginning of the log is missing");
+const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was durable up to the snapshot");
+
+/// Log by snapshot: none, whole, damaged.
+///
+/// An older snapshot is no way out of a damaged one: when the newer was complete, the log before it was
+/// removed. A snapshot without any log is a backup.
+#[rustfmt::skip]
+const CHOICES: [(LogState, [Choice; 3]); 7] = [
+    (LogState::Absent,  [Choice::Create, LOAD,     SNAPSHOT]),
+    (LogState::Damaged, [DAMAGED,        DAMAGED,  DAMAGED]),
+    (LogState::Gap,     [GAP,            GAP,      GAP]),
+    (LogState::Late,    [LATE,           LATE,     SNAPSHOT]),
+    (LogState::Early,   [EARLY,          EARLY,    SNAPSHOT]),
+    (LogState::Torn,    [REPLAY_CUT,     BOTH_CUT, SNAPSHOT]),
+    (LogState::Whole,   [REPLAY,         BOTH,     SNAPSHOT]),
+];
+
+/// What is done about this combination.
+pub fn choose(snapshot: SnapshotState, log: LogState) -> Choice {
+    let column = match snapshot {
+        SnapshotState::None => 0,
+        SnapshotState::Whole => 1,
+        SnapshotState::Damaged => 2,
+    };
+    let row = CHOICES.iter().find(|(state, _)| *state == log);
+    row.and_then(|(_, choices)| choices.get(column)).copied().unwrap_or(DAMAGED)
+}

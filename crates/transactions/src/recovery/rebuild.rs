@@ -1,0 +1,162 @@
+//! A replay into partitions.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::{Replay, verify_digest};
+use crate::ids::{Identity, PartitionId};
+use crate::log::{Body, Effects, Record};
+use crate::partition::{Digest, Head, Member, Partition, Scope};
+use crate::schema::Schema;
+use crate::snapshot::Chunk;
+use crate::table::Budget;
+use crate::types::Value;
+use crate::{Error, Result};
+
+/// Runs what a record says, as when it ran first.
+pub trait Execute {
+    /// A procedure.
+    fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()>;
+
+    /// A statement.
+    fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()>;
+
+    /// The schema is another one.
+    fn defined(&mut self, schema: &Schema);
+}
+
+/// The partitions of a database that is being recovered.
+///
+/// All in one thread: what replay saves against the first run (queues, waiting, the log) is more than
+/// what several partitions side by side would give, and order between partitions costs nothing.
+#[derive(Debug)]
+pub struct Rebuild<X> {
+    members: Vec<Member>,
+    schema: Schema,
+    execute: X,
+}
+
+impl<X: Execute> Rebuild<X> {
+    /// Empty partitions, as many as the database has. What was committed fits into memory whatever the
+    /// order in which it comes back, so the budget should not be asked: see [`Budget::unlimited`].
+    pub fn new(identity: Identity, budget: &Arc<Budget>, undo_bytes_max: usize, seed: u64, execute: X) -> Self {
+        let count = u32::from(identity.partitions);
+        let members = (0..identity.partitions)
+            .map(|id| Member::new(Partition::new(PartitionId(id), count, Arc::clone(budget), seed), undo_bytes_max))
+            .collect();
+        Self { members, schema: Schema::default(), execute }
+    }
+
+    /// What has been rebuilt.
+    pub fn into_parts(self) -> (Vec<Member>, Schema, X) {
+        (self.members, self.schema, self.execute)
+    }
+
+    fn define(&mut self, sql: &str) -> Result<()> {
+        let (schema, change) = self.schema.define(sql)?;
+        self.members.iter_mut().try_for_each(|member| member.partition.define(&change))?;
+        self.schema = schema;
+        self.execute.defined(&self.schema);
+        Ok(())
+    }
+
+    /// Writes rows as they were. There is no digest to compare: it is of all changes, and these are the
+    /// last of each row, which the record's checksum covers.
+    fn effects(&mut self, effects: &Effects<'_>) -> Result<()> {
+        let mut rows = Vec::new();
+        effects.each(|effect| {
+            rows.push(effect);
+            Ok(())
+        })?;
+        let partitions: BTreeSet<PartitionId> = rows.iter().map(|effect| effect.partition).collect();
+        for id in partitions {
+            let of = rows.iter().filter(|effect| effect.partition == id);
+            let of = of.map(|effect| (effect.table, effect.tuple, effect.image));
+            self.member(id)?.partition.apply(of)?;
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, id: PartitionId) -> Result<&mut Member> {
+        self.members
+            .get_mut(usize::from(id.0))
+            .ok_or_else(|| Error::corrupt(format_args!("a log record of partition {}, which there is not", id.0)))
+    }
+
+    /// Runs a body over the partitions that it ran over, compares digests and keeps the changes.
+    fn execute(&mut self, record: &Record<'_>, run: impl FnOnce(&mut X, &mut Scope<'_>) -> Result<()>) -> Result<()> {
+        if record.partitions.single().is_none() && !record.partitions.is_all() {
+            return Err(Error::corrupt(format_args!("log record {} is of some partitions", record.sequence)));
+        }
+        if let Some(single) = record.partitions.single() {
+            self.member(single)?;
+        }
+        let members = match record.partitions.single() {
+            Some(PartitionId(id)) => self.members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
+            None => &mut self.members,
+        };
+        let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
+        members.iter_mut().for_each(|member| member.transaction.head = head);
+        run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, &error))?;
+        let mut digest = Digest::EMPTY;
+        for member in &*members {
+            digest = digest.and(member.partition.digest(&member.transaction)?);
+        }
+        verify_digest(record, digest.bits())?;
+        for member in members {
+            let (partition, transaction) = member.split();
+            partition.commit(transaction);
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn failed(record: &Record<'_>, error: &Error) -> Error {
+    let (sequence, transaction) = (record.sequence, record.transaction.0);
+    Error::corrupt(format_args!(
+        "log record {sequence} of transaction {transaction} fails, and did not when it ran first: {error}"
+    ))
+}
+
+impl<X: Execute> Replay for Rebuild<X> {
+    fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()> {
+        if usize::from(identity.partitions) != self.members.len() {
+            return Err(Error::internal("the snapshot has another number of partitions than its database"));
+        }
+        for statement in crate::sql::split(sql)? {
+            self.define(statement)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, partition: PartitionId, chunk: &Chunk<'_>) -> Result<()> {
+        let table = chunk.table;
+        let replicated = self.schema.table_by_id(table).is_some_and(|table| table.partition_by.is_none());
+        let count = if replicated { self.members.len() } else { 1 };
+        for member in self.members.iter_mut().skip(usize::from(partition.0)).take(count) {
+            let table = member.partition.table_mut(table)?;
+            chunk.rows().try_for_each(|(tuple, image)| table.load(tuple, image))?;
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        match record.body {
+            Body::Call { procedure, version, arguments } => {
+                let arguments = arguments.to_vec()?;
+                self.execute(record, |execute, scope| execute.call(scope, procedure, version, &arguments))
+            }
+            Body::Statement { sql, parameters } => {
+                let parameters = parameters.to_vec()?;
+                self.execute(record, |execute, scope| execute.statement(scope, sql, &parameters))
+            }
+            Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, &error)),
+            Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, &error)),
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

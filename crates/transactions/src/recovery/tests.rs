@@ -1,0 +1,311 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::*;
+use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
+use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
+use crate::log::{Batch, Body, Collector, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments};
+use crate::schema::TableId;
+use crate::snapshot::{SnapshotFile, SnapshotWriter, list_snapshots};
+use crate::table::TupleId;
+
+const IDENTITY: Identity = Identity { database: DatabaseId(3), partitions: 2 };
+/// Records in the log of most tests, and where the snapshot is.
+const RECORDS: u64 = 40;
+const POSITION: u64 = 17;
+
+/// A state that is the set of what was done: rows `n` and records `n` stand for the same.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Numbers {
+    numbers: BTreeSet<u64>,
+    finished: bool,
+}
+
+impl Replay for Numbers {
+    fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()> {
+        assert_eq!((identity, sql, self.numbers.len()), (IDENTITY, "definitions", 0));
+        Ok(())
+    }
+
+    fn rows(&mut self, _: PartitionId, chunk: &Chunk<'_>) -> Result<()> {
+        for (tuple, _) in chunk.rows() {
+            assert!(self.numbers.insert(tuple.0.into()), "a row twice");
+        }
+        Ok(())
+    }
+
+    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        let Body::Definition(sql) = record.body else { return Err(Error::internal("no definition")) };
+        verify_digest(record, sql.len() as u64)?;
+        let number = record.sequence.0;
+        assert_eq!(self.numbers.last().copied().unwrap_or(0) + 1, number, "in order");
+        self.numbers.insert(number);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.finished = true;
+        Ok(())
+    }
+}
+
+pub struct Database {
+    pub disk: SimulatedDisk,
+    collector: Collector,
+    writer: Writer,
+}
+
+impl Database {
+    pub fn new(seed: u64) -> Self {
+        Self::open(SimulatedDisk::new(seed, Faults::default()), LogEnd::empty())
+    }
+
+    pub fn open(disk: SimulatedDisk, end: LogEnd) -> Self {
+        let collector = Collector::new(LogSettings::default(), end.next);
+        let writer = Writer::new(Arc::new(disk.clone()), IDENTITY, 1000, end);
+        Self { disk, collector, writer }
+    }
+
+    /// One group of so many records.
+    pub fn commit(&mut self, records: u64) -> Result<()> {
+        let mut batch = Batch::default();
+        for _ in 0..records {
+            let sql = "some definition";
+            let digest = sql.len() as u64;
+            let (transaction, timestamp) = (TransactionId(100 + self.collector.appended().0), Micros(7));
+            batch.definition(&Head { transaction, timestamp, seed: 0, digest, partitions: &[] }, sql)?;
+        }
+        self.collector.append(&mut batch, Micros(0))?;
+        let mut group = self.collector.take().ok_or_else(|| Error::internal("no group"))?;
+        let result = self.writer.write(&mut group).and_then(|()| self.writer.sync());
+        self.collector.done(group, result.clone());
+        result
+    }
+
+    pub fn snapshot(&self, position: u64) -> Result<()> {
+        let head = (Sequence(position), TransactionId(position), Micros(5));
+        let disk = Arc::new(self.disk.clone());
+        let Some(mut writer) = SnapshotWriter::begin(disk, IDENTITY, head, "definitions")? else { return Ok(()) };
+        for number in 1..=position {
+            let tuple = TupleId(u32::try_from(number).unwrap());
+            let chunk = crate::snapshot::tests::chunk(TableId(0), &[(tuple, b"")]);
+            writer.append(PartitionId(u16::try_from(number % 2).unwrap()), chunk)?;
+        }
+        writer.complete(self.collector.durable()).map(|_| ())
+    }
+
+    /// A log of several segments, and perhaps a snapshot in its middle.
+    fn filled(snapshot: SnapshotState) -> Self {
+        let mut database = Self::new(1);
+        while database.collector.appended().0 < RECORDS {
+            database.commit(2).unwrap();
+        }
+        if snapshot != SnapshotState::None {
+            database.snapshot(POSITION).unwrap();
+        }
+        database
+    }
+
+    fn recover(&self) -> Result<(Numbers, Recovered)> {
+        Self::recover_disk(&self.disk)
+    }
+
+    pub fn recover_disk(disk: &dyn Disk) -> Result<(Numbers, Recovered)> {
+        recover(disk, |_| Ok(Numbers::default()), &mut |_| {})
+    }
+
+    fn content(&self, name: &str) -> Vec<u8> {
+        read_file(&self.disk, name, 1 << 20).unwrap()
+    }
+
+    fn last_segment(&self) -> String {
+        list_segments(&self.disk).unwrap().last().unwrap().file_name()
+    }
+
+    fn remove(&self, which: impl Fn(SegmentNumber) -> bool) {
+        for segment in list_segments(&self.disk).unwrap() {
+            if which(segment) {
+                self.disk.remove(&segment.file_name()).unwrap();
+            }
+        }
+    }
+}
+
+pub fn numbers(last: u64) -> Numbers {
+    Numbers { numbers: (1..=last).collect(), finished: true }
+}
+
+const SNAPSHOTS: [SnapshotState; 3] = [SnapshotState::None, SnapshotState::Whole, SnapshotState::Damaged];
+const LOGS: [LogState; 7] = [
+    LogState::Absent,
+    LogState::Damaged,
+    LogState::Gap,
+    LogState::Late,
+    LogState::Early,
+    LogState::Torn,
+    LogState::Whole,
+];
+
+/// A directory in this state; `None` if there can be none.
+fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
+    let database = Database::filled(snapshot);
+    let first_after = |sequence: u64| {
+        let segments: Vec<_> = database.writer.segments().collect();
+        segments.into_iter().find(|(_, first)| first.0 > sequence).unwrap().0
+    };
+    match log {
+        LogState::Absent => database.remove(|_| true),
+        LogState::Damaged => {
+            let name = database.last_segment();
+            let mut bytes = database.content(&name);
+            bytes[100] ^= 1;
+            database.disk.overwrite(&name, bytes);
+        }
+        LogState::Gap => {
+            let gap = first_after(POSITION + 1);
+            database.remove(|segment| segment == gap);
+        }
+        LogState::Late => {
+            let from = first_after(POSITION + 1);
+            database.remove(|segment| segment < from);
+        }
+        LogState::Early => {
+            let from = first_after(POSITION / 2);
+            database.remove(|segment| segment >= from);
+            if snapshot == SnapshotState::None {
+                return None;
+            }
+        }
+        LogState::Torn => {
+            let name = database.last_segment();
+            let mut bytes = database.content(&name);
+            bytes.truncate(bytes.len() - 10);
+            database.disk.overwrite(&name, bytes);
+        }
+        LogState::Whole => {}
+    }
+    if snapshot == SnapshotState::Damaged {
+        let name = SnapshotFile::Manifest(Sequence(POSITION)).name();
+        let mut bytes = database.content(&name);
+        bytes[50] ^= 1;
+        database.disk.overwrite(&name, bytes);
+    }
+    Some(database)
+}
+
+#[test]
+fn every_combination_of_snapshot_and_log() {
+    for (snapshot, log) in SNAPSHOTS.into_iter().flat_map(|snapshot| LOGS.map(|log| (snapshot, log))) {
+        let Some(database) = directory(snapshot, log) else { continue };
+        let what = format!("{snapshot:?}, {log:?}");
+        let before: Vec<_> = database.disk.list().unwrap();
+        let choice = Plan::make(&database.disk).unwrap().choice();
+        assert_eq!(choice, choose(snapshot, log), "{what}");
+        let operations = database.disk.operations();
+        let result = database.recover();
+        match choice {
+            Choice::Refuse(why) => {
+                let message = result.unwrap_err().to_string();
+                assert!(message.starts_with(why), "{what}: {message}");
+                assert_eq!((database.disk.list().unwrap(), database.disk.operations()), (before, operations), "{what}");
+            }
+            Choice::Create => assert_eq!(result.unwrap().0, numbers(0), "{what}"),
+            Choice::Recover { load, replay, cut } => {
+                let (state, recovered) = result.unwrap();
+                let last = if cut {
+                    RECORDS - 2
+                } else if replay {
+                    RECORDS
+                } else {
+                    POSITION
+                };
+                assert_eq!((state, recovered.cut), (numbers(last), cut), "{what}");
+                assert_eq!(recovered.end.next, Sequence(last + 1), "{what}");
+                let progress = recovered.progress;
+                assert_eq!((progress.rows > 0, progress.records > 0), (load, replay), "{what}");
+                assert_eq!(progress.rows, progress.rows_total, "{what}");
+                let transaction = if replay { 100 + last - 2 } else { POSITION };
+                assert_eq!(recovered.transaction, TransactionId(transaction), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refusal_names_the_place() {
+    let database = directory(SnapshotState::Whole, LogState::Damaged).unwrap();
+    let message = database.recover().unwrap_err().to_string();
+    let name = database.last_segment();
+    assert!(message.starts_with(&format!("the log is damaged: {name}, offset ")), "{message}");
+}
+
+#[test]
+fn damage_before_the_last_segment_is_found_while_replaying() {
+    let database = Database::filled(SnapshotState::None);
+    let name = SegmentNumber(2).file_name();
+    let mut bytes = database.content(&name);
+    bytes[100] ^= 1;
+    database.disk.overwrite(&name, bytes);
+    let message = database.recover().unwrap_err().to_string();
+    assert!(message.starts_with(&format!("{name}, offset ")), "{message}");
+}
+
+#[test]
+fn another_digest_is_an_error() {
+    let mut database = Database::new(1);
+    database.commit(1).unwrap();
+    let mut batch = Batch::default();
+    let head = Head { transaction: TransactionId(9), timestamp: Micros(0), seed: 0, digest: 1, partitions: &[] };
+    batch.definition(&head, "xyz").unwrap();
+    database.collector.append(&mut batch, Micros(0)).unwrap();
+    let mut group = database.collector.take().unwrap();
+    database.writer.write(&mut group).unwrap();
+    let error = database.recover().unwrap_err();
+    assert!(matches!(&error, Error::Corrupt(message) if message.contains("log record 2 of transaction 9")), "{error}");
+}
+
+/// Crashes at every operation, again and again also while recovering: nothing durable is lost.
+#[test]
+fn a_database_survives_crashes_at_every_operation() {
+    for seed in 0..400 {
+        let mut database = Database::new(seed);
+        let disk = database.disk.clone();
+        let mut random = crate::random::Random::new(seed);
+        let (mut durable, mut appended) = (0, 0);
+        for round in 0..6 {
+            disk.crash_after(Some(random.below(60)));
+            for step in 0.. {
+                let result = match step % 7 {
+                    6 if durable > 0 => database.snapshot(durable).and_then(|()| {
+                        let position = *list_snapshots(&disk)?.last().unwrap();
+                        crate::snapshot::remove_snapshots(&disk, position)?;
+                        database.writer.remove_covered(position)
+                    }),
+                    _ => database.commit(1 + random.below(5)),
+                };
+                (durable, appended) = (database.collector.durable().0, database.collector.appended().0);
+                if result.is_err() {
+                    break;
+                }
+            }
+            assert!(disk.crashed(), "seed {seed}: nothing else fails");
+            // A recovery that is cut short, then one that is not.
+            let mut state = None;
+            for attempt in 0..3 {
+                disk.restart(if random.one_in(2) { Crash::Power } else { Crash::Process });
+                disk.crash_after((attempt < 2).then(|| random.below(8)));
+                match database.recover() {
+                    Ok(recovered) => state = Some(recovered),
+                    Err(error) => assert!(disk.crashed(), "seed {seed}, round {round}: {error}"),
+                }
+            }
+            let (state, recovered) = state.unwrap();
+            let last = state.numbers.len() as u64;
+            assert_eq!(state, numbers(last), "seed {seed}, round {round}");
+            assert!(last == durable || last == appended, "seed {seed}, round {round}: {durable}, {last}, {appended}");
+            database = Database::open(disk.clone(), recovered.end);
+            (durable, appended) = (last, last);
+        }
+        assert!(appended >= durable);
+    }
+}

@@ -1,0 +1,138 @@
+//! Definitions as SQL.
+
+use std::fmt::{self, Write};
+
+use super::definition::{IndexKind, lowest_free};
+use super::{IndexDefinition, Language, ProcedureDefinition, Schema, TableDefinition, write_identifier};
+
+/// Tables by id, each with its indexes; then procedures by name.
+pub(super) fn schema(schema: &Schema) -> String {
+    let mut out = String::new();
+    let mut tables: Vec<_> = schema.tables().collect();
+    tables.sort_by_key(|table| table.id);
+    let mut taken = Vec::new();
+    let written: fmt::Result = (|| {
+        for table in tables {
+            let expected = lowest_free(taken.iter().copied());
+            taken.push(table.id.0);
+            write_table(&mut out, table, expected != Some(table.id.0))?;
+        }
+        schema.procedures().try_for_each(|procedure| write_procedure(&mut out, procedure))
+    })();
+    debug_assert!(written.is_ok(), "a String takes all");
+    out
+}
+
+/// `say_id`: the id is not the one that the table would be given.
+fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::Result {
+    out.write_str("CREATE TABLE ")?;
+    write_identifier(out, &table.name)?;
+    out.write_str(" (\n")?;
+    for column in &table.columns {
+        out.write_str("    ")?;
+        write_identifier(out, &column.name)?;
+        write!(out, " {}", column.data_type)?;
+        if !column.nullable {
+            out.write_str(" NOT NULL")?;
+        }
+        if let Some(default) = &column.default {
+            write!(out, " DEFAULT {default}")?;
+        }
+        out.write_str(",\n")?;
+    }
+    let mut indexes = table.indexes.iter();
+    if let Some(primary) = indexes.next() {
+        out.write_str("    CONSTRAINT ")?;
+        write_identifier(out, &primary.name)?;
+        out.write_str(" PRIMARY KEY ")?;
+        write_columns(out, table, primary)?;
+        write!(out, " USING {}", kind(primary.kind))?;
+    }
+    for check in &table.checks {
+        out.write_str(",\n    CONSTRAINT ")?;
+        write_identifier(out, &check.name)?;
+        write!(out, " CHECK ({})", check.condition)?;
+    }
+    out.write_str("\n)")?;
+    if let Some(column) = table.partition_by.and_then(|column| table.columns.get(column)) {
+        out.write_str(" PARTITION BY (")?;
+        write_identifier(out, &column.name)?;
+        out.write_char(')')?;
+    }
+    match (table.evictable, say_id) {
+        (true, false) => {}
+        (false, false) => out.write_str(" WITH (evictable = false)")?,
+        (true, true) => write!(out, " WITH (id = {})", table.id.0)?,
+        (false, true) => write!(out, " WITH (evictable = false, id = {})", table.id.0)?,
+    }
+    out.write_str(";\n")?;
+    let mut taken = vec![0];
+    for index in indexes {
+        let expected = lowest_free(taken.iter().copied());
+        taken.push(index.id.0);
+        write_index(out, table, index, expected != Some(index.id.0))?;
+    }
+    out.write_char('\n')
+}
+
+fn write_index(out: &mut String, table: &TableDefinition, index: &IndexDefinition, say_id: bool) -> fmt::Result {
+    write!(out, "CREATE {}INDEX ", if index.unique { "UNIQUE " } else { "" })?;
+    write_identifier(out, &index.name)?;
+    out.write_str(" ON ")?;
+    write_identifier(out, &table.name)?;
+    write!(out, " USING {} ", kind(index.kind))?;
+    write_columns(out, table, index)?;
+    if say_id {
+        write!(out, " WITH (id = {})", index.id.0)?;
+    }
+    out.write_str(";\n")
+}
+
+const fn kind(kind: IndexKind) -> &'static str {
+    match kind {
+        IndexKind::Hash => "HASH",
+        IndexKind::Ordered => "BTREE",
+    }
+}
+
+fn write_columns(out: &mut String, table: &TableDefinition, index: &IndexDefinition) -> fmt::Result {
+    for (position, key) in index.columns.iter().enumerate() {
+        out.write_str(if position == 0 { "(" } else { ", " })?;
+        if let Some(column) = table.columns.get(key.column) {
+            write_identifier(out, &column.name)?;
+        }
+        if key.descending {
+            out.write_str(" DESC")?;
+        }
+    }
+    out.write_char(')')
+}
+
+fn write_procedure(out: &mut String, procedure: &ProcedureDefinition) -> fmt::Result {
+    out.write_str("CREATE PROCEDURE ")?;
+    write_identifier(out, &procedure.name)?;
+    for (position, argument) in procedure.arguments.iter().enumerate() {
+        out.write_str(if position == 0 { "(" } else { ", " })?;
+        write_identifier(out, &argument.name)?;
+        write!(out, " {}", argument.data_type)?;
+    }
+    out.write_str(if procedure.arguments.is_empty() { "()" } else { ")" })?;
+    if let Some(argument) = procedure.partition_on.and_then(|position| procedure.arguments.get(position)) {
+        out.write_str(" PARTITION ON (")?;
+        write_identifier(out, &argument.name)?;
+        out.write_char(')')?;
+    }
+    if procedure.version != 1 {
+        write!(out, " WITH (version = {})", procedure.version)?;
+    }
+    let language = match procedure.language {
+        Language::Sql => "SQL",
+        Language::Lua => "lua",
+    };
+    // A tag that the body does not have.
+    let mut tag = String::new();
+    while procedure.body.contains(&format!("${tag}$")) || procedure.body.ends_with(&format!("${tag}")) {
+        tag.push('x');
+    }
+    write!(out, " LANGUAGE {language} AS ${tag}${}${tag}$;\n\n", procedure.body)
+}

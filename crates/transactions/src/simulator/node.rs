@@ -1,0 +1,481 @@
+//! One node: what the threads of an engine would do, a step at a time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use super::run::Bug;
+use super::workload::{Call, Model};
+use crate::disk::SimulatedDisk;
+use crate::engine::{Executor, Heads, Held, Program, Ran, Route, run};
+use crate::ids::{Identity, Micros, Sequence, TransactionId};
+use crate::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, PendingGroup, Writer};
+use crate::partition::{Head, Member};
+use crate::schema::{Schema, TableId};
+use crate::snapshot::{Copier, SnapshotWriter, Step, remove_snapshots};
+use crate::{Error, Result};
+
+/// Hash of each table of a partition.
+pub type Hashes = BTreeMap<TableId, u64>;
+
+/// A reply that waits for the log: what it depends on.
+#[derive(Debug, Clone, Copy)]
+struct Reply {
+    /// Up to where the log has to be durable before the client may be told.
+    needs: Sequence,
+}
+
+/// What a partition has to do next.
+#[derive(Debug)]
+enum Item {
+    One(Call),
+    /// Come together with all others.
+    Meet(u64),
+}
+
+/// What is done when all partitions have come together.
+#[derive(Debug)]
+enum Job {
+    Call(Call),
+    Define(String),
+    Snapshot,
+}
+
+/// One partition with what its thread would have.
+struct Seat {
+    executor: Executor,
+    queue: VecDeque<Item>,
+    /// The meeting where it waits.
+    waits: Option<u64>,
+    /// Calls in the batch, in order.
+    ran: Vec<(Call, Head)>,
+    replies: usize,
+    /// Up to where the log has to be durable before anybody may be told what is here.
+    last: Sequence,
+    held: Held<Reply>,
+    /// State after each of its batches.
+    hashes: Vec<(Sequence, Hashes)>,
+}
+
+/// A group on its way to the disk.
+enum Flight {
+    Taken(PendingGroup),
+    Written(PendingGroup),
+}
+
+struct Snapshot {
+    copiers: Vec<Option<Copier>>,
+    writer: SnapshotWriter,
+    position: Sequence,
+}
+
+/// What ran and is in the log.
+pub enum Committed {
+    /// A call.
+    Call(Call, Head),
+    /// The schema after a definition.
+    Schema(Box<Schema>),
+}
+
+/// A node that runs.
+pub struct Node {
+    disk: SimulatedDisk,
+    identity: Identity,
+    pub schema: Schema,
+    seats: Vec<Seat>,
+    jobs: BTreeMap<u64, Job>,
+    meeting_next: u64,
+    pub collector: Collector,
+    writer: Writer,
+    flight: Option<Flight>,
+    snapshot: Option<Snapshot>,
+    pub now: Micros,
+    /// The rows as they should be now.
+    pub model: Model,
+    /// What ran since the start, by its place in the log.
+    pub committed: Vec<(Sequence, Committed)>,
+    /// The last sequence that a client was told of, or of something that it was told.
+    pub told: Sequence,
+    pub snapshots: u64,
+    pub commits: u64,
+    bug: Option<Bug>,
+}
+
+/// Where a node starts.
+pub struct Start {
+    pub disk: SimulatedDisk,
+    pub identity: Identity,
+    pub members: Vec<Member>,
+    pub schema: Schema,
+    pub end: LogEnd,
+    pub transaction: TransactionId,
+    pub now: Micros,
+    pub model: Model,
+    pub seed: u64,
+    pub settings: LogSettings,
+    pub bug: Option<Bug>,
+}
+
+impl Node {
+    pub fn start(start: Start) -> Result<Self> {
+        let Start { disk, identity, members, schema, end, transaction, now, model, seed, settings, bug } = start;
+        let (collector, count) = (Collector::new(settings.clone(), end.next), u32::from(identity.partitions));
+        let durable = collector.durable();
+        let mut seats = Vec::new();
+        for (number, member) in (1..).zip(members) {
+            let hashes = vec![(durable, member.partition.state_hashes()?)];
+            let heads = Heads::new(TransactionId(transaction.0 + number), count, seed ^ number);
+            seats.push(Seat {
+                executor: Executor::new(member, heads),
+                queue: VecDeque::new(),
+                waits: None,
+                ran: Vec::new(),
+                replies: 0,
+                last: durable,
+                held: Held::default(),
+                hashes,
+            });
+        }
+        let writer = Writer::new(Arc::new(disk.clone()), identity, settings.segment_bytes, end);
+        Ok(Self {
+            disk,
+            identity,
+            schema,
+            seats,
+            jobs: BTreeMap::new(),
+            meeting_next: 0,
+            collector,
+            writer,
+            flight: None,
+            snapshot: None,
+            now,
+            model,
+            committed: Vec::new(),
+            told: Sequence::ZERO,
+            snapshots: 0,
+            commits: 0,
+            bug,
+        })
+    }
+
+    pub fn partitions(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Calls that have no reply yet, to keep queues short.
+    pub fn waiting(&self) -> usize {
+        self.seats.iter().map(|seat| seat.queue.len()).sum()
+    }
+
+    pub fn submit(&mut self, call: Call) -> Result<()> {
+        match call.route(&[])? {
+            Route::One(hash) => {
+                let number = hash.partition(u32::from(self.identity.partitions));
+                if let Some(seat) = self.seats.get_mut(number as usize) {
+                    seat.queue.push_back(Item::One(call));
+                }
+            }
+            Route::Any | Route::All => self.meet(Job::Call(call)),
+        }
+        Ok(())
+    }
+
+    pub fn define(&mut self, sql: &str) {
+        self.meet(Job::Define(sql.to_owned()));
+    }
+
+    pub fn begin_snapshot(&mut self) {
+        if self.snapshot.is_none() && !self.jobs.values().any(|job| matches!(job, Job::Snapshot)) {
+            self.meet(Job::Snapshot);
+        }
+    }
+
+    fn meet(&mut self, job: Job) {
+        let meeting = self.meeting_next;
+        self.meeting_next += 1;
+        self.jobs.insert(meeting, job);
+        self.seats.iter_mut().for_each(|seat| seat.queue.push_back(Item::Meet(meeting)));
+    }
+
+    /// Takes up to so many items off a partition's queue; what ran goes to the log if `flush`.
+    pub fn work(&mut self, number: usize, items: usize, flush: bool) -> Result<()> {
+        for _ in 0..items {
+            let Some(seat) = self.seats.get_mut(number).filter(|seat| seat.waits.is_none()) else { return Ok(()) };
+            match seat.queue.pop_front() {
+                Some(Item::One(call)) => self.one(number, call)?,
+                Some(Item::Meet(meeting)) => {
+                    // What ran here before goes into the log before what runs over all partitions.
+                    self.flush(number)?;
+                    if let Some(seat) = self.seats.get_mut(number) {
+                        seat.waits = Some(meeting);
+                    }
+                    if self.seats.iter().all(|seat| seat.waits == Some(meeting)) {
+                        self.gathered(meeting)?;
+                    }
+                }
+                None => break,
+            }
+        }
+        if flush { self.flush(number) } else { Ok(()) }
+    }
+
+    fn one(&mut self, number: usize, call: Call) -> Result<()> {
+        let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
+        let records = seat.executor.batch.records();
+        match seat.executor.run(&call, &[], self.now) {
+            Ran::OtherPartition => self.meet(Job::Call(call)),
+            Ran::Broken(error) => return Err(error),
+            Ran::Done(result) => {
+                let head = seat.executor.member.as_ref().map(|member| member.transaction.head).unwrap_or_default();
+                compare(&mut self.model, &call, head, &result)?;
+                let wrote = seat.executor.batch.records() > records;
+                if wrote {
+                    seat.ran.push((call, head));
+                } else if self.bug == Some(Bug::ReadsDoNotWait) {
+                    // What it has read may be of records that wait anywhere.
+                    let open = u64::from(seat.executor.batch.records());
+                    self.told = self.told.max(self.collector.appended().plus(open));
+                }
+                seat.replies += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands a partition's batch to the log.
+    fn flush(&mut self, number: usize) -> Result<()> {
+        let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
+        let count = u64::from(seat.executor.batch.records());
+        if count > 0 {
+            seat.last = self.collector.append(&mut seat.executor.batch, self.now)?;
+            if let Some(member) = &seat.executor.member {
+                seat.hashes.push((seat.last, member.partition.state_hashes()?));
+            }
+            let first = Sequence(seat.last.0 + 1 - count);
+            for (place, (call, head)) in (0..).zip(seat.ran.drain(..)) {
+                self.committed.push((first.plus(place), Committed::Call(call, head)));
+            }
+            self.commits += count;
+        }
+        let replies = std::mem::take(&mut seat.replies);
+        if replies > 0 {
+            seat.held.push(seat.last, vec![Reply { needs: seat.last }; replies]);
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// All partitions have come together.
+    fn gathered(&mut self, meeting: u64) -> Result<()> {
+        let job = self.jobs.remove(&meeting);
+        let head = match self.seats.last_mut() {
+            Some(seat) => seat.executor.head(self.now),
+            None => return Ok(()),
+        };
+        let mut members: Vec<Member> = self.seats.iter_mut().filter_map(|seat| seat.executor.member.take()).collect();
+        let done = job.map_or(Ok(()), |job| self.together(&mut members, head, job));
+        for (seat, member) in self.seats.iter_mut().zip(members) {
+            (seat.executor.member, seat.waits) = (Some(member), None);
+        }
+        done
+    }
+
+    fn together(&mut self, members: &mut [Member], head: Head, job: Job) -> Result<()> {
+        let mut batch = Batch::default();
+        let mut committed = None;
+        match job {
+            Job::Snapshot => return self.barrier(members, head),
+            Job::Call(call) => match run(members, head, &call, &[], &mut batch) {
+                Ran::Broken(error) => return Err(error),
+                Ran::OtherPartition => return Err(Error::internal("all partitions are not enough")),
+                Ran::Done(result) => {
+                    compare(&mut self.model, &call, head, &result)?;
+                    committed = (!batch.is_empty()).then_some(Committed::Call(call, head));
+                }
+            },
+            Job::Define(sql) => {
+                // The rows' shape changes under a snapshot.
+                self.abandon_snapshot(members)?;
+                if let Ok((schema, change)) = self.schema.define(&sql) {
+                    members.iter_mut().try_for_each(|member| member.partition.define(&change))?;
+                    let (transaction, timestamp) = (head.id, head.timestamp);
+                    let log_head = LogHead { transaction, timestamp, seed: head.seed, digest: 0, partitions: &[] };
+                    batch.definition(&log_head, &sql)?;
+                    self.schema = schema;
+                    committed = Some(Committed::Schema(Box::new(self.schema.clone())));
+                }
+            }
+        }
+        let sequence = self.collector.append(&mut batch, self.now)?;
+        if let Some(committed) = committed {
+            self.commits += 1;
+            self.committed.push((sequence, committed));
+            for (seat, member) in self.seats.iter_mut().zip(&*members) {
+                seat.hashes.push((sequence, member.partition.state_hashes()?));
+            }
+        }
+        for seat in &mut self.seats {
+            seat.last = sequence;
+        }
+        if let Some(seat) = self.seats.last_mut() {
+            seat.held.push(sequence, vec![Reply { needs: sequence }]);
+        }
+        self.release();
+        Ok(())
+    }
+
+    /// Tells clients what may be told.
+    fn release(&mut self) {
+        let released = self.collector.released();
+        for reply in self.seats.iter_mut().flat_map(|seat| seat.held.release(released)) {
+            self.told = self.told.max(reply.needs);
+        }
+    }
+
+    /// The next step of the log, if there is one: take, write, sync.
+    pub fn log(&mut self) -> Result<()> {
+        match self.flight.take() {
+            None => self.flight = self.collector.take().map(Flight::Taken),
+            Some(Flight::Taken(mut group)) => match self.writer.write(&mut group) {
+                Ok(()) => self.flight = Some(Flight::Written(group)),
+                Err(error) => {
+                    self.collector.done(group, Err(error.clone()));
+                    return Err(error);
+                }
+            },
+            Some(Flight::Written(group)) => {
+                let synced = self.writer.sync();
+                self.collector.done(group, synced.clone());
+                self.release();
+                return synced;
+            }
+        }
+        Ok(())
+    }
+
+    fn barrier(&mut self, members: &mut [Member], head: Head) -> Result<()> {
+        let position = self.collector.appended();
+        let place = (position, head.id, head.timestamp);
+        let disk = Arc::new(self.disk.clone());
+        match SnapshotWriter::begin(disk, self.identity, place, &self.schema.to_sql()) {
+            // A snapshot that fails is tried again some time; the log goes on.
+            Err(error) if self.disk.crashed() => Err(error),
+            Err(_) | Ok(None) => Ok(()),
+            Ok(Some(writer)) => {
+                let bytes_max = 1 << 16;
+                let copiers = members.iter_mut().map(|member| Some(Copier::begin(&mut member.partition, bytes_max)));
+                self.snapshot = Some(Snapshot { copiers: copiers.collect(), writer, position });
+                if self.bug == Some(Bug::NoPreImages) {
+                    members.iter_mut().for_each(|member| drop(member.partition.watch(None)));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A step of a snapshot under way: one partition copies so many rows, or, when all have, it is
+    /// completed.
+    pub fn snapshot(&mut self, number: usize, rows: u32) -> Result<()> {
+        let Some(mut snapshot) = self.snapshot.take() else { return Ok(()) };
+        let result = self.snapshot_step(&mut snapshot, number, rows);
+        let finished = snapshot.copiers.iter().all(Option::is_none);
+        match result {
+            Ok(()) if finished && self.collector.durable() >= snapshot.position => {
+                let durable = self.collector.durable();
+                let completed = snapshot.writer.complete(durable).and_then(|_| {
+                    self.snapshots += 1;
+                    remove_snapshots(&self.disk, snapshot.position)?;
+                    self.writer.remove_covered(snapshot.position)
+                });
+                // Nothing but a crash may hurt the log; files that were not removed go later.
+                if self.disk.crashed() { completed } else { Ok(()) }
+            }
+            Ok(()) => {
+                self.snapshot = Some(snapshot);
+                Ok(())
+            }
+            Err(error) if self.disk.crashed() => Err(error),
+            Err(_) => self.end_snapshot(snapshot),
+        }
+    }
+
+    fn snapshot_step(&mut self, snapshot: &mut Snapshot, number: usize, rows: u32) -> Result<()> {
+        let Some(place) = snapshot.copiers.get_mut(number) else { return Ok(()) };
+        let Some(copier) = place else { return Ok(()) };
+        let Some(member) = self.seats.get_mut(number).and_then(|seat| seat.executor.member.as_mut()) else {
+            return Ok(());
+        };
+        let step = copier.step(&member.partition, rows)?;
+        while let Some(chunk) = copier.take_chunk() {
+            snapshot.writer.append(member.partition.id(), chunk)?;
+        }
+        if step == Step::Done
+            && let Some(copier) = place.take()
+        {
+            copier.end(&mut member.partition);
+        }
+        Ok(())
+    }
+
+    fn end_snapshot(&mut self, snapshot: Snapshot) -> Result<()> {
+        for (seat, copier) in self.seats.iter_mut().zip(snapshot.copiers) {
+            if let (Some(member), Some(copier)) = (&mut seat.executor.member, copier) {
+                copier.end(&mut member.partition);
+            }
+        }
+        let abandoned = snapshot.writer.abandon();
+        if self.disk.crashed() { abandoned } else { Ok(()) }
+    }
+
+    fn abandon_snapshot(&mut self, members: &mut [Member]) -> Result<()> {
+        let Some(snapshot) = self.snapshot.take() else { return Ok(()) };
+        for (member, copier) in members.iter_mut().zip(snapshot.copiers) {
+            if let Some(copier) = copier {
+                copier.end(&mut member.partition);
+            }
+        }
+        let abandoned = snapshot.writer.abandon();
+        if self.disk.crashed() { abandoned } else { Ok(()) }
+    }
+
+    /// Writes all that ran, and ends the log.
+    pub fn close(&mut self) -> Result<()> {
+        for number in 0..self.seats.len() {
+            self.flush(number)?;
+        }
+        while self.flight.is_some() || self.collector.appended() > self.collector.durable() {
+            self.log()?;
+        }
+        self.writer.close()
+    }
+
+    /// Hashes of each partition's tables as of this place in the log.
+    pub fn hashes_at(&self, sequence: Sequence) -> Vec<&Hashes> {
+        let of = |seat: &'_ Seat| seat.hashes.iter().rposition(|(at, _)| *at <= sequence);
+        self.seats.iter().filter_map(|seat| seat.hashes.get(of(seat)?).map(|(_, hashes)| hashes)).collect()
+    }
+
+    /// What is wrong with what is in memory.
+    pub fn check(&self) -> Result<()> {
+        if self.collector.durable() > self.collector.appended() {
+            return Err(Error::internal("more is durable than there is"));
+        }
+        self.seats
+            .iter()
+            .filter_map(|seat| seat.executor.member.as_ref())
+            .try_for_each(|member| member.partition.check())
+    }
+}
+
+/// The result of a call, compared with the model's.
+fn compare(model: &mut Model, call: &Call, head: Head, result: &Result<Vec<i64>>) -> Result<()> {
+    let expected = model.run(call, head);
+    let found = match result {
+        Ok(numbers) => Some(numbers),
+        Err(error) if error.sqlstate() == "P0001" => None,
+        Err(error) => return Err(error.clone()),
+    };
+    if expected.as_ref() == found {
+        return Ok(());
+    }
+    Err(Error::internal(format_args!("{call:?} gives {result:?}, and {expected:?} in the model")))
+}

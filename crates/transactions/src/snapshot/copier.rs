@@ -1,0 +1,197 @@
+//! Copies the rows of one partition while its transactions go on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::rows::ChunkBuilder;
+use crate::partition::{Partition, PreImages};
+use crate::schema::TableId;
+use crate::table::{Change, TupleId};
+use crate::{Error, Result};
+
+/// A partition's share of a snapshot.
+///
+/// ```text
+///  begin (at the barrier)      step                       step
+/// -----------------------> copying -----> copying ... -----------> done
+///                             |   changed(row not copied yet): its image of before is copied
+///                             |
+///                             +-- too many images wait for the disk --> failed
+/// ```
+///
+/// For each table, with `cursor` the next id to copy and `bound` above all ids at the barrier:
+/// - a row below `cursor`, or marked in `done`, has been copied if it was there at the barrier
+/// - an id from `cursor` on that is not marked is as it was at the barrier
+/// - an id from `bound` on was free at the barrier
+/// - `cursor` and the marks only grow
+///
+/// Runs in the partition's thread, between transactions; the lock is for the partition's other
+/// reference to it and never waits.
+#[derive(Debug)]
+pub struct Copier {
+    state: Arc<Mutex<State>>,
+}
+
+/// What a step of copying came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to copy.
+    More,
+    /// All rows are in chunks.
+    Done,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Tables that are not copied yet; the first is being copied.
+    tables: VecDeque<TableCopy>,
+    open: ChunkBuilder,
+    /// Complete chunks that have not been taken.
+    chunks: VecDeque<Vec<u8>>,
+    chunk_bytes: usize,
+    bytes_max: usize,
+    failed: Option<Error>,
+}
+
+#[derive(Debug)]
+struct TableCopy {
+    table: TableId,
+    cursor: TupleId,
+    bound: TupleId,
+    /// A bit for each id below `bound` that changed after the barrier before the cursor came to it.
+    done: Vec<u64>,
+}
+
+impl Copier {
+    /// Starts with a partition that stands at the barrier. At most `bytes_max` bytes wait in memory: if
+    /// transactions change rows faster than the chunks are written, the snapshot fails rather than hold
+    /// up transactions or take their memory.
+    ///
+    /// Replicated tables are copied from the first partition only.
+    pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
+        let first = partition.id().0 == 0;
+        let tables = partition
+            .tables()
+            .filter(|table| first || table.definition().partition_by.is_some())
+            .map(|table| {
+                let (table, bound) = (table.definition().id, table.id_bound());
+                // Ids are 31 bits, so this fits.
+                let words = usize::try_from(bound.0.div_ceil(u64::BITS)).unwrap_or(0);
+                TableCopy { table, cursor: TupleId(0), bound, done: vec![0; words] }
+            })
+            .collect();
+        let (open, chunks) = (ChunkBuilder::default(), VecDeque::new());
+        let state = State { tables, open, chunks, chunk_bytes: 0, bytes_max, failed: None };
+        let state = Arc::new(Mutex::new(state));
+        partition.watch(Some(Box::new(Watcher { state: Arc::clone(&state) })));
+        Self { state }
+    }
+
+    /// Looks at up to so many ids and copies the rows.
+    pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
+        let state = &mut *self.state.lock();
+        let mut left = ids;
+        while left > 0 {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
+            let Some(copy) = state.tables.front_mut() else { break };
+            let table = partition.table(copy.table)?;
+            let next = table.next(copy.cursor).filter(|id| *id < copy.bound);
+            let Some(id) = next else {
+                state.tables.pop_front();
+                continue;
+            };
+            copy.cursor = TupleId(id.0 + 1);
+            let table_id = copy.table;
+            if !copy.is_done(id) {
+                let row = table.row(id)?;
+                state.push(table_id, id, row.image());
+            }
+            left -= 1;
+        }
+        if !state.tables.is_empty() {
+            return Ok(Step::More);
+        }
+        if let Some(chunk) = state.open.take() {
+            state.keep(chunk);
+        }
+        Ok(Step::Done)
+    }
+
+    /// A chunk to be written, if one is complete.
+    pub fn take_chunk(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let chunk = state.chunks.pop_front()?;
+        state.chunk_bytes -= chunk.len();
+        Some(chunk)
+    }
+
+    /// Bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        let state = self.state.lock();
+        let marks: usize = state.tables.iter().map(|copy| copy.done.len() * 8).sum();
+        state.chunk_bytes + state.open.memory_bytes() + marks
+    }
+
+    /// Ends the copying, done or not.
+    pub fn end(self, partition: &mut Partition) {
+        partition.watch(None);
+    }
+}
+
+impl TableCopy {
+    fn is_done(&self, id: TupleId) -> bool {
+        let word = self.done.get(id.0 as usize / 64).copied().unwrap_or(0);
+        word >> (id.0 % 64) & 1 == 1
+    }
+
+    /// Marks an id; false if it was marked, or needs no mark.
+    fn mark(&mut self, id: TupleId) -> bool {
+        if id < self.cursor || id >= self.bound || self.is_done(id) {
+            return false;
+        }
+        if let Some(word) = self.done.get_mut(id.0 as usize / 64) {
+            *word |= 1 << (id.0 % 64);
+        }
+        true
+    }
+}
+
+impl State {
+    fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
+        if let Some(chunk) = self.open.push(table, id, image) {
+            self.keep(chunk);
+        }
+    }
+
+    fn keep(&mut self, chunk: Vec<u8>) {
+        self.chunk_bytes += chunk.len();
+        self.chunks.push_back(chunk);
+        if self.chunk_bytes > self.bytes_max {
+            let message = format!("a snapshot has more than {} bytes waiting for the disk", self.bytes_max);
+            self.failed = Some(Error::OutOfMemory(message.into()));
+            (self.chunks, self.chunk_bytes) = (VecDeque::new(), 0);
+            self.tables.clear();
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Watcher {
+    state: Arc<Mutex<State>>,
+}
+
+impl PreImages for Watcher {
+    fn changed(&mut self, change: Change<'_>) {
+        let state = &mut *self.state.lock();
+        let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else { return };
+        if copy.mark(change.id)
+            && let Some(before) = change.before
+        {
+            state.push(change.table, change.id, before);
+        }
+    }
+}

@@ -1,0 +1,261 @@
+//! The rows of one partition in a file.
+
+use crc32c::{crc32c, crc32c_append};
+
+use super::manifest::{PartitionRows, SnapshotFile};
+use crate::disk::{Disk, ReadFile};
+use crate::ids::{DatabaseId, PartitionId, Sequence};
+use crate::log::{Bytes, put_at, put_counted};
+use crate::schema::TableId;
+use crate::table::TupleId;
+use crate::{Error, Result};
+
+/// The format of row files that this version writes, and the newest that it reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Bytes of rows after which a chunk is complete; it has one row more at most.
+pub const CHUNK_BYTES: usize = 256 << 10;
+
+/// Bytes of the header of a row file.
+///
+/// ```text
+/// 0        8       12        14   16       32       40   60       64
+/// THERMROW version partition zero database position zero checksum | chunks
+///
+/// chunk: 0      4        8     12    16
+///        length checksum table count | tuple (4), counted image; for each row
+/// ```
+///
+/// All numbers are little-endian. Length is of the whole chunk, its checksum CRC-32C of all its other
+/// bytes. Length, checksum and number of rows of the whole file are in the manifest.
+const HEADER_BYTES: usize = AT_CHECKSUM + 4;
+
+const MAGIC: &[u8; 8] = b"THERMROW";
+const AT_VERSION: usize = MAGIC.len();
+const AT_PARTITION: usize = AT_VERSION + 4;
+const AT_DATABASE: usize = AT_PARTITION + 4;
+const AT_POSITION: usize = AT_DATABASE + 16;
+const AT_CHECKSUM: usize = AT_POSITION + 28;
+const _: () = assert!(HEADER_BYTES == 64);
+
+const CHUNK_HEADER_BYTES: usize = AT_COUNT + 4;
+const AT_CHUNK_CHECKSUM: usize = 4;
+const AT_TABLE: usize = AT_CHUNK_CHECKSUM + 4;
+const AT_COUNT: usize = AT_TABLE + 4;
+/// Bytes of a chunk at most.
+const CHUNK_BYTES_MAX: usize = CHUNK_HEADER_BYTES + CHUNK_BYTES + 8 + crate::table::ROW_BYTES_MAX;
+
+/// What the header of a row file says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowsHeader {
+    /// The database that it is of.
+    pub database: DatabaseId,
+    /// The snapshot's place in the log.
+    pub position: Sequence,
+    /// Whose rows.
+    pub partition: PartitionId,
+}
+
+impl RowsHeader {
+    /// Its bytes.
+    pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        put_at(&mut bytes, 0, MAGIC);
+        put_at(&mut bytes, AT_VERSION, &FORMAT_VERSION.to_le_bytes());
+        put_at(&mut bytes, AT_PARTITION, &self.partition.0.to_le_bytes());
+        put_at(&mut bytes, AT_DATABASE, &self.database.0.to_le_bytes());
+        put_at(&mut bytes, AT_POSITION, &self.position.0.to_le_bytes());
+        let checksum = crc32c(bytes.get(..AT_CHECKSUM).unwrap_or_default());
+        put_at(&mut bytes, AT_CHECKSUM, &checksum.to_le_bytes());
+        bytes
+    }
+}
+
+/// Rows being put into a chunk.
+#[derive(Debug, Default)]
+pub(super) struct ChunkBuilder {
+    bytes: Vec<u8>,
+    /// Whose; `None` before the first.
+    table: Option<TableId>,
+    count: u32,
+}
+
+impl ChunkBuilder {
+    /// Adds a row; gives back the chunk before it if that is complete or of another table.
+    pub fn push(&mut self, table: TableId, tuple: TupleId, image: &[u8]) -> Option<Vec<u8>> {
+        let complete = self.bytes.len() >= CHUNK_BYTES || self.table != Some(table);
+        let chunk = if complete { self.take() } else { None };
+        if self.bytes.is_empty() {
+            self.bytes.resize(CHUNK_HEADER_BYTES, 0);
+            self.table = Some(table);
+        }
+        self.bytes.extend_from_slice(&tuple.0.to_le_bytes());
+        put_counted(&mut self.bytes, image);
+        self.count += 1;
+        chunk
+    }
+
+    /// The rows so far as a chunk; `None` if there are none.
+    pub fn take(&mut self) -> Option<Vec<u8>> {
+        let table = self.table.filter(|_| self.count > 0)?;
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        put_at(&mut bytes, 0, &length.to_le_bytes());
+        put_at(&mut bytes, AT_TABLE, &table.0.to_le_bytes());
+        put_at(&mut bytes, AT_COUNT, &std::mem::take(&mut self.count).to_le_bytes());
+        Some(bytes)
+    }
+
+    /// Bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+const _: () = assert!(CHUNK_BYTES_MAX < u32::MAX as usize);
+
+/// Fills in the checksum of a chunk and gives back how many rows it has.
+pub(super) fn seal_chunk(chunk: &mut [u8]) -> u64 {
+    let checksum = checksum_of(chunk);
+    put_at(chunk, AT_CHUNK_CHECKSUM, &checksum.to_le_bytes());
+    Bytes::new(chunk.get(AT_COUNT..).unwrap_or_default()).u32().unwrap_or(0).into()
+}
+
+fn checksum_of(chunk: &[u8]) -> u32 {
+    let (length, rest) = chunk.split_at_checked(AT_TABLE).unwrap_or_default();
+    crc32c_append(crc32c(length.get(..AT_CHUNK_CHECKSUM).unwrap_or_default()), rest)
+}
+
+/// Rows of one table, checked.
+#[derive(Debug, Clone, Copy)]
+pub struct Chunk<'a> {
+    /// The table.
+    pub table: TableId,
+    /// How many rows.
+    pub count: u32,
+    rows: Bytes<'a>,
+}
+
+impl<'a> Chunk<'a> {
+    /// Each row and its image, in no particular order.
+    pub fn rows(&self) -> impl Iterator<Item = (TupleId, &'a [u8])> {
+        let mut bytes = self.rows;
+        std::iter::from_fn(move || Some((TupleId(bytes.u32()?), bytes.counted()?)))
+    }
+
+    fn parse(chunk: &'a [u8]) -> Option<Self> {
+        let mut bytes = Bytes::new(chunk.get(AT_CHUNK_CHECKSUM..)?);
+        let checksum = bytes.u32()?;
+        let (table, count) = (TableId(bytes.u32()?), bytes.u32()?);
+        let mut rows = bytes;
+        for _ in 0..count {
+            rows.u32()?;
+            rows.counted()?;
+        }
+        (rows.is_empty() && checksum == checksum_of(chunk)).then_some(Self { table, count, rows: bytes })
+    }
+}
+
+/// Reads a row file from front to back.
+#[derive(Debug)]
+pub struct RowFileReader {
+    name: String,
+    file: Box<dyn ReadFile>,
+    expected: PartitionRows,
+    offset: u64,
+    rows: u64,
+    checksum: u32,
+    buffer: Vec<u8>,
+}
+
+impl RowFileReader {
+    /// Opens the file that a manifest speaks of. A file that is not that one is an error.
+    pub fn open(disk: &dyn Disk, header: RowsHeader, expected: PartitionRows) -> Result<Self> {
+        let name = SnapshotFile::Rows(header.position, header.partition).name();
+        let file = disk.open(&name)?;
+        let mut start = [0; HEADER_BYTES];
+        file.read_at(0, &mut start)?;
+        let version = Bytes::new(start.get(AT_VERSION..).unwrap_or_default()).u32().unwrap_or(0);
+        if start.starts_with(MAGIC) && version > FORMAT_VERSION {
+            return Err(Error::cannot_open(format_args!(
+                "{name} is of version {version} of the snapshots' format, which is newer than this program"
+            )));
+        }
+        if start != header.to_bytes() {
+            return Err(Error::corrupt(format_args!("{name}, offset 0: not the header of this row file")));
+        }
+        if file.length()? != expected.bytes {
+            let length = file.length()?;
+            return Err(Error::corrupt(format_args!(
+                "{name} has {length} bytes, {} in the snapshot's manifest",
+                expected.bytes
+            )));
+        }
+        let (offset, checksum) = (HEADER_BYTES as u64, crc32c(&start));
+        Ok(Self { name, file, expected, offset, rows: 0, checksum, buffer: Vec::new() })
+    }
+
+    /// The next chunk; `None` behind the last. An error names file and offset.
+    pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>> {
+        let start = self.offset;
+        if start == self.expected.bytes {
+            let whole = self.rows == self.expected.rows && self.checksum == self.expected.checksum;
+            return if whole { Ok(None) } else { Err(self.damaged(0, "not the file of the snapshot's manifest")) };
+        }
+        let mut length = [0; 4];
+        self.file.read_at(start, &mut length)?;
+        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
+        if !(CHUNK_HEADER_BYTES..=CHUNK_BYTES_MAX).contains(&length) {
+            return Err(self.damaged(start, "the length of a chunk is damaged"));
+        }
+        self.buffer.resize(length, 0);
+        let read = self.file.read_at(start, &mut self.buffer)?;
+        let damaged = self.damaged(start, "a chunk is damaged");
+        let chunk = Chunk::parse(self.buffer.get(..read).unwrap_or_default()).ok_or(damaged)?;
+        self.offset += length as u64;
+        self.rows += u64::from(chunk.count);
+        self.checksum = crc32c_append(self.checksum, &self.buffer);
+        Ok(Some(chunk))
+    }
+
+    fn damaged(&self, offset: u64, what: &str) -> Error {
+        Error::corrupt(format_args!("{}, offset {offset}: {what}", self.name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The stored format.
+    #[test]
+    fn the_bytes_are_fixed() {
+        let header = RowsHeader { database: DatabaseId(5), position: Sequence(6), partition: PartitionId(7) };
+        let mut expected = b"THERMROW".to_vec();
+        expected.extend_from_slice(&[1, 0, 0, 0, 7, 0, 0, 0]);
+        expected.extend_from_slice(&[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend_from_slice(&[6, 0, 0, 0, 0, 0, 0, 0]);
+        expected.extend_from_slice(&[0; 20]);
+        expected.extend_from_slice(&crc32c(&expected).to_le_bytes());
+        assert_eq!(header.to_bytes()[..], expected);
+
+        let mut builder = ChunkBuilder::default();
+        assert_eq!(builder.push(TableId(3), TupleId(9), b"abc"), None);
+        assert_eq!(builder.push(TableId(3), TupleId(1), b""), None);
+        let mut chunk = builder.push(TableId(4), TupleId(0), b"x").unwrap();
+        assert_eq!(seal_chunk(&mut chunk), 2);
+        let mut expected = vec![35, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0];
+        expected.extend_from_slice(&[9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c', 1, 0, 0, 0, 0, 0, 0, 0]);
+        let checksum = crc32c(&expected);
+        expected.splice(4..4, checksum.to_le_bytes());
+        assert_eq!(chunk, expected);
+        let read = Chunk::parse(&chunk).unwrap();
+        assert_eq!((read.table, read.count), (TableId(3), 2));
+        assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..]), (TupleId(1), b"")]);
+        for bit in 0..chunk.len() * 8 {
+            let mut changed = chunk.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            // The length is checked against what was read, by the reader.
+            assert!(Chunk::parse(&changed).is_none(), "bit {bit}");
+        }
+    }
+}

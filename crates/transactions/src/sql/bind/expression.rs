@@ -1,0 +1,428 @@
+//! Operators and the other forms of expressions.
+
+use sqlparser::ast::{self, BinaryOperator, CastKind, CeilFloorKind, TrimWhereField, UnaryOperator};
+
+use super::literal::interval;
+use super::{Binder, Typed};
+use crate::error::{Class, Error, Result};
+use crate::schema::names::fold;
+use crate::sql::data_type::data_type;
+use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Like, Operator, Pattern};
+use crate::types::{DataType, Value};
+
+impl Binder<'_> {
+    pub fn expression(&mut self, ast: &ast::Expr) -> Result<Typed> {
+        match ast {
+            ast::Expr::Identifier(name) => self.column(None, &fold(name)?),
+            ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
+                [table, column] => self.column(Some(&*fold(table)?), &fold(column)?),
+                _ => Err(Error::not_here(ast)),
+            },
+            ast::Expr::Value(value) => self.literal(&value.value),
+            ast::Expr::TypedString(typed) => self.typed_string(typed),
+            ast::Expr::Nested(inner) => self.expression(inner),
+            ast::Expr::BinaryOp { left, op, right } => self.binary(left, op, right),
+            ast::Expr::UnaryOp { op, expr } => self.unary(*op, expr),
+            ast::Expr::IsNull(inner) => self.is_null(inner),
+            ast::Expr::IsNotNull(inner) => self.is_null(inner).map(negated),
+            ast::Expr::IsTrue(inner) => self.is(true, inner),
+            ast::Expr::IsNotTrue(inner) => self.is(true, inner).map(negated),
+            ast::Expr::IsFalse(inner) => self.is(false, inner),
+            ast::Expr::IsNotFalse(inner) => self.is(false, inner).map(negated),
+            ast::Expr::IsUnknown(inner) => self.is_null(inner),
+            ast::Expr::IsNotUnknown(inner) => self.is_null(inner).map(negated),
+            ast::Expr::IsNotDistinctFrom(left, right) => self.same(left, right),
+            ast::Expr::IsDistinctFrom(left, right) => self.same(left, right).map(negated),
+            ast::Expr::InList { expr, list, negated: not } => self.in_list(expr, list).map(|it| negate_if(*not, it)),
+            ast::Expr::Between { expr, negated: not, low, high } => {
+                self.between(expr, low, high).map(|it| negate_if(*not, it))
+            }
+            ast::Expr::Like { negated: not, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), false).map(|it| negate_if(*not, it))
+            }
+            ast::Expr::ILike { negated: not, any: false, expr, pattern, escape_char } => {
+                self.like(expr, pattern, escape_char.as_ref(), true).map(|it| negate_if(*not, it))
+            }
+            ast::Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type,
+                array: false,
+                format: None,
+            } => self.cast(expr, data_type),
+            ast::Expr::Case { operand, conditions, else_result, .. } => {
+                self.case(operand.as_deref(), conditions, else_result.as_deref())
+            }
+            ast::Expr::Function(function) => self.function(function),
+            _ => self.function_form(ast),
+        }
+    }
+
+    /// Functions that SQL writes in a form of their own.
+    fn function_form(&mut self, ast: &ast::Expr) -> Result<Typed> {
+        match ast {
+            ast::Expr::Extract { field, expr, .. } => self.extract(field, expr),
+            ast::Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call(Function::Ceiling, &[expr])
+            }
+            ast::Expr::Floor { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
+                self.call(Function::Floor, &[expr])
+            }
+            ast::Expr::Position { expr, r#in } => self.call(Function::Position, &[r#in, expr]),
+            ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
+                let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
+                let from = substring_from.as_deref().unwrap_or(&one);
+                match substring_for {
+                    Some(length) => self.call(Function::Substring, &[expr, from, length]),
+                    None => self.call(Function::Substring, &[expr, from]),
+                }
+            }
+            ast::Expr::Trim { trim_where, trim_what, expr, trim_characters: None } => {
+                let function = match trim_where {
+                    None | Some(TrimWhereField::Both) => Function::Trim,
+                    Some(TrimWhereField::Leading) => Function::TrimLeft,
+                    Some(TrimWhereField::Trailing) => Function::TrimRight,
+                };
+                match trim_what {
+                    Some(what) => self.call(function, &[expr, what]),
+                    None => self.call(function, &[expr]),
+                }
+            }
+            other => Err(Error::not_here(other)),
+        }
+    }
+
+    fn binary(&mut self, left: &ast::Expr, operator: &BinaryOperator, right: &ast::Expr) -> Result<Typed> {
+        let comparison = |comparison| Ok::<_, Error>(comparison);
+        let comparison = match operator {
+            BinaryOperator::And => return self.logic(left, right, true),
+            BinaryOperator::Or => return self.logic(left, right, false),
+            BinaryOperator::Eq => comparison(Comparison::Equal),
+            BinaryOperator::NotEq => comparison(Comparison::NotEqual),
+            BinaryOperator::Lt => comparison(Comparison::Less),
+            BinaryOperator::LtEq => comparison(Comparison::LessOrEqual),
+            BinaryOperator::Gt => comparison(Comparison::Greater),
+            BinaryOperator::GtEq => comparison(Comparison::GreaterOrEqual),
+            BinaryOperator::Plus => return self.arithmetic(left, Operator::Add, right),
+            BinaryOperator::Minus => return self.arithmetic(left, Operator::Subtract, right),
+            BinaryOperator::Multiply => return self.arithmetic(left, Operator::Multiply, right),
+            BinaryOperator::Divide => return self.arithmetic(left, Operator::Divide, right),
+            BinaryOperator::Modulo => return self.arithmetic(left, Operator::Remainder, right),
+            BinaryOperator::StringConcat => return self.arithmetic(left, Operator::Concatenate, right),
+            other => Err(Error::not_here(format_args!("operator {other}"))),
+        }?;
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        self.compare(comparison, left, right)
+    }
+
+    fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Result<Typed> {
+        let (left, right) = self.comparable(left, right, comparison.symbol())?;
+        Ok(Typed::new(Expr::Compare(comparison, Box::new([left.expr, right.expr])), DataType::Boolean))
+    }
+
+    /// Settles two expressions that are compared, and refuses types that do not compare.
+    fn comparable(&mut self, left: Typed, right: Typed, symbol: &str) -> Result<(Typed, Typed)> {
+        let (left, right) = self.settle_pair(left, right, DataType::Text)?;
+        let (one, other) = (left.type_or_text(), right.type_or_text());
+        if !one.assigns_to(other) {
+            return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} {symbol} {other}")));
+        }
+        Ok((left, right))
+    }
+
+    /// Gives the one of unknown type the type of the other; both the type `otherwise` if neither has one.
+    fn settle_pair(&mut self, left: Typed, right: Typed, otherwise: DataType) -> Result<(Typed, Typed)> {
+        let data_type = left.data_type.or(right.data_type).unwrap_or(otherwise);
+        let left = self.settle(left, data_type)?;
+        // A literal or a parameter beside a decimal is a decimal, and beside an integer may be one.
+        Ok((left, self.settle(right, data_type)?))
+    }
+
+    /// Chains of AND and of OR become one list.
+    fn logic(&mut self, left: &ast::Expr, right: &ast::Expr, and: bool) -> Result<Typed> {
+        let clause = if and { "AND" } else { "OR" };
+        let mut terms = Vec::new();
+        for side in [left, right] {
+            match (self.condition(side, clause)?, and) {
+                (Expr::And(inner), true) | (Expr::Or(inner), false) => terms.extend(inner),
+                (other, _) => terms.push(other),
+            }
+        }
+        Ok(Typed::new(if and { Expr::And(terms) } else { Expr::Or(terms) }, DataType::Boolean))
+    }
+
+    fn unary(&mut self, operator: UnaryOperator, inner: &ast::Expr) -> Result<Typed> {
+        match operator {
+            UnaryOperator::Not => Ok(Typed::new(Expr::Not(Box::new(self.condition(inner, "NOT")?)), DataType::Boolean)),
+            UnaryOperator::Plus | UnaryOperator::Minus => {
+                // The least integer is the negation of no integer.
+                if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (operator, inner)
+                    && let ast::Value::Number(digits, _) = &value.value
+                {
+                    return self.literal(&ast::Value::Number(format!("-{digits}"), false));
+                }
+                let typed = self.expression(inner)?;
+                let typed = self.settle(typed, DataType::BigInt)?;
+                let data_type = typed.type_or_text();
+                if !data_type.is_number() {
+                    let message = format!("operator does not exist: {operator} {data_type}");
+                    return Err(Class::UndefinedFunction.error(message));
+                }
+                match operator {
+                    UnaryOperator::Plus => Ok(typed),
+                    _ => Ok(folded(Typed::new(Expr::Negate(Box::new(typed.expr)), widened(data_type)))),
+                }
+            }
+            other => Err(Error::not_here(format_args!("operator {other}"))),
+        }
+    }
+
+    fn arithmetic(&mut self, left: &ast::Expr, operator: Operator, right: &ast::Expr) -> Result<Typed> {
+        if let ast::Expr::Interval(written) = right {
+            return self.add_interval(left, operator, written);
+        }
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        if operator == Operator::Concatenate {
+            let (left, right) = (self.settle(left, DataType::Text)?, self.settle(right, DataType::Text)?);
+            if !left.type_or_text().is_text() && !right.type_or_text().is_text() {
+                return Err(no_operator(&left, operator, &right));
+            }
+            return Ok(Typed::new(Expr::Arithmetic(operator, Box::new([left.expr, right.expr])), DataType::Text));
+        }
+        // What is added to a date is days.
+        let (left, right) = match (left.data_type, right.data_type) {
+            (Some(DataType::Date), None) if operator == Operator::Add => (left, self.settle(right, DataType::BigInt)?),
+            _ => self.settle_pair(left, right, DataType::BigInt)?,
+        };
+        let (one, other) = (left.type_or_text(), right.type_or_text());
+        let data_type = match (one, other) {
+            (DataType::Double, number) | (number, DataType::Double) if number.is_number() => DataType::Double,
+            _ if one.is_integer() && other.is_integer() => DataType::BigInt,
+            _ if one.is_number() && other.is_number() => DataType::Numeric,
+            (DataType::Date, DataType::Date) if operator == Operator::Subtract => DataType::BigInt,
+            (DataType::Date, days) if days.is_integer() && matches!(operator, Operator::Add | Operator::Subtract) => {
+                DataType::Date
+            }
+            (days, DataType::Date) if days.is_integer() && operator == Operator::Add => DataType::Date,
+            (DataType::Timestamp, DataType::Timestamp | DataType::Date) | (DataType::Date, DataType::Timestamp) => {
+                return Err(Error::not_here("values of type INTERVAL"));
+            }
+            _ => return Err(no_operator(&left, operator, &right)),
+        };
+        Ok(folded(Typed::new(Expr::Arithmetic(operator, Box::new([left.expr, right.expr])), data_type)))
+    }
+
+    fn add_interval(&mut self, left: &ast::Expr, operator: Operator, written: &ast::Interval) -> Result<Typed> {
+        let left = self.expression(left)?;
+        let left = self.settle(left, DataType::Timestamp)?;
+        if !matches!(left.type_or_text(), DataType::Date | DataType::Timestamp) {
+            return Err(no_operator(&left, operator, &Typed::new(Expr::Literal(Value::Null), DataType::Timestamp)));
+        }
+        let parts = interval(written)?;
+        let parts = match operator {
+            Operator::Add => parts,
+            Operator::Subtract => parts.map(i64::saturating_neg),
+            _ => return Err(Error::not_here(format_args!("{} with an interval", operator.symbol()))),
+        };
+        let arguments = [left.expr].into_iter().chain(parts.map(|part| Expr::Literal(Value::Int(part))));
+        Ok(Typed::new(Expr::Call(Function::AddInterval, arguments.collect()), DataType::Timestamp))
+    }
+
+    fn is_null(&mut self, inner: &ast::Expr) -> Result<Typed> {
+        let typed = self.expression(inner)?;
+        Ok(Typed::new(Expr::IsNull(Box::new(typed.expr)), DataType::Boolean))
+    }
+
+    fn is(&mut self, expected: bool, inner: &ast::Expr) -> Result<Typed> {
+        Ok(Typed::new(Expr::Is(expected, Box::new(self.condition(inner, "IS")?)), DataType::Boolean))
+    }
+
+    fn same(&mut self, left: &ast::Expr, right: &ast::Expr) -> Result<Typed> {
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        let (left, right) = self.comparable(left, right, "=")?;
+        Ok(Typed::new(Expr::Same(Box::new([left.expr, right.expr])), DataType::Boolean))
+    }
+
+    fn in_list(&mut self, value: &ast::Expr, list: &[ast::Expr]) -> Result<Typed> {
+        let mut value = self.expression(value)?;
+        let mut items = Vec::with_capacity(list.len());
+        for item in list {
+            let item = self.expression(item)?;
+            let (settled, item) = self.comparable(value, item, "=")?;
+            value = settled;
+            items.push(item.expr);
+        }
+        Ok(Typed::new(Expr::In(Box::new(value.expr), items), DataType::Boolean))
+    }
+
+    /// As two comparisons, so that either can bound a range of an index.
+    fn between(&mut self, value: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Typed> {
+        let value = self.expression(value)?;
+        let (low, high) = (self.expression(low)?, self.expression(high)?);
+        let data_type = value.data_type.or(low.data_type).or(high.data_type).unwrap_or(DataType::Text);
+        let value = self.settle(value, data_type)?;
+        let from = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
+        let to = self.compare(Comparison::LessOrEqual, value, high)?;
+        Ok(Typed::new(Expr::And(vec![from.expr, to.expr]), DataType::Boolean))
+    }
+
+    fn like(
+        &mut self,
+        value: &ast::Expr,
+        pattern: &ast::Expr,
+        escape: Option<&ast::ValueWithSpan>,
+        ignore_case: bool,
+    ) -> Result<Typed> {
+        let (value, pattern) = (self.expression(value)?, self.expression(pattern)?);
+        let (value, pattern) = (self.settle(value, DataType::Text)?, self.settle(pattern, DataType::Text)?);
+        if !value.type_or_text().is_text() || !pattern.type_or_text().is_text() {
+            let (one, other) = (value.type_or_text(), pattern.type_or_text());
+            return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} LIKE {other}")));
+        }
+        let escape = match escape.map(|escape| escape.value.clone().into_string()) {
+            None => Some('\\'),
+            Some(Some(text)) if text.chars().count() <= 1 => text.chars().next(),
+            Some(_) => return Err(Class::InvalidParameter.error("ESCAPE takes one character")),
+        };
+        let parsed = match &pattern.expr {
+            Expr::Literal(Value::Text(text)) => Some(Pattern::parse(text, escape, ignore_case)?),
+            _ => None,
+        };
+        let like = Like { value: value.expr, pattern: pattern.expr, parsed, escape, ignore_case };
+        Ok(Typed::new(Expr::Like(Box::new(like)), DataType::Boolean))
+    }
+
+    fn cast(&mut self, inner: &ast::Expr, written: &ast::DataType) -> Result<Typed> {
+        let to = data_type(written)?;
+        let inner = self.expression(inner)?;
+        let inner = match inner.expr {
+            // A text is cut to a VARCHAR when it is cast, so it is no VARCHAR before.
+            Expr::Parameter(_) => self.settle(inner, to)?,
+            _ => inner,
+        };
+        let from = inner.type_or_text();
+        let possible = from.is_like(to)
+            || from.is_text()
+            || to.is_text()
+            || inner.data_type.is_none()
+            || (from.is_number() && to.is_number())
+            || matches!((from, to), (DataType::Date, DataType::Timestamp) | (DataType::Timestamp, DataType::Date))
+            || (from == DataType::Boolean && to.is_integer())
+            || (from.is_integer() && to == DataType::Boolean);
+        if !possible {
+            return Err(Class::TypeMismatch.error(format_args!("cannot cast type {from} to {to}")));
+        }
+        Ok(folded(Typed::new(Expr::Cast(Box::new(inner.expr), to), to)))
+    }
+
+    fn case(
+        &mut self,
+        operand: Option<&ast::Expr>,
+        conditions: &[ast::CaseWhen],
+        otherwise: Option<&ast::Expr>,
+    ) -> Result<Typed> {
+        let mut tests = Vec::with_capacity(conditions.len());
+        let mut results = Vec::with_capacity(conditions.len() + 1);
+        for branch in conditions {
+            tests.push(match operand {
+                None => self.condition(&branch.condition, "CASE/WHEN")?,
+                Some(operand) => {
+                    let (operand, value) = (self.expression(operand)?, self.expression(&branch.condition)?);
+                    self.compare(Comparison::Equal, operand, value)?.expr
+                }
+            });
+            results.push(self.expression(&branch.result)?);
+        }
+        results.push(match otherwise {
+            Some(otherwise) => self.expression(otherwise)?,
+            None => Typed { expr: Expr::Literal(Value::Null), data_type: None },
+        });
+        let (mut results, data_type) = self.alike(results, "CASE")?;
+        let otherwise = results.pop().unwrap_or(Expr::Literal(Value::Null));
+        Ok(Typed { expr: Expr::Case(tests.into_iter().zip(results).collect(), Box::new(otherwise)), data_type })
+    }
+
+    /// Brings expressions, one of which will be the value, to one type.
+    pub(super) fn alike(&mut self, typed: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, Option<DataType>)> {
+        let mut common: Option<DataType> = None;
+        for data_type in typed.iter().filter_map(|typed| typed.data_type) {
+            common = Some(match common {
+                None => data_type,
+                Some(known) => common_type(known, data_type).ok_or_else(|| {
+                    Class::TypeMismatch.error(format_args!("{what} types {known} and {data_type} cannot be matched"))
+                })?,
+            });
+        }
+        let mut exprs = Vec::with_capacity(typed.len());
+        for item in typed {
+            let own = item.data_type;
+            let item = match common {
+                Some(common) => self.settle(item, common)?,
+                None => item,
+            };
+            exprs.push(match (own, common) {
+                // Values of one column are of one kind.
+                (Some(own), Some(common)) if !own.is_like(common) => folded_cast(item.expr, common),
+                _ => item.expr,
+            });
+        }
+        Ok((exprs, common))
+    }
+}
+
+/// The type that values of both can have.
+fn common_type(one: DataType, other: DataType) -> Option<DataType> {
+    Some(match (one, other) {
+        _ if one == other => one,
+        _ if one.is_integer() && other.is_integer() => DataType::BigInt,
+        _ if one.is_text() && other.is_text() => DataType::Text,
+        (DataType::Double, number) | (number, DataType::Double) if number.is_number() => DataType::Double,
+        _ if one.is_number() && other.is_number() => DataType::Numeric,
+        (DataType::Date, DataType::Timestamp) | (DataType::Timestamp, DataType::Date) => DataType::Timestamp,
+        _ => return None,
+    })
+}
+
+/// The type of computed numbers of a kind.
+fn widened(data_type: DataType) -> DataType {
+    if data_type.is_integer() {
+        DataType::BigInt
+    } else if data_type.is_decimal() {
+        DataType::Numeric
+    } else {
+        data_type
+    }
+}
+
+fn negated(typed: Typed) -> Typed {
+    Typed::new(Expr::Not(Box::new(typed.expr)), DataType::Boolean)
+}
+
+fn negate_if(not: bool, typed: Typed) -> Typed {
+    if not { negated(typed) } else { typed }
+}
+
+fn folded_cast(expr: Expr, to: DataType) -> Expr {
+    folded(Typed::new(Expr::Cast(Box::new(expr), to), to)).expr
+}
+
+/// Computes what depends on nothing. An error is left for when it is evaluated, which may be never.
+fn folded(mut typed: Typed) -> Typed {
+    let mut literal = true;
+    typed.expr.walk(&mut |part| {
+        literal &= matches!(part, Expr::Literal(_) | Expr::Negate(_) | Expr::Arithmetic(..) | Expr::Cast(..));
+    });
+    if literal {
+        let environment = Environment::new(0, 0, 0);
+        let value = typed.expr.evaluate(&Frame::new(&[], &environment)).map(|value| value.into_value());
+        if let Ok(value) = value {
+            typed.expr = Expr::Literal(value);
+        }
+    }
+    typed
+}
+
+fn no_operator(left: &Typed, operator: Operator, right: &Typed) -> Error {
+    let (left, right) = (left.type_or_text(), right.type_or_text());
+    Class::UndefinedFunction.error(format_args!("operator does not exist: {left} {} {right}", operator.symbol()))
+}

@@ -1,0 +1,57 @@
+//! Types as SQL writes them.
+
+use sqlparser::ast::{self, CharacterLength, ExactNumberInfo, TimezoneInfo};
+
+use crate::error::{Class, Error, Result};
+use crate::types::{DataType, PRECISION_MAX};
+
+/// The longest `VARCHAR(n)`, as in PostgreSQL.
+const VARCHAR_MAX: u64 = 10_485_760;
+
+/// The type that SQL means; a decimal without a precision is [`DataType::Numeric`].
+pub fn data_type(written: &ast::DataType) -> Result<DataType> {
+    use ast::DataType as Ast;
+    Ok(match written {
+        Ast::Boolean | Ast::Bool => DataType::Boolean,
+        Ast::SmallInt(None) | Ast::Int2(None) => DataType::SmallInt,
+        Ast::Integer(None) | Ast::Int(None) | Ast::Int4(None) => DataType::Integer,
+        Ast::BigInt(None) | Ast::Int8(None) | Ast::Int64 => DataType::BigInt,
+        Ast::DoublePrecision | Ast::Double(ExactNumberInfo::None) | Ast::Float8 | Ast::Float64 => DataType::Double,
+        Ast::Float(ExactNumberInfo::None) => DataType::Double,
+        Ast::Decimal(info) | Ast::Numeric(info) | Ast::Dec(info) => decimal(*info)?,
+        Ast::Text | Ast::String(None) => DataType::Text,
+        Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) => varchar(*length)?,
+        Ast::Bytea => DataType::Bytea,
+        Ast::Date => DataType::Date,
+        Ast::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Timestamp,
+        other => return Err(Error::not_here(format_args!("type {other}"))),
+    })
+}
+
+fn decimal(info: ExactNumberInfo) -> Result<DataType> {
+    let (precision, scale) = match info {
+        ExactNumberInfo::None => return Ok(DataType::Numeric),
+        ExactNumberInfo::Precision(precision) => (precision, 0),
+        ExactNumberInfo::PrecisionAndScale(precision, scale) => (precision, scale),
+    };
+    match (u8::try_from(precision), u8::try_from(scale)) {
+        (Ok(precision), Ok(scale)) if (1..=PRECISION_MAX).contains(&precision) && scale <= precision => {
+            Ok(DataType::Decimal { precision, scale })
+        }
+        _ => Err(Class::InvalidParameter.error(format_args!(
+            "DECIMAL({precision}, {scale}): a precision is 1 to {PRECISION_MAX}, a scale 0 to the precision"
+        ))),
+    }
+}
+
+fn varchar(length: Option<CharacterLength>) -> Result<DataType> {
+    match length {
+        None => Ok(DataType::Text),
+        Some(CharacterLength::IntegerLength { length, unit: None }) if (1..=VARCHAR_MAX).contains(&length) => {
+            Ok(u32::try_from(length).map_or(DataType::Text, DataType::Varchar))
+        }
+        Some(length) => {
+            Err(Class::InvalidParameter.error(format_args!("VARCHAR({length}): a length is 1 to {VARCHAR_MAX}")))
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What a statement may know of the world: what the log records of its transaction.
+
+use std::cell::Cell;
+
+use crate::error::{Error, Result};
+
+/// A transaction's time, its random numbers and its budget. Replaying the transaction with the same
+/// timestamp and seed gives the same values.
+#[derive(Debug)]
+pub struct Environment {
+    timestamp: i64,
+    random: Cell<u64>,
+    steps_left: Cell<u64>,
+}
+
+impl Environment {
+    /// The environment of a transaction that began at `timestamp` (microseconds since 1970), whose
+    /// random numbers follow from `seed`, and which may read `steps_max` rows.
+    pub const fn new(timestamp: i64, seed: u64, steps_max: u64) -> Self {
+        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max) }
+    }
+
+    /// `now()`.
+    pub const fn timestamp(&self) -> i64 {
+        self.timestamp
+    }
+
+    /// The next random number (SplitMix64).
+    pub fn random(&self) -> u64 {
+        let state = self.random.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Where the random numbers stand, to go back there with [`Environment::rewind`].
+    pub(crate) fn mark(&self) -> u64 {
+        self.random.get()
+    }
+
+    /// Gives the same random numbers again: to do the same to every copy of a replicated table.
+    pub(crate) fn rewind(&self, mark: u64) {
+        self.random.set(mark);
+    }
+
+    /// At least 0 and less than 1.
+    pub fn random_float(&self) -> f64 {
+        #[expect(clippy::cast_precision_loss, reason = "53 bits fit a float")]
+        let mantissa = (self.random() >> 11) as f64;
+        mantissa / (1_u64 << 53) as f64
+    }
+
+    /// A random UUID (version 4) as text.
+    pub fn random_uuid(&self) -> String {
+        let bits = u128::from(self.random()) << 64 | u128::from(self.random());
+        let bits = bits & !(0xf << 76) & !(3 << 62) | 4 << 76 | 2 << 62;
+        let digits = format!("{bits:032x}");
+        let part = |from: usize, to: usize| digits.get(from..to).unwrap_or_default();
+        format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
+    }
+
+    /// Takes steps off the budget: one for each row that is read or written.
+    #[inline]
+    pub fn spend(&self, steps: u64) -> Result<()> {
+        match self.steps_left.get().checked_sub(steps) {
+            Some(left) => {
+                self.steps_left.set(left);
+                Ok(())
+            }
+            None => Err(Error::Cancelled("the transaction read more rows than it may".into())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_follows_from_the_seed() {
+        let (one, other) = (Environment::new(0, 7, 10), Environment::new(0, 7, 10));
+        assert_eq!(one.random_uuid(), other.random_uuid());
+        assert_ne!(one.random_uuid(), Environment::new(0, 8, 10).random_uuid());
+        let uuid = one.random_uuid();
+        assert_eq!(uuid.len(), 36);
+        assert_eq!(uuid.as_bytes()[14], b'4');
+        assert!(matches!(uuid.as_bytes()[19], b'8' | b'9' | b'a' | b'b'));
+        assert!((0.0..1.0).contains(&one.random_float()));
+        assert!(one.spend(10).is_ok());
+        assert_eq!(one.spend(1).unwrap_err().sqlstate(), "57014");
+    }
+}

@@ -1,0 +1,45 @@
+//! How rows are found: access paths, the order of joins, and partitions.
+
+mod access;
+mod explain;
+mod join;
+mod route;
+mod walk;
+
+pub(crate) use access::{Access, OrderColumn};
+pub(crate) use explain::explain_steps;
+pub(crate) use join::{Joined, plan_joins};
+pub(crate) use route::{PartitionKey, Routing};
+pub(crate) use walk::{Tables, find_rows, walk};
+
+use std::sync::Arc;
+
+use super::expression::Expr;
+use crate::schema::TableDefinition;
+
+/// One table of a nested loop.
+///
+/// ```text
+/// row of the steps before -> access: key or range of an index, or all -> on -> filter -> next step
+/// ```
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Where its rows stand in the frame.
+    pub slot: usize,
+    pub table: Arc<TableDefinition>,
+    pub access: Access,
+    /// `LEFT JOIN`: without a match, one row of NULLs.
+    pub outer: bool,
+    /// What makes a row a match.
+    pub on: Vec<Expr>,
+    /// What must hold of the row behind an outer join, also of one of NULLs.
+    pub filter: Vec<Expr>,
+}
+
+/// The terms that AND joins at the top of a condition.
+pub(crate) fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::And(terms) => terms.into_iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}

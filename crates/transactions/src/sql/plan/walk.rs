@@ -1,0 +1,209 @@
+//! The nested loop.
+
+use std::ops::Bound;
+
+use super::Step;
+use super::access::{Access, Bounds, KeyPart};
+use crate::error::Result;
+use crate::partition::Partition;
+use crate::sql::expression::{Expr, Frame, Source, TABLES_MAX};
+use crate::table::{Table, TupleId};
+use crate::types::key::{KeyColumn, encode};
+use crate::types::{Rounded, round_into};
+
+/// The tables of a nested loop, by step.
+pub(crate) struct Tables<'a> {
+    tables: [Option<&'a Table>; TABLES_MAX],
+}
+
+impl<'a> Tables<'a> {
+    pub fn of(steps: &[Step], partition: &'a Partition) -> Result<Self> {
+        let mut tables = [None; TABLES_MAX];
+        for (place, step) in tables.iter_mut().zip(steps) {
+            *place = Some(partition.table(step.table.id)?);
+        }
+        Ok(Self { tables })
+    }
+}
+
+/// Calls `emit` for each combination of rows, until it says false. Gives back whether it never did.
+pub(crate) fn walk<'a>(
+    steps: &'a [Step],
+    tables: &Tables<'a>,
+    frame: &mut Frame<'a>,
+    emit: &mut dyn FnMut(&Frame<'a>) -> Result<bool>,
+) -> Result<bool> {
+    walk_from(0, steps, tables, frame, emit)
+}
+
+fn walk_from<'a>(
+    depth: usize,
+    steps: &'a [Step],
+    tables: &Tables<'a>,
+    frame: &mut Frame<'a>,
+    emit: &mut dyn FnMut(&Frame<'a>) -> Result<bool>,
+) -> Result<bool> {
+    let Some(step) = steps.get(depth) else { return emit(frame) };
+    let Some(Some(table)) = tables.tables.get(depth).copied() else { return Ok(true) };
+    let mut matched = false;
+    let mut go_on = find_rows(step, table, frame, &mut |_, frame| {
+        matched = true;
+        if !all_hold(&step.filter, frame)? {
+            return Ok(true);
+        }
+        walk_from(depth + 1, steps, tables, frame, emit)
+    })?;
+    if step.outer && !matched && go_on {
+        frame.set(step.slot, Source::Nothing);
+        if all_hold(&step.filter, frame)? {
+            go_on = walk_from(depth + 1, steps, tables, frame, emit)?;
+        }
+    }
+    frame.set(step.slot, Source::Nothing);
+    Ok(go_on)
+}
+
+fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
+    for condition in conditions {
+        if !condition.holds(frame)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Calls `each` for the rows of one step that match, with the row in its slot, until it says false.
+pub(crate) fn find_rows<'a>(
+    step: &'a Step,
+    table: &'a Table,
+    frame: &mut Frame<'a>,
+    each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
+) -> Result<bool> {
+    let mut visit = |id: TupleId, frame: &mut Frame<'a>| -> Result<bool> {
+        frame.environment.spend(1)?;
+        frame.set(step.slot, Source::Row(table.row(id)?));
+        if all_hold(&step.on, frame)? { each(id, frame) } else { Ok(true) }
+    };
+    match &step.access {
+        Access::Scan => {
+            for id in table.scan() {
+                if !visit(id, frame)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Access::Key { index, parts, unique } => {
+            let mut key = Vec::with_capacity(32);
+            if !push_parts(&mut key, parts, frame)? {
+                return Ok(true);
+            }
+            if *unique {
+                return match table.find(*index, &key)? {
+                    Some(id) => visit(id, frame),
+                    None => Ok(true),
+                };
+            }
+            for id in table.lookup(*index, &key)? {
+                if !visit(id, frame)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Access::Range { index, parts, bounds, reverse } => {
+            let (mut from, mut to) = (Vec::with_capacity(32), Vec::new());
+            if !push_parts(&mut from, parts, frame)? {
+                return Ok(true);
+            }
+            to.extend_from_slice(&from);
+            let Some((low, high)) = range_bounds(bounds.as_ref(), &mut from, &mut to, frame)? else { return Ok(true) };
+            let (low, high) = (bound(low, &from), bound(high, &to));
+            let mut entries = table.range(*index, low, high)?;
+            while let Some((_, id)) = if *reverse { entries.next_back() } else { entries.next() } {
+                if !visit(id, frame)? {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// Appends the key's values; false if no row can have them.
+fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
+    for part in parts {
+        let value = part.value.evaluate(frame)?;
+        match round_into(value.get(), part.column.data_type)? {
+            Rounded::Exact(value) => encode(key, part.column, value)?,
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// Whether the key of a bound is itself within; every key that begins with it is as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Edge {
+    Within,
+    Without,
+}
+
+fn bound(edge: Edge, key: &[u8]) -> Bound<&[u8]> {
+    match edge {
+        // All keys begin with nothing.
+        Edge::Within if key.is_empty() => Bound::Unbounded,
+        Edge::Within => Bound::Included(key),
+        Edge::Without => Bound::Excluded(key),
+    }
+}
+
+/// Appends the bounds of the column behind the prefix, which is in both keys; `None` if nothing is
+/// between them.
+fn range_bounds(
+    bounds: Option<&Bounds>,
+    from: &mut Vec<u8>,
+    to: &mut Vec<u8>,
+    frame: &Frame<'_>,
+) -> Result<Option<(Edge, Edge)>> {
+    let Some(bounds) = bounds else { return Ok(Some((Edge::Within, Edge::Within))) };
+    let column = bounds.column;
+    // Downwards, large values have small keys.
+    let (low_key, high_key) = if column.descending { (to, from) } else { (from, to) };
+    let Some(low) = push_bound(low_key, column, bounds.low.as_ref(), true, frame)? else { return Ok(None) };
+    let Some(high) = push_bound(high_key, column, bounds.high.as_ref(), false, frame)? else { return Ok(None) };
+    Ok(Some(if column.descending { (high, low) } else { (low, high) }))
+}
+
+fn push_bound(
+    key: &mut Vec<u8>,
+    column: KeyColumn,
+    limit: Option<&(Expr, bool)>,
+    is_low: bool,
+    frame: &Frame<'_>,
+) -> Result<Option<Edge>> {
+    let Some((value, inclusive)) = limit else {
+        push_not_null(key, column);
+        return Ok(Some(Edge::Within));
+    };
+    let value = value.evaluate(frame)?;
+    let (value, edge) = match round_into(value.get(), column.data_type)? {
+        Rounded::Exact(value) => (value, if *inclusive { Edge::Within } else { Edge::Without }),
+        // The limit lies between this value and the next larger one.
+        Rounded::Below(value) => (value, if is_low { Edge::Without } else { Edge::Within }),
+        Rounded::AboveAll if is_low => return Ok(None),
+        Rounded::BelowAll if !is_low => return Ok(None),
+        Rounded::AboveAll | Rounded::BelowAll => {
+            push_not_null(key, column);
+            return Ok(Some(Edge::Within));
+        }
+        Rounded::Never => return Ok(None),
+    };
+    encode(key, column, value)?;
+    Ok(Some(edge))
+}
+
+/// The byte with which all values of a nullable column begin.
+fn push_not_null(key: &mut Vec<u8>, column: KeyColumn) {
+    if column.nullable {
+        key.push(if column.descending { 0xff } else { 0 });
+    }
+}

@@ -1,0 +1,223 @@
+//! Prepared statements.
+
+use std::borrow::Cow;
+
+use sqlparser::ast::Statement;
+
+use super::bind::Binder;
+use super::expression::Environment;
+use super::parse::{Parsed, parse};
+use super::plan::explain_steps;
+use super::rows::{Outcome, OutputColumn, Rows};
+use super::select::{Select, bind_select};
+use super::write::{Delete, Insert, Update};
+use crate::engine::Route;
+use crate::error::{Class, Error, Result};
+use crate::partition::Scope;
+use crate::schema::{Argument, Schema};
+use crate::types::{DataType, Value, ValueRef, parse_text};
+
+/// A statement that is parsed, bound and planned, to be run many times.
+///
+/// It holds positions and ids of the schema that it was made with, and is made again when that changes.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    plan: Plan,
+    parameters: Vec<DataType>,
+    columns: Vec<OutputColumn>,
+}
+
+#[derive(Debug, Clone)]
+enum Plan {
+    Select(Box<Select>),
+    Insert(Box<Insert>),
+    Update(Box<Update>),
+    Delete(Box<Delete>),
+    /// The lines of `EXPLAIN`.
+    Text(Vec<String>),
+}
+
+impl Prepared {
+    /// Prepares one `SELECT`, `INSERT`, `UPDATE`, `DELETE`, or `EXPLAIN` of one of these.
+    ///
+    /// [`Error::NotHere`] means that the statement is not for this engine; a query may still be run by
+    /// the analytic engine on a snapshot of the rows.
+    pub fn new(schema: &Schema, sql: &str) -> Result<Self> {
+        Self::with_arguments(schema, sql, &[])
+    }
+
+    /// Prepares a statement of a procedure, which names the arguments or calls them `$1`, `$2`.
+    pub fn with_arguments(schema: &Schema, sql: &str, arguments: &[Argument]) -> Result<Self> {
+        Self::bind(schema, parse(sql)?, arguments)
+    }
+
+    pub(crate) fn bind(schema: &Schema, parsed: Parsed, arguments: &[Argument]) -> Result<Self> {
+        let statement = match parsed {
+            Parsed::Statement(statement, _) => *statement,
+            Parsed::Explain(inner) => {
+                let inner = Self::bind(schema, *inner, arguments)?;
+                let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
+                return Ok(Self { plan: Plan::Text(inner.explain()), parameters: inner.parameters, columns });
+            }
+            Parsed::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
+            Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
+                return Err(Class::Syntax.error("a definition is no statement to prepare"));
+            }
+        };
+        let mut binder = Binder::new(schema, arguments);
+        let (plan, columns) = match &statement {
+            Statement::Query(query) => {
+                let (select, columns) = bind_select(&mut binder, query)?;
+                (Plan::Select(Box::new(select)), columns)
+            }
+            Statement::Insert(insert) => {
+                let (insert, columns) = Insert::bind(&mut binder, insert)?;
+                (Plan::Insert(Box::new(insert)), columns)
+            }
+            Statement::Update(update) => {
+                let (update, columns) = Update::bind(&mut binder, update)?;
+                (Plan::Update(Box::new(update)), columns)
+            }
+            Statement::Delete(delete) => {
+                let (delete, columns) = Delete::bind(&mut binder, delete)?;
+                (Plan::Delete(Box::new(delete)), columns)
+            }
+            other => return Err(Error::not_here(other)),
+        };
+        Ok(Self { plan, parameters: binder.into_parameters(), columns })
+    }
+
+    /// The type of each parameter; text where nothing in the statement says more.
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// The columns of the result; none if the statement gives no rows.
+    pub fn columns(&self) -> &[OutputColumn] {
+        &self.columns
+    }
+
+    /// Whether it changes nothing.
+    pub const fn is_read_only(&self) -> bool {
+        matches!(self.plan, Plan::Select(_) | Plan::Text(_))
+    }
+
+    /// Whether a LIMIT takes rows that no ORDER BY has put into an order.
+    pub fn limits_without_order(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => select.limits_without_order(),
+            Plan::Insert(insert) => insert.limits_without_order(),
+            Plan::Update(_) | Plan::Delete(_) | Plan::Text(_) => false,
+        }
+    }
+
+    /// Which partitions it needs with these parameters.
+    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
+        let parameters = self.settle(parameters)?;
+        let replicated = |step: &super::plan::Step| step.table.partition_by.is_none();
+        match &self.plan {
+            Plan::Select(select) => select.routing.route(&parameters),
+            Plan::Insert(insert) => insert.route(&parameters),
+            Plan::Update(update) if replicated(&update.step) => Ok(Route::All),
+            Plan::Update(update) => update.routing.route(&parameters),
+            Plan::Delete(delete) if replicated(&delete.step) => Ok(Route::All),
+            Plan::Delete(delete) => delete.routing.route(&parameters),
+            Plan::Text(_) => Ok(Route::Any),
+        }
+    }
+
+    /// Runs it in the partitions of a transaction. [`Error::OtherPartition`] means that it needs more of
+    /// them.
+    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
+        let parameters = self.settle(parameters)?;
+        match &self.plan {
+            Plan::Select(select) => select.run(scope, environment, &parameters),
+            Plan::Insert(insert) => insert.run(scope, environment, &parameters),
+            Plan::Update(update) => update.run(scope, environment, &parameters),
+            Plan::Delete(delete) => delete.run(scope, environment, &parameters),
+            Plan::Text(lines) => {
+                let mut rows = Rows::new(1);
+                for line in lines {
+                    rows.push(ValueRef::Text(line))?;
+                }
+                Ok(Outcome { affected: rows.len() as u64, rows })
+            }
+        }
+    }
+
+    fn explain(&self) -> Vec<String> {
+        match &self.plan {
+            Plan::Select(select) => select.explain(),
+            Plan::Insert(insert) => insert.explain(),
+            Plan::Update(update) => update.explain(),
+            Plan::Delete(delete) => delete.explain(),
+            Plan::Text(lines) => lines.clone(),
+        }
+    }
+
+    fn settle<'p>(&self, parameters: &'p [Value]) -> Result<Cow<'p, [Value]>> {
+        if parameters.len() != self.parameters.len() {
+            return Err(Class::UndefinedParameter.error(format_args!(
+                "the statement has {} parameters and was given {}",
+                self.parameters.len(),
+                parameters.len()
+            )));
+        }
+        settle(parameters, self.parameters.iter().copied())
+    }
+}
+
+/// Parameters of the kinds that binding found. Numbers are taken as they are; text is read.
+pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Result<Cow<'_, [Value]>> {
+    let mut settled = Cow::Borrowed(parameters);
+    for (position, (value, data_type)) in parameters.iter().zip(types).enumerate() {
+        if fits(value.as_ref(), data_type) {
+            continue;
+        }
+        let read = match value {
+            Value::Text(text) => parse_text(text, data_type)?,
+            other => {
+                let given = other.as_ref().data_type().unwrap_or(DataType::Text);
+                let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
+                return Err(Class::TypeMismatch.error(message));
+            }
+        };
+        if let Some(place) = settled.to_mut().get_mut(position) {
+            *place = read;
+        }
+    }
+    Ok(settled)
+}
+
+#[inline]
+fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
+    match value {
+        ValueRef::Null => true,
+        ValueRef::Int(_) | ValueRef::Float(_) | ValueRef::Decimal(_) => data_type.is_number(),
+        ValueRef::Text(_) => data_type.is_text(),
+        ValueRef::Boolean(_) => data_type == DataType::Boolean,
+        ValueRef::Bytes(_) => data_type == DataType::Bytea,
+        ValueRef::Date(_) | ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
+    }
+}
+
+impl Select {
+    fn explain(&self) -> Vec<String> {
+        let mut lines = explain_steps(&self.steps, &self.routing);
+        for (said, present) in [
+            ("group", self.group.is_some()),
+            ("distinct", self.distinct),
+            ("sort", !self.order.is_empty() && !self.ordered),
+            ("limit", self.limit.is_some() || self.offset.is_some()),
+        ] {
+            if present {
+                lines.push(said.to_owned());
+            }
+        }
+        lines
+    }
+
+    pub(super) fn limits_without_order(&self) -> bool {
+        (self.limit.is_some() || self.offset.is_some()) && self.order.is_empty()
+    }
+}

@@ -1,0 +1,204 @@
+//! Results: rows in packed buffers.
+
+use crate::error::{Class, Result};
+use crate::types::{DataType, Decimal, ValueRef};
+
+/// The most bytes of one result; a larger one is an error rather than the end of the process.
+pub const RESULT_BYTES_MAX: usize = 256 << 20;
+
+/// What a statement or a procedure gives back.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Rows of a query or of `RETURNING`.
+    pub rows: Rows,
+    /// How many rows were inserted, updated or deleted, or are in the result of a query.
+    pub affected: u64,
+}
+
+/// A column of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputColumn {
+    /// Its name: the alias, the column's or the function's name, or `?column?`.
+    pub name: Box<str>,
+    /// Its type; NULL and parameters without a type are text.
+    pub data_type: DataType,
+}
+
+/// Rows of values, in three buffers whatever their number.
+///
+/// ```
+/// use thermocline_transactions::sql::Rows;
+/// use thermocline_transactions::types::ValueRef;
+///
+/// let mut rows = Rows::new(2);
+/// rows.push(ValueRef::Int(1)).unwrap();
+/// rows.push(ValueRef::Text("one")).unwrap();
+/// assert_eq!(rows.len(), 1);
+/// assert_eq!(rows.value(0, 1), ValueRef::Text("one"));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Rows {
+    width: usize,
+    cells: Vec<Cell>,
+    text: String,
+    bytes: Vec<u8>,
+}
+
+/// A value, with text and bytes by their place in the buffers.
+#[derive(Debug, Clone, Copy)]
+enum Cell {
+    Null,
+    Boolean(bool),
+    Int(i64),
+    Float(f64),
+    Decimal(Decimal),
+    Text { from: u32, to: u32 },
+    Bytes { from: u32, to: u32 },
+    Date(i32),
+    Timestamp(i64),
+}
+
+const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as usize);
+
+impl Rows {
+    /// No rows, which will have this many columns.
+    pub const fn new(width: usize) -> Self {
+        Self { width, cells: Vec::new(), text: String::new(), bytes: Vec::new() }
+    }
+
+    /// How many columns a row has.
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// How many whole rows there are; a row without columns does not count.
+    pub fn len(&self) -> usize {
+        self.cells.len().checked_div(self.width).unwrap_or(0)
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+
+    /// Bytes that the buffers hold.
+    pub fn byte_size(&self) -> usize {
+        self.cells.len() * size_of::<Cell>() + self.text.len() + self.bytes.len()
+    }
+
+    /// Appends the next value of the row that is being made.
+    pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
+        let cell = match value {
+            ValueRef::Null => Cell::Null,
+            ValueRef::Boolean(value) => Cell::Boolean(value),
+            ValueRef::Int(value) => Cell::Int(value),
+            ValueRef::Float(value) => Cell::Float(value),
+            ValueRef::Decimal(value) => Cell::Decimal(value),
+            ValueRef::Text(value) => {
+                let from = self.text.len();
+                self.text.push_str(value);
+                Cell::Text { from: place(from)?, to: place(self.text.len())? }
+            }
+            ValueRef::Bytes(value) => {
+                let from = self.bytes.len();
+                self.bytes.extend_from_slice(value);
+                Cell::Bytes { from: place(from)?, to: place(self.bytes.len())? }
+            }
+            ValueRef::Date(value) => Cell::Date(value),
+            ValueRef::Timestamp(value) => Cell::Timestamp(value),
+        };
+        if self.cells.len() >= RESULT_BYTES_MAX / size_of::<Cell>() {
+            return Err(too_large());
+        }
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// The value in a row and a column; NULL where there is none.
+    #[inline]
+    pub fn value(&self, row: usize, column: usize) -> ValueRef<'_> {
+        match self.cells.get(row * self.width + column) {
+            Some(cell) if column < self.width => self.resolve(*cell),
+            _ => ValueRef::Null,
+        }
+    }
+
+    /// The values of a row.
+    pub fn row(&self, row: usize) -> impl ExactSizeIterator<Item = ValueRef<'_>> {
+        let from = row * self.width;
+        self.cells.get(from..from + self.width).unwrap_or_default().iter().map(|cell| self.resolve(*cell))
+    }
+
+    /// All rows.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = impl ExactSizeIterator<Item = ValueRef<'_>>> {
+        (0..self.len()).map(|row| self.row(row))
+    }
+
+    /// Appends the first `width` values of a row of another result.
+    pub fn push_row(&mut self, other: &Self, row: usize) -> Result<()> {
+        other.row(row).take(self.width).try_for_each(|value| self.push(value))
+    }
+
+    /// Removes all rows and keeps the memory.
+    pub fn clear(&mut self) {
+        self.cells.clear();
+        self.text.clear();
+        self.bytes.clear();
+    }
+
+    #[inline]
+    fn resolve(&self, cell: Cell) -> ValueRef<'_> {
+        match cell {
+            Cell::Null => ValueRef::Null,
+            Cell::Boolean(value) => ValueRef::Boolean(value),
+            Cell::Int(value) => ValueRef::Int(value),
+            Cell::Float(value) => ValueRef::Float(value),
+            Cell::Decimal(value) => ValueRef::Decimal(value),
+            Cell::Text { from, to } => ValueRef::Text(self.text.get(from as usize..to as usize).unwrap_or_default()),
+            Cell::Bytes { from, to } => ValueRef::Bytes(self.bytes.get(from as usize..to as usize).unwrap_or_default()),
+            Cell::Date(value) => ValueRef::Date(value),
+            Cell::Timestamp(value) => ValueRef::Timestamp(value),
+        }
+    }
+}
+
+/// Equal if the values are, wherever they lie.
+impl PartialEq for Rows {
+    fn eq(&self, other: &Self) -> bool {
+        self.width == other.width && self.len() == other.len() && self.iter().zip(other.iter()).all(|(a, b)| a.eq(b))
+    }
+}
+
+fn place(offset: usize) -> Result<u32> {
+    match u32::try_from(offset) {
+        Ok(place) if offset <= RESULT_BYTES_MAX => Ok(place),
+        _ => Err(too_large()),
+    }
+}
+
+fn too_large() -> crate::Error {
+    Class::LimitExceeded.error(format_args!("a result of more than {RESULT_BYTES_MAX} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_come_back() {
+        let mut rows = Rows::new(3);
+        for number in 0..10 {
+            rows.push(ValueRef::Int(number)).unwrap();
+            rows.push(ValueRef::Text(&"ä".repeat(number as usize))).unwrap();
+            rows.push(if number % 2 == 0 { ValueRef::Null } else { ValueRef::Bytes(&[1, 2]) }).unwrap();
+        }
+        assert_eq!(rows.len(), 10);
+        assert_eq!(rows.value(3, 1), ValueRef::Text("äää"));
+        assert_eq!(rows.value(3, 2), ValueRef::Bytes(&[1, 2]));
+        assert_eq!(rows.value(3, 3), ValueRef::Null);
+        assert_eq!(rows.value(10, 0), ValueRef::Null);
+        let mut copy = Rows::new(2);
+        copy.push_row(&rows, 4).unwrap();
+        assert_eq!(copy.row(0).collect::<Vec<_>>(), [ValueRef::Int(4), ValueRef::Text("ääää")]);
+    }
+}

@@ -1,0 +1,177 @@
+//! Running a planned query.
+
+use super::Select;
+use super::aggregate::Groups;
+use super::sort::{arrange, distinct};
+use crate::error::{Class, Result};
+use crate::partition::{Partition, Scope};
+use crate::sql::expression::{Environment, Expr, Frame};
+use crate::sql::plan::{Routing, Tables, walk};
+use crate::sql::rows::{Outcome, Rows};
+use crate::types::{Value, ValueRef};
+
+impl Select {
+    /// Runs over the partitions that the route says.
+    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
+        let mut sink = Sink::new(self, parameters, environment)?;
+        match &self.routing {
+            Routing::Any => {
+                let (partition, _) = scope.any()?;
+                sink.read(partition)?;
+            }
+            Routing::All => {
+                let mut count = 0;
+                for (partition, _) in scope.all()? {
+                    count += 1;
+                    // One partition behind the other is in no order.
+                    sink.ordered = self.ordered && count == 1 && partition.count() == 1 || self.order.is_empty();
+                    if !sink.read(partition)? && sink.groups.is_none() {
+                        break;
+                    }
+                }
+            }
+            Routing::One(_) => {
+                if let Some(hash) = self.routing.one(scope, parameters)? {
+                    let (partition, _) = scope.one(hash)?;
+                    sink.read(partition)?;
+                }
+            }
+        }
+        let rows = sink.finish()?;
+        Ok(Outcome { affected: rows.len() as u64, rows })
+    }
+}
+
+/// Takes the rows of the walk.
+struct Sink<'s> {
+    select: &'s Select,
+    parameters: &'s [Value],
+    environment: &'s Environment,
+    rows: Rows,
+    groups: Option<Groups<'s>>,
+    ordered: bool,
+    offset: usize,
+    limit: usize,
+    /// Rows that came so far.
+    seen: usize,
+}
+
+impl<'s> Sink<'s> {
+    fn new(select: &'s Select, parameters: &'s [Value], environment: &'s Environment) -> Result<Self> {
+        let count = |expr: &Option<Expr>, otherwise: usize| -> Result<usize> {
+            let Some(expr) = expr else { return Ok(otherwise) };
+            match expr.evaluate(&Frame::new(parameters, environment))?.get() {
+                ValueRef::Null => Ok(otherwise),
+                ValueRef::Int(count) => usize::try_from(count)
+                    .map_err(|_| Class::InvalidParameter.error("LIMIT and OFFSET must not be negative")),
+                other => Err(Class::TypeMismatch.error(format_args!("LIMIT and OFFSET take integers, not {other}"))),
+            }
+        };
+        Ok(Self {
+            select,
+            parameters,
+            environment,
+            rows: Rows::new(if select.ordered { select.visible } else { select.outputs.len() }),
+            groups: select.group.as_ref().map(Groups::new),
+            ordered: select.ordered,
+            offset: count(&select.offset, 0)?,
+            limit: count(&select.limit, usize::MAX)?,
+            seen: 0,
+        })
+    }
+
+    /// Whether rows go to the result as they come.
+    fn direct(&self) -> bool {
+        self.ordered && !self.select.distinct && self.groups.is_none()
+    }
+
+    /// Reads one partition; false if no further one is needed.
+    fn read(&mut self, partition: &Partition) -> Result<bool> {
+        let select = self.select;
+        if self.direct() && self.limit == 0 {
+            return Ok(false);
+        }
+        // A result whose rows are sorted later has the sort keys.
+        if !self.ordered && self.rows.is_empty() {
+            self.rows = Rows::new(select.outputs.len());
+        }
+        let tables = Tables::of(&select.steps, partition)?;
+        let mut frame = Frame::new(self.parameters, self.environment);
+        if select.steps.is_empty() {
+            for filter in &select.filter {
+                if !filter.holds(&frame)? {
+                    return Ok(true);
+                }
+            }
+        }
+        walk(&select.steps, &tables, &mut frame, &mut |frame| self.take(frame))
+    }
+
+    fn take<'a>(&mut self, frame: &Frame<'a>) -> Result<bool>
+    where
+        's: 'a,
+    {
+        if let Some(groups) = &mut self.groups {
+            groups.add(frame)?;
+            return Ok(!self.select.group.as_ref().is_some_and(|group| group.first_only));
+        }
+        if self.direct() {
+            self.seen += 1;
+            if self.seen <= self.offset {
+                return Ok(true);
+            }
+            self.push(frame)?;
+            return Ok(self.seen - self.offset < self.limit);
+        }
+        self.push(frame)?;
+        self.prune()?;
+        Ok(true)
+    }
+
+    fn push<'a>(&mut self, frame: &Frame<'a>) -> Result<()>
+    where
+        's: 'a,
+    {
+        for output in self.select.outputs.iter().take(self.rows.width()) {
+            self.rows.push(output.evaluate(frame)?.get())?;
+        }
+        Ok(())
+    }
+
+    /// Of rows that are sorted for a small limit, keeps those that can still be in the result.
+    fn prune(&mut self) -> Result<()> {
+        let keep = self.offset.saturating_add(self.limit);
+        if !self.select.distinct && !self.select.order.is_empty() && self.rows.len() > keep.saturating_mul(2).max(1024)
+        {
+            self.rows = arrange(&self.rows, &self.select.order, self.rows.width(), 0, keep)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Rows> {
+        let direct = self.direct();
+        if let Some(groups) = self.groups.take() {
+            self.rows = Rows::new(self.select.outputs.len());
+            for computed in groups.finish()? {
+                let mut frame = Frame::new(self.parameters, self.environment);
+                frame.computed = &computed;
+                let kept = match self.select.group.as_ref().and_then(|group| group.having.as_ref()) {
+                    Some(having) => having.holds(&frame)?,
+                    None => true,
+                };
+                if kept {
+                    for output in &self.select.outputs {
+                        self.rows.push(output.evaluate(&frame)?.get())?;
+                    }
+                }
+            }
+        }
+        if direct {
+            return Ok(self.rows);
+        }
+        if self.select.distinct {
+            self.rows = distinct(&self.rows)?;
+        }
+        arrange(&self.rows, &self.select.order, self.select.visible, self.offset, self.limit)
+    }
+}

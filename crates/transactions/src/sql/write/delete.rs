@@ -1,0 +1,65 @@
+//! `DELETE`.
+
+use sqlparser::ast::{self, FromTable};
+
+use super::update::{for_each_copy, matching, one_step};
+use super::{Returning, bind_returning};
+use crate::error::{Error, Result};
+use crate::partition::Scope;
+use crate::sql::bind::Binder;
+use crate::sql::expression::{Environment, Source};
+use crate::sql::plan::{Routing, Step, explain_steps};
+use crate::sql::rows::{Outcome, OutputColumn};
+use crate::sql::select::bind_table;
+use crate::types::Value;
+
+/// A planned `DELETE`.
+#[derive(Debug, Clone)]
+pub(crate) struct Delete {
+    pub step: Step,
+    pub routing: Routing,
+    returning: Returning,
+}
+
+impl Delete {
+    pub fn bind(binder: &mut Binder<'_>, delete: &ast::Delete) -> Result<(Self, Vec<OutputColumn>)> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let plain = delete.tables.is_empty()
+            && delete.using.is_none()
+            && delete.output.is_none()
+            && delete.order_by.is_empty()
+            && delete.limit.is_none();
+        let ([table], true) = (from.as_slice(), plain) else { return Err(Error::not_here("this DELETE")) };
+        if !table.joins.is_empty() {
+            return Err(Error::not_here("DELETE with a join"));
+        }
+        let joined = bind_table(binder, &table.relation)?;
+        let condition = delete.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
+        let (returning, columns) = bind_returning(binder, delete.returning.as_ref())?;
+        let (step, routing) = one_step(joined, condition)?;
+        Ok((Self { step, routing, returning }, columns))
+    }
+
+    pub fn explain(&self) -> Vec<String> {
+        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+    }
+
+    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
+        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+        let table = self.step.table.id;
+        for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
+            for id in matching(&self.step, partition, environment, parameters)? {
+                if tell {
+                    outcome.affected += 1;
+                    if !self.returning.outputs.is_empty() {
+                        let row = Source::Row(partition.table(table)?.row(id)?);
+                        self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+                    }
+                }
+                partition.delete(table, id, transaction)?;
+            }
+            Ok(())
+        })?;
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,415 @@
+//! `INSERT`.
+
+use std::sync::Arc;
+
+use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
+
+use super::{
+    Assignment, Check, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
+};
+use crate::engine::Route;
+use crate::error::{Class, Error, Result};
+use crate::partition::{Partition, Scope, Transaction};
+use crate::schema::names::{fold, object};
+use crate::schema::{IndexDefinition, IndexId, TableDefinition, bind_default};
+use crate::sql::bind::{Binder, EXCLUDED};
+use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
+use crate::sql::plan::PartitionKey;
+use crate::sql::rows::{Outcome, OutputColumn};
+use crate::sql::select::{Select, bind_select};
+use crate::table::TupleId;
+use crate::types::key::{KeyColumn, encode};
+use crate::types::{PartitionHash, Value, ValueRef};
+
+/// A planned `INSERT`.
+#[derive(Debug, Clone)]
+pub(crate) struct Insert {
+    table: Arc<TableDefinition>,
+    source: Values,
+    checks: Vec<Check>,
+    conflict: Option<Conflict>,
+    returning: Returning,
+}
+
+/// Where rows come from.
+#[derive(Debug, Clone)]
+enum Values {
+    /// For each row the value of each column of the table.
+    Rows(Vec<Vec<Expr>>),
+    /// A query, and for each column of the table the query's column or what else is stored.
+    Query(Box<Select>, Vec<Result<usize, Expr>>),
+}
+
+/// `ON CONFLICT`.
+#[derive(Debug, Clone)]
+struct Conflict {
+    /// Indexes in which a row may be there already.
+    indexes: Vec<UniqueIndex>,
+    /// What becomes of the row that is there; `None` for `DO NOTHING`.
+    update: Option<ConflictUpdate>,
+}
+
+#[derive(Debug, Clone)]
+struct UniqueIndex {
+    id: IndexId,
+    columns: Vec<(usize, KeyColumn)>,
+}
+
+/// The row that is there is in slot 0, the one that was to be inserted in slot 1.
+#[derive(Debug, Clone)]
+struct ConflictUpdate {
+    assignments: Vec<Assignment>,
+    condition: Option<Expr>,
+    checks: Vec<Check>,
+}
+
+impl Insert {
+    pub fn bind(binder: &mut Binder<'_>, insert: &ast::Insert) -> Result<(Self, Vec<OutputColumn>)> {
+        let TableObject::TableName(name) = &insert.table else { return Err(Error::not_here("this INSERT")) };
+        let plain = insert.or.is_none()
+            && !insert.ignore
+            && !insert.overwrite
+            && !insert.replace_into
+            && insert.assignments.is_empty()
+            && insert.partitioned.is_none()
+            && insert.after_columns.is_empty()
+            && insert.insert_alias.is_none()
+            && insert.output.is_none();
+        if !plain {
+            return Err(Error::not_here("this INSERT"));
+        }
+        let table = binder.schema().table(&object(name)?)?.clone();
+        let targets = targets(&table, insert)?;
+        let source = match &insert.source {
+            None => Values::Rows(vec![bind_row(binder, &table, &[], &[])?]),
+            Some(query) => bind_source(binder, &table, &targets, query)?,
+        };
+        let alias = match &insert.table_alias {
+            Some(alias) => fold(&alias.alias)?,
+            None => table.name.clone(),
+        };
+        binder.add_table(alias, table.clone())?;
+        let conflict = match &insert.on {
+            None => None,
+            Some(OnInsert::OnConflict(conflict)) => Some(bind_conflict(binder, &table, conflict)?),
+            Some(_) => return Err(Error::not_here("ON DUPLICATE KEY")),
+        };
+        let (returning, columns) = bind_returning(binder, insert.returning.as_ref())?;
+        let checks = bind_checks(binder.schema(), &table, None)?;
+        Ok((Self { table, source, checks, conflict, returning }, columns))
+    }
+
+    pub fn explain(&self) -> Vec<String> {
+        let place = match self.table.partition_by {
+            None => "partitions: all (replicated table)".to_owned(),
+            Some(_) => "partitions: those that the rows belong to".to_owned(),
+        };
+        vec![place, format!("insert into {}", self.table.name)]
+    }
+
+    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
+        let Some(by) = self.table.partition_by else { return Ok(Route::All) };
+        let Some(column) = self.table.columns.get(by) else { return Ok(Route::All) };
+        let Values::Rows(rows) = &self.source else { return Ok(Route::All) };
+        let mut route = None;
+        for value in rows.iter().filter_map(|row| row.get(by)) {
+            if !value.is_of_parameters() {
+                return Ok(Route::All);
+            }
+            // What does not fit the column fails wherever it runs.
+            let key = PartitionKey { data_type: column.data_type, value: value.clone() };
+            let next = key.hash(parameters)?.map_or(Route::Any, Route::One);
+            match route {
+                None => route = Some(next),
+                Some(known) if known != next => return Ok(Route::All),
+                Some(_) => {}
+            }
+        }
+        Ok(route.unwrap_or(Route::Any))
+    }
+
+    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
+        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+        let frame = Frame::new(parameters, environment);
+        match &self.source {
+            Values::Rows(rows) => {
+                let mut values: Vec<Evaluated<'_>> = Vec::with_capacity(self.table.columns.len());
+                for row in rows {
+                    values.clear();
+                    for value in row {
+                        values.push(value.evaluate(&frame)?);
+                    }
+                    let refs = self.stored(values.iter().map(Evaluated::get))?;
+                    self.insert(scope, &refs, parameters, environment, &mut outcome)?;
+                }
+            }
+            Values::Query(select, columns) => {
+                let selected = select.run(scope, environment, parameters)?.rows;
+                for row in 0..selected.len() {
+                    let mut values = Vec::with_capacity(columns.len());
+                    for column in columns {
+                        values.push(match column {
+                            Ok(position) => Evaluated::Ref(selected.value(row, *position)),
+                            Err(default) => default.evaluate(&frame)?,
+                        });
+                    }
+                    let refs = self.stored(values.iter().map(Evaluated::get))?;
+                    self.insert(scope, &refs, parameters, environment, &mut outcome)?;
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<Vec<ValueRef<'v>>> {
+        self.table.columns.iter().zip(values).map(|(column, value)| store(&self.table, column, value)).collect()
+    }
+
+    fn insert(
+        &self,
+        scope: &mut Scope<'_>,
+        values: &[ValueRef<'_>],
+        parameters: &[Value],
+        environment: &Environment,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        environment.spend(1)?;
+        check_row(&self.checks, &self.table, Source::New(values), environment)?;
+        match self.table.partition_by.and_then(|by| values.get(by)) {
+            Some(value) => {
+                let (partition, transaction) = scope.one(PartitionHash::of(*value))?;
+                self.insert_into(partition, transaction, values, parameters, environment, Some(outcome))
+            }
+            None => {
+                // Every copy; the first one tells.
+                let mark = environment.mark();
+                let mut tell = Some(outcome);
+                for (partition, transaction) in scope.all()? {
+                    environment.rewind(mark);
+                    self.insert_into(partition, transaction, values, parameters, environment, tell.take())?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn insert_into(
+        &self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        values: &[ValueRef<'_>],
+        parameters: &[Value],
+        environment: &Environment,
+        outcome: Option<&mut Outcome>,
+    ) -> Result<()> {
+        let id = match &self.conflict {
+            None => Some(partition.insert(self.table.id, values, transaction)?),
+            Some(conflict) => match conflict.find(&self.table, partition, values)? {
+                None => Some(partition.insert(self.table.id, values, transaction)?),
+                Some(there) => {
+                    let row = (there, values);
+                    conflict.update(&self.table, partition, transaction, row, parameters, environment)?
+                }
+            },
+        };
+        if let (Some(id), Some(outcome)) = (id, outcome) {
+            outcome.affected += 1;
+            if !self.returning.outputs.is_empty() {
+                let row = Source::Row(partition.table(self.table.id)?.row(id)?);
+                self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Conflict {
+    /// A row that has one of the new row's keys.
+    fn find(&self, table: &TableDefinition, partition: &Partition, values: &[ValueRef<'_>]) -> Result<Option<TupleId>> {
+        let table = partition.table(table.id)?;
+        let mut key = Vec::with_capacity(32);
+        'indexes: for index in &self.indexes {
+            key.clear();
+            for (position, column) in &index.columns {
+                let value = values.get(*position).copied().unwrap_or_default();
+                if value.is_null() {
+                    continue 'indexes;
+                }
+                encode(&mut key, *column, value)?;
+            }
+            if let Some(id) = table.find(index.id, &key)? {
+                return Ok(Some(id));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Changes the row that is there; `None` if it stays as it is.
+    fn update(
+        &self,
+        table: &TableDefinition,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        (there, values): (TupleId, &[ValueRef<'_>]),
+        parameters: &[Value],
+        environment: &Environment,
+    ) -> Result<Option<TupleId>> {
+        let Some(update) = &self.update else { return Ok(None) };
+        let mut computed: Vec<Value> = Vec::with_capacity(update.assignments.len());
+        {
+            let mut frame = Frame::new(parameters, environment);
+            frame.set(0, Source::Row(partition.table(table.id)?.row(there)?));
+            frame.set(1, Source::New(values));
+            if let Some(condition) = &update.condition
+                && !condition.holds(&frame)?
+            {
+                return Ok(None);
+            }
+            for assignment in &update.assignments {
+                computed.push(assignment.value.evaluate(&frame)?.into_value());
+            }
+        }
+        let mut changes = Vec::with_capacity(computed.len());
+        for (assignment, value) in update.assignments.iter().zip(&computed) {
+            if let Some(column) = table.columns.get(assignment.column) {
+                changes.push((assignment.column, store(table, column, value.as_ref())?));
+            }
+        }
+        let row = partition.table(table.id)?.row(there)?;
+        check_row(&update.checks, table, Source::Changed(row, &changes), environment)?;
+        partition.update(table.id, there, &changes, transaction)?;
+        Ok(Some(there))
+    }
+}
+
+/// The positions of the columns that are given, in the order in which they are.
+fn targets(table: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>> {
+    if insert.columns.is_empty() {
+        return Ok((0..table.columns.len()).collect());
+    }
+    let mut targets = Vec::with_capacity(insert.columns.len());
+    for name in &insert.columns {
+        let column = table.column(&object(name)?)?;
+        if targets.contains(&column) {
+            return Err(Class::DuplicateColumn.error(format_args!("column {name} specified more than once")));
+        }
+        targets.push(column);
+    }
+    Ok(targets)
+}
+
+fn bind_source(binder: &mut Binder<'_>, table: &TableDefinition, targets: &[usize], query: &Query) -> Result<Values> {
+    if let SetExpr::Values(values) = &*query.body {
+        if query.order_by.is_some() || query.limit_clause.is_some() || query.with.is_some() {
+            return Err(Error::not_here("VALUES with ORDER BY or LIMIT"));
+        }
+        let rows: Result<Vec<_>> =
+            values.rows.iter().map(|row| bind_row(binder, table, targets, &row.content)).collect();
+        return rows.map(Values::Rows);
+    }
+    let mut inner = Binder::inside(binder);
+    let (select, columns) = bind_select(&mut inner, query)?;
+    binder.take_parameters(inner);
+    if columns.len() > targets.len() {
+        return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
+    }
+    let mut places = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        let given = targets.iter().take(columns.len()).position(|target| *target == position);
+        places.push(match given {
+            Some(given) => {
+                let from = columns.get(given).map_or(column.data_type, |column| column.data_type);
+                let to = column.data_type;
+                if !from.assigns_to(to) {
+                    return Err(Class::TypeMismatch.error(format_args!(
+                        "column \"{}\" is of type {to} but expression is of type {from}",
+                        column.name
+                    )));
+                }
+                Ok(given)
+            }
+            None => Err(bind_default(binder.schema(), column)?),
+        });
+    }
+    Ok(Values::Query(Box::new(select), places))
+}
+
+/// The values of all columns of a row of VALUES.
+fn bind_row(
+    binder: &mut Binder<'_>,
+    table: &TableDefinition,
+    targets: &[usize],
+    written: &[ast::Expr],
+) -> Result<Vec<Expr>> {
+    if written.len() > targets.len() {
+        return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
+    }
+    let mut row = Vec::with_capacity(table.columns.len());
+    for (position, column) in table.columns.iter().enumerate() {
+        let given = targets.iter().position(|target| *target == position).and_then(|given| written.get(given));
+        row.push(match given {
+            Some(value) => bind_value(binder, value, column)?,
+            None => bind_default(binder.schema(), column)?,
+        });
+    }
+    Ok(row)
+}
+
+fn bind_conflict(binder: &mut Binder<'_>, table: &Arc<TableDefinition>, written: &ast::OnConflict) -> Result<Conflict> {
+    let indexes = match &written.conflict_target {
+        None => table.indexes.iter().filter(|index| index.unique).map(|index| unique_index(table, index)).collect(),
+        Some(ConflictTarget::Columns(names)) => {
+            let mut columns = Vec::with_capacity(names.len());
+            for name in names {
+                columns.push(table.column(&fold(name)?)?);
+            }
+            let same = |index: &&IndexDefinition| {
+                index.unique
+                    && index.columns.len() == columns.len()
+                    && index.columns.iter().all(|key| columns.contains(&key.column))
+            };
+            let index = table.indexes.iter().find(same).ok_or_else(|| {
+                Class::InvalidColumnReference.error("there is no unique index matching the ON CONFLICT specification")
+            })?;
+            vec![unique_index(table, index)]
+        }
+        Some(ConflictTarget::OnConstraint(name)) => {
+            let name = object(name)?;
+            let index = table.indexes.iter().find(|index| index.unique && index.name == name).ok_or_else(|| {
+                let message = format!("constraint \"{name}\" for table \"{}\" does not exist", table.name);
+                Class::UndefinedObject.error(message)
+            })?;
+            vec![unique_index(table, index)]
+        }
+    };
+    let update = match &written.action {
+        OnConflictAction::DoNothing => None,
+        OnConflictAction::DoUpdate(_) if written.conflict_target.is_none() => {
+            return Err(
+                Class::Syntax.error("ON CONFLICT DO UPDATE requires inference specification or constraint name")
+            );
+        }
+        OnConflictAction::DoUpdate(update) => {
+            binder.add_table(EXCLUDED.into(), Arc::clone(table))?;
+            let assignments = bind_assignments(binder, table, &update.assignments)?;
+            let condition =
+                update.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
+            binder.remove_table();
+            let checks = bind_checks(binder.schema(), table, Some(&assignments))?;
+            Some(ConflictUpdate { assignments, condition, checks })
+        }
+    };
+    Ok(Conflict { indexes, update })
+}
+
+fn unique_index(table: &TableDefinition, index: &IndexDefinition) -> UniqueIndex {
+    let columns = index.columns.iter().map(|key| key.column).zip(table.key_columns(index)).collect();
+    UniqueIndex { id: index.id, columns }
+}
+
+impl Insert {
+    /// Whether its rows come in an order that a LIMIT without ORDER BY chose.
+    pub fn limits_without_order(&self) -> bool {
+        matches!(&self.source, Values::Query(select, _) if select.limits_without_order())
+    }
+}

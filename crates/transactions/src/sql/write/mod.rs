@@ -1,0 +1,162 @@
+//! `INSERT`, `UPDATE`, `DELETE`.
+
+mod delete;
+mod insert;
+mod update;
+
+use std::sync::Arc;
+
+pub(crate) use delete::Delete;
+pub(crate) use insert::Insert;
+pub(crate) use update::Update;
+
+use sqlparser::ast::{Assignment as AstAssignment, AssignmentTarget, SelectItem};
+
+use super::bind::Binder;
+use super::expression::{Environment, Expr, Frame, Source};
+use super::rows::{OutputColumn, Rows};
+use super::select::outputs;
+use crate::error::{Class, Error, Result};
+use crate::schema::names::object;
+use crate::schema::{ColumnDefinition, Schema, TableDefinition, bind_check};
+use crate::types::{Value, ValueRef, assign};
+
+/// `SET column = value`.
+#[derive(Debug, Clone)]
+pub(crate) struct Assignment {
+    pub column: usize,
+    pub value: Expr,
+    /// Whether the value is the same for all rows of a statement.
+    pub fixed: bool,
+}
+
+/// A CHECK, over slot 0.
+#[derive(Debug, Clone)]
+pub(crate) struct Check {
+    pub name: Box<str>,
+    pub condition: Expr,
+}
+
+/// `RETURNING`, over slot 0.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Returning {
+    pub outputs: Vec<Expr>,
+}
+
+fn bind_returning(binder: &mut Binder<'_>, items: Option<&Vec<SelectItem>>) -> Result<(Returning, Vec<OutputColumn>)> {
+    let Some(items) = items else { return Ok((Returning::default(), Vec::new())) };
+    let bound = outputs(binder, items)?;
+    Ok((Returning { outputs: bound.exprs }, bound.columns))
+}
+
+impl Returning {
+    fn rows(&self) -> Rows {
+        Rows::new(self.outputs.len())
+    }
+
+    fn push(&self, rows: &mut Rows, source: Source<'_>, parameters: &[Value], environment: &Environment) -> Result<()> {
+        if self.outputs.is_empty() {
+            return Ok(());
+        }
+        let mut frame = Frame::new(parameters, environment);
+        frame.set(0, source);
+        for output in &self.outputs {
+            rows.push(output.evaluate(&frame)?.get())?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks whose columns are among those that change; all of them if `changed` is `None`.
+fn bind_checks(schema: &Schema, table: &Arc<TableDefinition>, changed: Option<&[Assignment]>) -> Result<Vec<Check>> {
+    let mut checks = Vec::with_capacity(table.checks.len());
+    for check in &table.checks {
+        let condition = bind_check(schema, table, &check.condition)?;
+        let mut concerned = changed.is_none();
+        condition.walk(&mut |part| {
+            if let (Expr::Column { column, .. }, Some(changed)) = (part, changed) {
+                concerned |= changed.iter().any(|assignment| assignment.column == *column);
+            }
+        });
+        if concerned {
+            checks.push(Check { name: check.name.clone(), condition });
+        }
+    }
+    Ok(checks)
+}
+
+/// Refuses a row that makes a check FALSE; NULL passes.
+fn check_row(checks: &[Check], table: &TableDefinition, source: Source<'_>, environment: &Environment) -> Result<()> {
+    if checks.is_empty() {
+        return Ok(());
+    }
+    let mut frame = Frame::new(&[], environment);
+    frame.set(0, source);
+    for check in checks {
+        if matches!(check.condition.evaluate(&frame)?.get(), ValueRef::Boolean(false)) {
+            return Err(Class::CheckViolation.error(format_args!(
+                "new row for table \"{}\" violates check constraint \"{}\"",
+                table.name, check.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The value as the column stores it.
+#[inline]
+fn store<'v>(table: &TableDefinition, column: &ColumnDefinition, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
+    if value.is_null() && !column.nullable {
+        return Err(Class::NotNullViolation.error(format_args!(
+            "null value in column \"{}\" of table \"{}\" violates not-null constraint",
+            column.name, table.name
+        )));
+    }
+    match assign(value, column.data_type) {
+        Err(Error::User(class, message)) => {
+            Err(class.error(format_args!("column \"{}\" of table \"{}\": {message}", column.name, table.name)))
+        }
+        other => other,
+    }
+}
+
+/// `SET a = 1, b = a + 1`, of the table in slot 0.
+fn bind_assignments(
+    binder: &mut Binder<'_>,
+    table: &TableDefinition,
+    written: &[AstAssignment],
+) -> Result<Vec<Assignment>> {
+    let mut assignments: Vec<Assignment> = Vec::with_capacity(written.len());
+    for assignment in written {
+        let AssignmentTarget::ColumnName(name) = &assignment.target else {
+            return Err(Error::not_here("an assignment to several columns"));
+        };
+        let column = table.column(&object(name)?)?;
+        let Some(definition) = table.columns.get(column) else { continue };
+        if assignments.iter().any(|known| known.column == column) {
+            let message = format!("multiple assignments to same column \"{}\"", definition.name);
+            return Err(Class::DuplicateColumn.error(message));
+        }
+        if table.partition_by == Some(column) {
+            let message =
+                format!("the partition column \"{}\" cannot change: delete the row, insert a new one", definition.name);
+            return Err(Class::Unsupported.error(message));
+        }
+        let value = bind_value(binder, &assignment.value, definition)?;
+        let fixed = value.is_constant() && !value.is_volatile();
+        assignments.push(Assignment { column, value, fixed });
+    }
+    Ok(assignments)
+}
+
+/// The value of a column; DEFAULT is its default.
+fn bind_value(binder: &mut Binder<'_>, written: &sqlparser::ast::Expr, column: &ColumnDefinition) -> Result<Expr> {
+    if let sqlparser::ast::Expr::Identifier(word) = written
+        && word.quote_style.is_none()
+        && word.value.eq_ignore_ascii_case("default")
+    {
+        return crate::schema::bind_default(binder.schema(), column);
+    }
+    let typed = binder.expression(written)?;
+    binder.assignable(typed, column.data_type, &column.name)
+}

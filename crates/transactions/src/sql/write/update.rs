@@ -1,0 +1,170 @@
+//! `UPDATE`.
+
+use sqlparser::ast;
+
+use super::{Assignment, Check, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
+use crate::error::{Error, Result};
+use crate::partition::{Partition, Scope, Transaction};
+use crate::sql::bind::Binder;
+use crate::sql::expression::{Environment, Evaluated, Frame, Source};
+use crate::sql::plan::{Routing, Step, conjuncts, explain_steps, find_rows, plan_joins};
+use crate::sql::rows::{Outcome, OutputColumn};
+use crate::sql::select::bind_table;
+use crate::table::TupleId;
+use crate::types::Value;
+
+/// A planned `UPDATE`.
+#[derive(Debug, Clone)]
+pub(crate) struct Update {
+    pub step: Step,
+    pub routing: Routing,
+    assignments: Vec<Assignment>,
+    checks: Vec<Check>,
+    returning: Returning,
+}
+
+impl Update {
+    pub fn bind(binder: &mut Binder<'_>, update: &ast::Update) -> Result<(Self, Vec<OutputColumn>)> {
+        let plain = update.from.is_none()
+            && update.table.joins.is_empty()
+            && update.or.is_none()
+            && update.output.is_none()
+            && update.order_by.is_empty()
+            && update.limit.is_none();
+        if !plain {
+            return Err(Error::not_here("this UPDATE"));
+        }
+        let joined = bind_table(binder, &update.table.relation)?;
+        let condition = update.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
+        let assignments = bind_assignments(binder, &joined.table, &update.assignments)?;
+        let (returning, columns) = bind_returning(binder, update.returning.as_ref())?;
+        let checks = bind_checks(binder.schema(), &joined.table, Some(&assignments))?;
+        let (step, routing) = one_step(joined, condition)?;
+        Ok((Self { step, routing, assignments, checks, returning }, columns))
+    }
+
+    pub fn explain(&self) -> Vec<String> {
+        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+    }
+
+    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
+        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+        for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
+            self.run_in(partition, transaction, environment, parameters, tell.then_some(&mut outcome))
+        })?;
+        Ok(outcome)
+    }
+
+    fn run_in(
+        &self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        parameters: &[Value],
+        mut outcome: Option<&mut Outcome>,
+    ) -> Result<()> {
+        let definition = &self.step.table;
+        let ids = matching(&self.step, partition, environment, parameters)?;
+        let frame = Frame::new(parameters, environment);
+        // Values that are the same for all rows borrow from the parameters.
+        let mut fixed = Vec::with_capacity(self.assignments.len());
+        for assignment in &self.assignments {
+            fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
+        }
+        for id in ids {
+            // The others are computed before the row that they read changes.
+            let mut computed: Vec<Value> = Vec::new();
+            let mut frame = frame;
+            frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
+            for assignment in self.assignments.iter().filter(|assignment| !assignment.fixed) {
+                computed.push(assignment.value.evaluate(&frame)?.into_value());
+            }
+            let mut rest = computed.iter();
+            let mut changes = Vec::with_capacity(self.assignments.len());
+            for (assignment, fixed) in self.assignments.iter().zip(&fixed) {
+                let value = match fixed {
+                    Some(fixed) => Evaluated::get(fixed),
+                    None => rest.next().map(Value::as_ref).unwrap_or_default(),
+                };
+                if let Some(column) = definition.columns.get(assignment.column) {
+                    changes.push((assignment.column, store(definition, column, value)?));
+                }
+            }
+            if !self.checks.is_empty() {
+                let row = partition.table(definition.id)?.row(id)?;
+                check_row(&self.checks, definition, Source::Changed(row, &changes), environment)?;
+            }
+            partition.update(definition.id, id, &changes, transaction)?;
+            if let Some(outcome) = &mut outcome {
+                outcome.affected += 1;
+                if !self.returning.outputs.is_empty() {
+                    let row = Source::Row(partition.table(definition.id)?.row(id)?);
+                    self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The only step of a statement over one table, and where it runs.
+pub(super) fn one_step(
+    joined: crate::sql::plan::Joined,
+    condition: Option<crate::sql::expression::Expr>,
+) -> Result<(Step, Routing)> {
+    let filters: Vec<_> = condition.clone().map(conjuncts).unwrap_or_default();
+    let tables = [joined];
+    let routing = Routing::of(&tables, &filters)?;
+    let plan = plan_joins(&tables, condition, None)?;
+    let step = plan.steps.into_iter().next().ok_or_else(|| Error::internal("a statement without a table"))?;
+    Ok((step, routing))
+}
+
+/// The rows that a step finds, all before any of them changes.
+pub(super) fn matching(
+    step: &Step,
+    partition: &Partition,
+    environment: &Environment,
+    parameters: &[Value],
+) -> Result<Vec<TupleId>> {
+    let table = partition.table(step.table.id)?;
+    let mut frame = Frame::new(parameters, environment);
+    let mut ids = Vec::new();
+    find_rows(step, table, &mut frame, &mut |id, _| {
+        ids.push(id);
+        Ok(true)
+    })?;
+    Ok(ids)
+}
+
+/// Calls `change` for the partitions of a route; of a replicated table, for each copy alike, where the
+/// first one tells what was done.
+pub(super) fn for_each_copy(
+    step: &Step,
+    routing: &Routing,
+    scope: &mut Scope<'_>,
+    environment: &Environment,
+    parameters: &[Value],
+    mut change: impl FnMut(&mut Partition, &mut Transaction, bool) -> Result<()>,
+) -> Result<()> {
+    if step.table.partition_by.is_none() {
+        let mark = environment.mark();
+        let mut tell = true;
+        for (partition, transaction) in scope.all()? {
+            environment.rewind(mark);
+            change(partition, transaction, std::mem::take(&mut tell))?;
+        }
+        return Ok(());
+    }
+    if let Routing::One(_) = routing {
+        if let Some(hash) = routing.one(scope, parameters)? {
+            let (partition, transaction) = scope.one(hash)?;
+            change(partition, transaction, true)?;
+        }
+        return Ok(());
+    }
+    for (partition, transaction) in scope.all()? {
+        change(partition, transaction, true)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! Index structures: keys as bytes to tuple ids.
+
+mod hash;
+mod ordered;
+mod page;
+
+use std::ops::Bound;
+
+use hash::HashMap;
+use ordered::{OrderedSet, Range};
+
+use super::budget::{Budget, Full, Growth};
+use super::layout::Row;
+use super::tuple_ids::{TupleId, TupleIds};
+use crate::error::{Class, Result};
+use crate::schema::{IndexDefinition, IndexKind, TableDefinition};
+use crate::types::Value;
+use crate::types::key::{self, KeyColumn};
+
+/// Bytes of a key at most.
+pub const KEY_BYTES_MAX: usize = page::ENTRY_BYTES_MAX - 8;
+
+/// In a hash index, a value with this bit is the number of a list of tuple ids.
+const LIST: u32 = 1 << 31;
+
+const _: () = assert!(TupleId::MAX.0 < LIST);
+
+/// One index of one table in one partition.
+#[derive(Debug)]
+pub struct Index {
+    definition: IndexDefinition,
+    columns: Vec<KeyColumn>,
+    body: Body,
+}
+
+#[derive(Debug)]
+enum Body {
+    Hash {
+        /// A key's only tuple id, or the number of its list.
+        map: HashMap,
+        /// Lists of ids: list number and tuple id, both big-endian.
+        lists: OrderedSet,
+        list_numbers: TupleIds,
+    },
+    /// Keys with their tuple id behind them, big-endian, so that equal keys are in the order of their ids.
+    Ordered(OrderedSet),
+}
+
+impl Index {
+    /// An index without entries. The seed decides where hashed keys are, which nothing can see.
+    pub fn new(table: &TableDefinition, definition: &IndexDefinition, seed: u64) -> Self {
+        let columns = table.key_columns(definition);
+        let body = match definition.kind {
+            IndexKind::Hash => {
+                let longest = columns.iter().map(|column| column.width()).sum();
+                Body::Hash { map: HashMap::new(longest, seed), lists: OrderedSet::new(), list_numbers: TupleIds::new() }
+            }
+            IndexKind::Ordered => Body::Ordered(OrderedSet::new()),
+        };
+        Self { definition: definition.clone(), columns, body }
+    }
+
+    /// What the index is.
+    pub fn definition(&self) -> &IndexDefinition {
+        &self.definition
+    }
+
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        match &self.body {
+            Body::Hash { map, lists, list_numbers } => map.bytes() + lists.bytes() + list_numbers.bytes(),
+            Body::Ordered(set) => set.bytes(),
+        }
+    }
+
+    /// Number of entries.
+    pub fn entries(&self) -> usize {
+        match &self.body {
+            Body::Hash { map, lists, list_numbers } => map.len() + lists.len() - list_numbers.live(),
+            Body::Ordered(set) => set.len(),
+        }
+    }
+
+    /// Does the index hold the column at this position?
+    pub fn holds(&self, column: usize) -> bool {
+        self.definition.columns.iter().any(|held| held.column == column)
+    }
+
+    /// Writes a row's key; true if it may not be in another row.
+    pub fn key(&self, row: Row<'_>, key: &mut Vec<u8>) -> Result<bool> {
+        key.clear();
+        let mut distinct = self.definition.unique;
+        for (column, place) in self.columns.iter().zip(&self.definition.columns) {
+            let value = row.value(place.column);
+            distinct &= !value.is_null();
+            key::encode(key, *column, value)?;
+        }
+        if key.len() > KEY_BYTES_MAX {
+            return Err(Class::LimitExceeded.error(format_args!(
+                "a key of index \"{}\" has {} bytes, more than {KEY_BYTES_MAX}",
+                self.definition.name,
+                key.len()
+            )));
+        }
+        Ok(distinct)
+    }
+
+    /// A key as SQL would write it.
+    pub fn key_text(&self, key: &[u8]) -> String {
+        let values = key::decode(key, &self.columns).unwrap_or_default();
+        let values: Vec<String> = values.iter().map(Value::to_string).collect();
+        format!("({})", values.join(", "))
+    }
+
+    /// The rows with this key, in the order of their tuple ids. For an ordered index, `key` may be that of
+    /// the first columns only.
+    #[inline]
+    pub fn lookup(&self, key: &[u8]) -> Matches<'_> {
+        match &self.body {
+            Body::Hash { map, lists, .. } => match map.get(key) {
+                None => Matches::One(None),
+                Some(id) if id & LIST == 0 => Matches::One(Some(TupleId(id))),
+                Some(list) => {
+                    let list = (list & !LIST).to_be_bytes();
+                    Matches::Many(Entries(lists.range(Bound::Included(&list), Bound::Included(&list))))
+                }
+            },
+            Body::Ordered(set) => Matches::Many(Entries(set.range(Bound::Included(key), Bound::Included(key)))),
+        }
+    }
+
+    /// Some row with this key.
+    #[inline]
+    pub fn first(&self, key: &[u8]) -> Option<TupleId> {
+        match &self.body {
+            Body::Hash { .. } => self.lookup(key).next(),
+            Body::Ordered(set) => set.first_with(key).and_then(split_entry).map(|(_, id)| id),
+        }
+    }
+
+    /// Keys and tuple ids between two bounds, from either end; `None` for a hash index. A bound means all
+    /// keys that begin with it.
+    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<Entries<'_>> {
+        match &self.body {
+            Body::Hash { .. } => None,
+            Body::Ordered(set) => Some(Entries(set.range(from, to))),
+        }
+    }
+
+    /// Adds an entry that is not there.
+    pub fn insert(&mut self, key: &mut Vec<u8>, id: TupleId, budget: &Budget, growth: Growth) -> Result<(), Full> {
+        match &mut self.body {
+            Body::Ordered(set) => {
+                key.extend_from_slice(&id.0.to_be_bytes());
+                let result = set.insert(key, budget, growth).map(drop);
+                key.truncate(key.len() - 4);
+                result
+            }
+            Body::Hash { map, lists, list_numbers } => match map.get(key) {
+                None => map.insert(key, id.0, budget, growth),
+                Some(list) if list & LIST != 0 => lists.insert(&list_entry(list & !LIST, id), budget, growth).map(drop),
+                Some(only) => {
+                    let number = list_numbers.lowest_free();
+                    list_numbers.take(number, budget, growth)?;
+                    let first = list_entry(number.0, TupleId(only));
+                    let both = lists
+                        .insert(&first, budget, growth)
+                        .and_then(|_| lists.insert(&list_entry(number.0, id), budget, growth));
+                    if let Err(full) = both {
+                        lists.remove(&first, budget);
+                        list_numbers.release(number);
+                        return Err(full);
+                    }
+                    map.set(key, LIST | number.0);
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// Takes an entry away; false if it is not there.
+    pub fn remove(&mut self, key: &mut Vec<u8>, id: TupleId, budget: &Budget) -> bool {
+        match &mut self.body {
+            Body::Ordered(set) => {
+                key.extend_from_slice(&id.0.to_be_bytes());
+                let removed = set.remove(key, budget);
+                key.truncate(key.len() - 4);
+                removed
+            }
+            Body::Hash { map, lists, list_numbers } => match map.get(key) {
+                None => false,
+                Some(only) if only & LIST == 0 => {
+                    let found = only == id.0;
+                    if found {
+                        map.remove(key, budget);
+                    }
+                    found
+                }
+                Some(list) => {
+                    let number = list & !LIST;
+                    let removed = lists.remove(&list_entry(number, id), budget);
+                    let bound = number.to_be_bytes();
+                    let mut rest = Entries(lists.range(Bound::Included(&bound), Bound::Included(&bound)));
+                    if let (Some((_, last)), None) = (rest.next(), rest.next()) {
+                        lists.remove(&list_entry(number, last), budget);
+                        list_numbers.release(TupleId(number));
+                        map.set(key, last.0);
+                    }
+                    removed
+                }
+            },
+        }
+    }
+}
+
+fn list_entry(list: u32, id: TupleId) -> [u8; 8] {
+    (u64::from(list) << 32 | u64::from(id.0)).to_be_bytes()
+}
+
+fn split_entry(entry: &[u8]) -> Option<(&[u8], TupleId)> {
+    let (key, id) = entry.split_last_chunk()?;
+    Some((key, TupleId(u32::from_be_bytes(*id))))
+}
+
+/// Keys and tuple ids of an ordered index.
+#[derive(Debug, Clone)]
+pub struct Entries<'a>(Range<'a>);
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (&'a [u8], TupleId);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next().and_then(split_entry)
+    }
+}
+
+impl DoubleEndedIterator for Entries<'_> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        self.0.next_back().and_then(split_entry)
+    }
+}
+
+/// Tuple ids with one key.
+#[derive(Debug, Clone)]
+pub enum Matches<'a> {
+    /// At most one.
+    One(Option<TupleId>),
+    /// Any number.
+    Many(Entries<'a>),
+}
+
+impl Iterator for Matches<'_> {
+    type Item = TupleId;
+
+    #[inline]
+    fn next(&mut self) -> Option<TupleId> {
+        match self {
+            Self::One(id) => id.take(),
+            Self::Many(entries) => entries.next().map(|(_, id)| id),
+        }
+    }
+}
+
+impl DoubleEndedIterator for Matches<'_> {
+    fn next_back(&mut self) -> Option<TupleId> {
+        match self {
+            Self::One(id) => id.take(),
+            Self::Many(entries) => entries.next_back().map(|(_, id)| id),
+        }
+    }
+}

@@ -1,0 +1,474 @@
+use std::ops::Bound;
+
+use super::page::{ENTRY_BYTES_MAX, NONE, PAGE_BYTES, Page, entry_of};
+use crate::table::arena::Slots;
+use crate::table::budget::{Budget, Full, Growth};
+
+/// Levels of a tree at most: with four entries to a page, more than there are pages.
+const HEIGHT_MAX: usize = 17;
+
+/// A B+-tree of distinct byte strings, in pages of 4 KiB.
+///
+/// ```text
+///            inner   [ -inf -> A | "k" -> B | "t" -> C ]
+///                       |            |          |
+///            leaf    A [a c e] <-> B [k m] <-> C [t z]
+/// ```
+///
+/// Invariants: entries ascend within and across leaves; the entries below child i of an inner page
+/// are not below its separator, the first of which counts as minus infinity; all leaves are on level
+/// 0 and linked both ways; no page but the root is empty. A page is given back when it becomes empty,
+/// and not merged with its neighbour before: what is deleted together (a queue's head, an order's
+/// lines) was inserted together.
+#[derive(Debug)]
+pub struct OrderedSet {
+    pages: Slots,
+    root: u32,
+    /// Levels of the tree; 0 while it has no page.
+    height: usize,
+    entries: usize,
+}
+
+/// Before an entry: its page and index; `NONE` behind the last entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Position {
+    page: u32,
+    index: usize,
+}
+
+const END: Position = Position { page: NONE, index: 0 };
+
+/// The way from the root to a leaf: pages and the index taken in each.
+struct Path {
+    steps: [(u32, usize); HEIGHT_MAX],
+    length: usize,
+}
+
+impl Path {
+    fn push(&mut self, page: u32, index: usize) {
+        if let Some(step) = self.steps.get_mut(self.length) {
+            *step = (page, index);
+            self.length += 1;
+        }
+    }
+
+    fn pop(&mut self) -> Option<(u32, usize)> {
+        self.length = self.length.checked_sub(1)?;
+        self.steps.get(self.length).copied()
+    }
+}
+
+impl OrderedSet {
+    /// An empty set.
+    pub fn new() -> Self {
+        Self { pages: Slots::new(PAGE_BYTES), root: NONE, height: 0, entries: 0 }
+    }
+
+    /// Number of entries.
+    pub fn len(&self) -> usize {
+        self.entries
+    }
+
+    /// Bytes of the pages.
+    pub fn bytes(&self) -> usize {
+        self.pages.bytes()
+    }
+
+    #[inline]
+    fn page(&self, number: u32) -> Page<&[u8]> {
+        Page(self.pages.get(number).unwrap_or(&[]))
+    }
+
+    fn page_mut(&mut self, number: u32) -> Page<&mut [u8]> {
+        Page(self.pages.get_mut(number).unwrap_or(&mut []))
+    }
+
+    /// The way to the leaf that `key` belongs into, and where in that leaf; `Err` if it is there already.
+    fn find(&self, key: &[u8]) -> (Path, Result<usize, usize>) {
+        let mut path = Path { steps: [(NONE, 0); HEIGHT_MAX], length: 0 };
+        let mut number = self.root;
+        for _ in 1..self.height {
+            let page = self.page(number);
+            let index = page.child_index(|separator| separator <= key);
+            path.push(number, index);
+            number = page.child(index);
+        }
+        let leaf = self.page(number);
+        let index = leaf.partition_point(0, |entry| entry < key);
+        path.push(number, index);
+        let there = index < leaf.count() && leaf.entry(index) == key;
+        (path, if there { Err(index) } else { Ok(index) })
+    }
+
+    /// Adds an entry; `false` if it is there already. Entries are at most [`ENTRY_BYTES_MAX`] long.
+    pub fn insert(&mut self, key: &[u8], budget: &Budget, growth: Growth) -> Result<bool, Full> {
+        debug_assert!(key.len() + 4 <= ENTRY_BYTES_MAX, "an entry of {} bytes", key.len());
+        if self.height == 0 {
+            self.root = self.pages.allocate(budget, growth)?;
+            self.height = 1;
+            self.page_mut(self.root).clear(0, NONE, NONE);
+        }
+        let (mut path, Ok(index)) = self.find(key) else { return Ok(false) };
+        let Some((leaf, _)) = path.pop() else { return Ok(false) };
+        if self.page(leaf).has_room(key.len()) {
+            self.page_mut(leaf).insert(index, key, &[]);
+        } else {
+            let mut fresh = self.pages_to_split(&path, budget, growth)?;
+            self.split(leaf, index, key, path, &mut fresh);
+            // A separator that is shorter than the longest may have needed fewer pages.
+            fresh.iter().for_each(|page| self.pages.free(*page, budget));
+        }
+        self.entries += 1;
+        Ok(true)
+    }
+
+    /// As many new pages as splitting the leaf at the end of `path` can take.
+    fn pages_to_split(&mut self, path: &Path, budget: &Budget, growth: Growth) -> Result<Vec<u32>, Full> {
+        let above = path.steps.iter().take(path.length).rev();
+        // A separator is at most an entry long; a page with room for the longest is not split.
+        let full = above.take_while(|(page, _)| !self.page(*page).has_room(ENTRY_BYTES_MAX)).count();
+        let root = usize::from(full == path.length);
+        let mut fresh = Vec::with_capacity(full + root + 1);
+        for _ in 0..full + root + 1 {
+            match self.pages.allocate(budget, growth) {
+                Ok(page) => fresh.push(page),
+                Err(error) => {
+                    fresh.iter().for_each(|page| self.pages.free(*page, budget));
+                    return Err(error);
+                }
+            }
+        }
+        Ok(fresh)
+    }
+
+    fn split(&mut self, leaf: u32, index: usize, key: &[u8], mut path: Path, fresh: &mut Vec<u32>) {
+        let Some(mut right) = fresh.pop() else { return };
+        self.split_page(leaf, right, index, [key, &[]]);
+        let mut separator = self.page(right).entry(0).to_vec();
+        let mut level = 0;
+        loop {
+            level += 1;
+            let child = right.to_le_bytes();
+            let Some((parent, at)) = path.pop() else {
+                let Some(root) = fresh.pop() else { return };
+                let old = self.root;
+                let mut page = self.page_mut(root);
+                page.clear(level, NONE, NONE);
+                page.insert(0, &old.to_le_bytes(), &[]);
+                page.insert(1, &child, &separator);
+                self.root = root;
+                self.height += 1;
+                return;
+            };
+            if self.page(parent).has_room(4 + separator.len()) {
+                self.page_mut(parent).insert(at + 1, &child, &separator);
+                return;
+            }
+            let Some(next) = fresh.pop() else { return };
+            self.split_page(parent, next, at + 1, [&child, &separator]);
+            right = next;
+            separator = self.page(right).separator(0).to_vec();
+        }
+    }
+
+    /// Splits `left` while it takes a new entry before `index`; `right` is a new page.
+    fn split_page(&mut self, left: u32, right: u32, index: usize, entry: [&[u8]; 2]) {
+        let mut copy = [0; PAGE_BYTES];
+        if let Some(bytes) = self.pages.get(left) {
+            copy.copy_from_slice(bytes);
+        }
+        let mut copy = Page(copy);
+        let next = copy.next();
+        let level = copy.level();
+        let mut page = self.page_mut(right);
+        page.clear(level, left, next);
+        copy.split(&mut page, index, entry);
+        if level == 0 {
+            copy.set_next(right);
+            if next != NONE {
+                self.page_mut(next).set_previous(right);
+            }
+        }
+        self.page_mut(left).0.copy_from_slice(&copy.0);
+    }
+
+    /// Takes an entry away; `false` if it is not there.
+    pub fn remove(&mut self, key: &[u8], budget: &Budget) -> bool {
+        if self.height == 0 {
+            return false;
+        }
+        let (mut path, Err(index)) = self.find(key) else { return false };
+        let Some((leaf, _)) = path.pop() else { return false };
+        self.page_mut(leaf).remove(index);
+        self.entries -= 1;
+        if self.page(leaf).count() == 0 {
+            self.drop_page(leaf, path, budget);
+        }
+        true
+    }
+
+    /// Unlinks and frees a leaf that became empty, and the inner pages that become empty by that.
+    fn drop_page(&mut self, leaf: u32, mut path: Path, budget: &Budget) {
+        let (previous, next) = (self.page(leaf).previous(), self.page(leaf).next());
+        let mut empty = leaf;
+        while let Some((parent, at)) = path.pop() {
+            if empty == leaf {
+                if previous != NONE {
+                    self.page_mut(previous).set_next(next);
+                }
+                if next != NONE {
+                    self.page_mut(next).set_previous(previous);
+                }
+            }
+            self.pages.free(empty, budget);
+            self.page_mut(parent).remove(at);
+            empty = parent;
+            if self.page(parent).count() > 0 {
+                break;
+            }
+        }
+        if self.page(empty).count() == 0 && empty == self.root {
+            self.pages.free(empty, budget);
+            self.root = NONE;
+            self.height = 0;
+        }
+        while self.height > 1 && self.page(self.root).count() == 1 {
+            let child = self.page(self.root).child(0);
+            self.pages.free(self.root, budget);
+            self.root = child;
+            self.height -= 1;
+        }
+    }
+
+    /// Before the first entry for which `before` does not hold. It holds for none behind one for which
+    /// it does not.
+    #[inline]
+    fn seek(&self, before: impl Fn(&[u8]) -> bool) -> Position {
+        if self.height == 0 {
+            return END;
+        }
+        let mut number = self.root;
+        for _ in 1..self.height {
+            let page = self.page(number);
+            number = page.child(page.child_index(&before));
+        }
+        let page = self.page(number);
+        let index = page.partition_point(0, before);
+        if index < page.count() { Position { page: number, index } } else { Position { page: page.next(), index: 0 } }
+    }
+
+    fn last_leaf(&self) -> u32 {
+        let mut number = self.root;
+        for _ in 1..self.height {
+            let page = self.page(number);
+            number = page.child(page.count().saturating_sub(1));
+        }
+        number
+    }
+
+    /// The first entry that starts with `prefix`.
+    #[inline]
+    pub fn first_with(&self, prefix: &[u8]) -> Option<&[u8]> {
+        let position = self.seek(|entry| entry < prefix);
+        if position == END {
+            return None;
+        }
+        let entry = self.pages.get(position.page).map(|bytes| entry_of(bytes, position.index))?;
+        entry.starts_with(prefix).then_some(entry)
+    }
+
+    /// The entries between two bounds, in order. A bound means all entries that start with it: they are
+    /// within an `Included` and outside an `Excluded` bound.
+    pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
+        let start = match from {
+            Bound::Unbounded => self.seek(|_| false),
+            Bound::Included(from) => self.seek(|entry| entry < from),
+            Bound::Excluded(from) => self.seek(|entry| entry < from || entry.starts_with(from)),
+        };
+        let end = match to {
+            Bound::Unbounded => END,
+            Bound::Included(to) => self.seek(|entry| entry < to || entry.starts_with(to)),
+            Bound::Excluded(to) => self.seek(|entry| entry < to),
+        };
+        let crossed = match (from, to) {
+            (Bound::Included(from), Bound::Excluded(to)) => from >= to,
+            (Bound::Included(from), Bound::Included(to)) => from > to && !from.starts_with(to),
+            (Bound::Excluded(from), Bound::Included(to)) if from != to && from.starts_with(to) => false,
+            (Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to || to.starts_with(from),
+            _ => false,
+        };
+        if crossed {
+            return Range { set: self, start: END, end: END };
+        }
+        Range { set: self, start, end }
+    }
+}
+
+/// Entries of an [`OrderedSet`] from either end.
+#[derive(Debug, Clone)]
+pub struct Range<'a> {
+    set: &'a OrderedSet,
+    start: Position,
+    end: Position,
+}
+
+impl<'a> Iterator for Range<'a> {
+    type Item = &'a [u8];
+
+    #[inline]
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.start == self.end {
+            return None;
+        }
+        let bytes = self.set.pages.get(self.start.page)?;
+        let entry = entry_of(bytes, self.start.index);
+        self.start.index += 1;
+        let page = Page(bytes);
+        if self.start.index >= page.count() {
+            self.start = Position { page: page.next(), index: 0 };
+        }
+        Some(entry)
+    }
+}
+
+impl DoubleEndedIterator for Range<'_> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        if self.start == self.end {
+            return None;
+        }
+        if self.end.index == 0 {
+            let page = if self.end == END { self.set.last_leaf() } else { self.set.page(self.end.page).previous() };
+            self.end = Position { page, index: self.set.page(page).count() };
+        }
+        self.end.index = self.end.index.checked_sub(1)?;
+        Some(entry_of(self.set.pages.get(self.end.page)?, self.end.index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    fn check(set: &OrderedSet, model: &BTreeSet<Vec<u8>>) {
+        assert_eq!(set.len(), model.len());
+        assert!(set.range(Bound::Unbounded, Bound::Unbounded).eq(model.iter().map(Vec::as_slice)));
+        assert!(set.range(Bound::Unbounded, Bound::Unbounded).rev().eq(model.iter().rev().map(Vec::as_slice)));
+    }
+
+    fn bound(bound: Bound<&Vec<u8>>) -> Bound<&[u8]> {
+        bound.map(Vec::as_slice)
+    }
+
+    #[test]
+    fn a_set_is_what_a_plain_set_is() {
+        for seed in 0..12 {
+            println!("seed {seed}");
+            let mut rng = StdRng::seed_from_u64(seed);
+            let budget = Budget::new(1 << 28);
+            let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());
+            let longest = [8, 40, ENTRY_BYTES_MAX - 4][seed as usize % 3];
+            // Self-delimiting, as index keys are: no entry is the beginning of another.
+            let key = |rng: &mut StdRng| {
+                let length = rng.random_range(3..longest - 4);
+                let mut key: Vec<u8> =
+                    (0..length).map(|_| rng.random_range(1..if length > 20 { 255 } else { 9 })).collect();
+                key.push(0);
+                key
+            };
+            for step in 0..6000 {
+                let grow = if step < 4000 { 0.8 } else { 0.05 };
+                if rng.random_bool(grow) {
+                    let key = key(&mut rng);
+                    assert_eq!(set.insert(&key, &budget, Growth::Asked).unwrap(), model.insert(key));
+                } else if let Some(key) = model.iter().nth(rng.random_range(0..model.len().max(1))).cloned() {
+                    assert!(set.remove(&key, &budget));
+                    assert!(!set.remove(&key, &budget));
+                    model.remove(&key);
+                }
+                if step % 500 == 0 {
+                    check(&set, &model);
+                }
+                if step % 10 == 0 {
+                    let (low, high) = (key(&mut rng), key(&mut rng));
+                    let (low, high) = if low < high { (low, high) } else { (high, low) };
+                    if low == high {
+                        continue;
+                    }
+                    for (from, to) in [
+                        (Bound::Included(&low), Bound::Included(&high)),
+                        (Bound::Excluded(&low), Bound::Excluded(&high)),
+                        (Bound::Unbounded, Bound::Excluded(&high)),
+                        (Bound::Excluded(&low), Bound::Unbounded),
+                    ] {
+                        let range = set.range(bound(from), bound(to));
+                        assert!(range.clone().eq(model.range::<Vec<u8>, _>((from, to)).map(Vec::as_slice)));
+                        assert!(range.rev().eq(model.range::<Vec<u8>, _>((from, to)).rev().map(Vec::as_slice)));
+                    }
+                    assert_eq!(set.range(Bound::Included(&high), Bound::Included(&low)).count(), 0);
+                }
+            }
+            check(&set, &model);
+            assert_eq!(budget.used(), set.bytes() as u64);
+            for key in std::mem::take(&mut model) {
+                assert!(set.remove(&key, &budget));
+            }
+            check(&set, &model);
+            assert_eq!(set.height, 0);
+            assert_eq!(set.pages.live(), 0);
+        }
+    }
+
+    #[test]
+    fn a_bound_means_all_that_start_with_it() {
+        let budget = Budget::unlimited();
+        let mut set = OrderedSet::new();
+        for entry in ["a1", "b", "b1", "b2\u{ff}\u{ff}", "c"] {
+            set.insert(entry.as_bytes(), &budget, Growth::Asked).unwrap();
+        }
+        let count = |from, to| set.range(from, to).count();
+        let b = b"b".as_slice();
+        assert_eq!(count(Bound::Included(b), Bound::Included(b)), 3);
+        assert_eq!(count(Bound::Excluded(b), Bound::Unbounded), 1);
+        assert_eq!(count(Bound::Unbounded, Bound::Excluded(b)), 1);
+        assert_eq!(count(Bound::Included(b), Bound::Excluded(b)), 0);
+        assert_eq!(count(Bound::Included(b"b1"), Bound::Included(b)), 2);
+        assert_eq!(count(Bound::Excluded(b"b1"), Bound::Included(b)), 1);
+        assert_eq!(count(Bound::Excluded(b), Bound::Included(b"b1")), 0);
+        assert_eq!(set.first_with(b), Some(b));
+        assert_eq!(set.first_with(b"b2"), Some("b2\u{ff}\u{ff}".as_bytes()));
+        assert_eq!(set.first_with(b"d"), None);
+    }
+
+    #[test]
+    fn ascending_keys_fill_their_pages() {
+        let budget = Budget::unlimited();
+        let mut set = OrderedSet::new();
+        for key in 0..100_000u64 {
+            set.insert(&key.to_be_bytes(), &budget, Growth::Asked).unwrap();
+        }
+        let least = 100_000 * 12;
+        assert!(set.pages.live() * PAGE_BYTES < least + least / 20, "{} pages", set.pages.live());
+    }
+
+    #[test]
+    fn no_room_leaves_the_set_as_it_was() {
+        let budget = Budget::new(200_000);
+        let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());
+        let mut refused = 0;
+        for key in 0..20_000u64 {
+            let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
+            match set.insert(&key, &budget, Growth::Asked) {
+                Ok(new) => assert!(new && model.insert(key)),
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 1000, "{refused}");
+        check(&set, &model);
+        assert!(set.insert(&[1; 30], &budget, Growth::Forced).unwrap());
+    }
+}

@@ -1,0 +1,141 @@
+use super::budget::{Budget, Full, Growth};
+use super::slab::Item;
+use super::tuple_ids::TupleId;
+
+/// Locators of a chunk: 2 MiB.
+const CHUNK: usize = 1 << 18;
+
+/// Where a row is.
+///
+/// ```text
+/// 63 62                    32 31                    0
+///  0 | item: class, length, slot                    |   live
+///  1 | block (31)            | ordinal (32)         |   evicted
+/// ```
+///
+/// Indexes hold tuple ids, so evicting a row, bringing it back or moving it changes its locator and
+/// nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Locator {
+    /// In memory, in the table's slabs.
+    Live(Item),
+    /// In a block of the block store.
+    Evicted {
+        /// Number of the block, below 2^31.
+        block: u32,
+        /// Which of the block's rows.
+        ordinal: u32,
+    },
+}
+
+const EVICTED: u64 = 1 << 63;
+
+impl Locator {
+    fn bits(self) -> u64 {
+        match self {
+            Self::Live(item) => item.bits(),
+            Self::Evicted { block, ordinal } => EVICTED | u64::from(block) << 32 | u64::from(ordinal),
+        }
+    }
+
+    fn from_bits(bits: u64) -> Self {
+        if bits & EVICTED == 0 {
+            return Self::Live(Item::from_bits(bits));
+        }
+        Self::Evicted { block: (bits >> 32) as u32 & (u32::MAX >> 1), ordinal: bits as u32 }
+    }
+}
+
+/// The locators of all tuple ids, in chunks, so that growing neither copies nor doubles a large
+/// table's. The first chunk doubles until it is whole.
+#[derive(Debug, Default)]
+pub struct Locators {
+    chunks: Vec<Vec<u64>>,
+    bytes: usize,
+}
+
+impl Locators {
+    /// No locators.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes of the chunks.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// The locator of a tuple id that is taken; of another it is arbitrary or `None`.
+    #[inline]
+    pub fn get(&self, id: TupleId) -> Option<Locator> {
+        let bits = self.chunks.get(id.0 as usize / CHUNK)?.get(id.0 as usize % CHUNK)?;
+        Some(Locator::from_bits(*bits))
+    }
+
+    /// Makes room for the locator of `id`.
+    pub fn reserve(&mut self, id: TupleId, budget: &Budget, growth: Growth) -> Result<(), Full> {
+        let (chunk, within) = (id.0 as usize / CHUNK, id.0 as usize % CHUNK);
+        if self.chunks.get(chunk).is_some_and(|chunk| within < chunk.len()) {
+            return Ok(());
+        }
+        let mut after = 0;
+        for number in 0..=chunk {
+            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
+            after += self.chunks.get(number).map_or(0, Vec::len).max(need) * 8;
+        }
+        for number in chunk + 1..self.chunks.len() {
+            after += self.chunks.get(number).map_or(0, Vec::len) * 8;
+        }
+        growth.check(budget, after - self.bytes)?;
+        if self.chunks.len() <= chunk {
+            self.chunks.resize_with(chunk + 1, Vec::new);
+        }
+        for (number, locators) in self.chunks.iter_mut().enumerate().take(chunk + 1) {
+            let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };
+            if locators.len() < need {
+                let mut grown = vec![0; need];
+                if let Some(start) = grown.get_mut(..locators.len()) {
+                    start.copy_from_slice(locators);
+                }
+                *locators = grown;
+            }
+        }
+        budget.resize(self.bytes, after);
+        self.bytes = after;
+        Ok(())
+    }
+
+    /// Sets the locator of an id that there is room for.
+    #[inline]
+    pub fn set(&mut self, id: TupleId, locator: Locator) {
+        if let Some(bits) =
+            self.chunks.get_mut(id.0 as usize / CHUNK).and_then(|chunk| chunk.get_mut(id.0 as usize % CHUNK))
+        {
+            *bits = locator.bits();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locators_keep_both_kinds() {
+        let budget = Budget::unlimited();
+        let mut locators = Locators::new();
+        let item = Item::from_bits(0x1234_5678_9abc_def0);
+        let evicted = Locator::Evicted { block: (1 << 31) - 1, ordinal: 77 };
+        for id in [0, 1, 31, 32, 1000, CHUNK as u32, 3 * CHUNK as u32 + 5] {
+            locators.reserve(TupleId(id), &budget, Growth::Asked).unwrap();
+            locators.set(TupleId(id), if id % 2 == 0 { Locator::Live(item) } else { evicted });
+            assert_eq!(budget.used(), locators.bytes() as u64);
+        }
+        assert_eq!(locators.get(TupleId(0)), Some(Locator::Live(item)));
+        assert_eq!(locators.get(TupleId(1)), Some(evicted));
+        assert_eq!(locators.get(TupleId(31)), Some(evicted));
+        assert_eq!(locators.get(TupleId(3 * CHUNK as u32 + 5)), Some(evicted));
+        assert_eq!(locators.get(TupleId(9 * CHUNK as u32)), None);
+        assert_eq!(locators.bytes(), 4 * CHUNK * 8);
+    }
+}

@@ -1,0 +1,28 @@
+//! The rows of one table in one partition: arenas, indexes, undo, and what they cost in memory.
+//!
+//! ```text
+//! index: key -> tuple id -> locator -> slot of a size class: header, image
+//! ```
+//!
+//! A row is one slot: its image holds all columns, also texts, so that reading it costs one place in
+//! memory. Tuple ids are stable and the lowest free one comes next; where a row lies is seen by its
+//! locator only. The paper's prototype points from every index to the row itself and pays for that at
+//! each eviction (its figure 11b).
+
+mod arena;
+mod budget;
+mod index;
+mod layout;
+mod locator;
+mod slab;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod table;
+mod tuple_ids;
+mod undo;
+
+pub use budget::{Budget, Full};
+pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
+pub use layout::{Layout, Row};
+pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
+pub use tuple_ids::TupleId;
+pub use undo::{Change, Undo};

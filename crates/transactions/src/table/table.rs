@@ -1,0 +1,589 @@
+use std::ops::Bound;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::budget::{Budget, Full, Growth};
+use super::index::{Entries, Index, Matches};
+use super::layout::{Layout, Row};
+use super::locator::{Locator, Locators};
+use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
+use super::tuple_ids::{TupleId, TupleIds};
+use super::undo::Undo;
+use crate::error::{Class, Error, Result};
+use crate::schema::{IndexDefinition, IndexId, TableDefinition, TableId};
+use crate::types::{Value, ValueRef};
+
+/// Bytes in front of a row's image.
+///
+/// ```text
+/// 0         4                   8
+/// tuple id  access epoch        image
+/// ```
+///
+/// The tuple id leads from a slot back to its locator when rows are moved or evicted by slot. The
+/// access epoch is written when rows can be evicted; until then it is 0.
+pub const HEADER_BYTES: usize = 8;
+
+/// Bytes of a row's image at most.
+pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
+
+/// The rows of one table in one partition, and its indexes.
+///
+/// ```text
+/// index: key -> tuple id -> locator -> slot of a size class: header, image
+/// ```
+///
+/// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one
+/// entry for each of them, with the key of its image; the budget is charged with
+/// [`Table::memory`]'s sum. An operation that fails leaves the table as it was.
+#[derive(Debug)]
+pub struct Table {
+    definition: Arc<TableDefinition>,
+    layout: Layout,
+    ids: TupleIds,
+    locators: Locators,
+    rows: Slabs,
+    indexes: Vec<Index>,
+    budget: Arc<Budget>,
+    seed: u64,
+    scratch: Scratch,
+}
+
+/// Buffers that operations use, kept so that they do not allocate.
+#[derive(Debug, Default)]
+struct Scratch {
+    image: Vec<u8>,
+    old_key: Vec<u8>,
+    new_key: Vec<u8>,
+}
+
+/// Bytes that a table takes, by what for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableMemory {
+    /// Arenas of rows.
+    pub rows: usize,
+    /// Locators and the bitmap of tuple ids.
+    pub locators: usize,
+    /// Each index.
+    pub indexes: Vec<(IndexId, usize)>,
+}
+
+impl TableMemory {
+    /// The sum.
+    pub fn total(&self) -> usize {
+        self.rows + self.locators + self.indexes.iter().map(|(_, bytes)| bytes).sum::<usize>()
+    }
+}
+
+impl Table {
+    /// An empty table. The seed decides where hashed keys are, which nothing can see.
+    pub fn new(definition: Arc<TableDefinition>, budget: Arc<Budget>, seed: u64) -> Result<Self> {
+        let layout = Layout::new(&definition)?;
+        let rows = rows_for(&layout);
+        let indexes = definition.indexes.iter().map(|index| Index::new(&definition, index, seed)).collect();
+        Ok(Self {
+            definition,
+            layout,
+            ids: TupleIds::new(),
+            locators: Locators::new(),
+            rows,
+            indexes,
+            budget,
+            seed,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// What the table is.
+    pub fn definition(&self) -> &Arc<TableDefinition> {
+        &self.definition
+    }
+
+    /// How its rows are written.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn id(&self) -> TableId {
+        self.definition.id
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.ids.live()
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> TableMemory {
+        TableMemory {
+            rows: self.rows.bytes(),
+            locators: self.locators.bytes() + self.ids.bytes(),
+            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).collect(),
+        }
+    }
+
+    /// The row with this id.
+    #[inline]
+    pub fn row(&self, id: TupleId) -> Result<Row<'_>> {
+        self.get(id)?.ok_or_else(|| self.no_row(id))
+    }
+
+    /// The row with this id; `None` if there is none.
+    #[inline]
+    pub fn get(&self, id: TupleId) -> Result<Option<Row<'_>>> {
+        if !self.ids.contains(id) {
+            return Ok(None);
+        }
+        let bytes = self.rows.get(self.item(id)?).and_then(|bytes| bytes.get(HEADER_BYTES..));
+        Ok(Some(Row::new(&self.layout, bytes.ok_or_else(|| self.no_row(id))?)))
+    }
+
+    fn item(&self, id: TupleId) -> Result<Item> {
+        match self.locators.get(id) {
+            Some(Locator::Live(item)) => Ok(item),
+            Some(Locator::Evicted { block, ordinal }) => Err(Error::internal(format_args!(
+                "row {} of table \"{}\" is in block {block}, {ordinal}, and nothing can bring it back",
+                id.0, self.definition.name
+            ))),
+            None => Err(self.no_row(id)),
+        }
+    }
+
+    #[cold]
+    fn no_row(&self, id: TupleId) -> Error {
+        Error::internal(format_args!("table \"{}\" has no row {}", self.definition.name, id.0))
+    }
+
+    #[cold]
+    fn full(&self, full: Full) -> Error {
+        Error::OutOfMemory(format!("table \"{}\": {full}", self.definition.name).into())
+    }
+
+    /// The ids of all rows, in order.
+    pub fn scan(&self) -> impl Iterator<Item = TupleId> {
+        self.ids.iter()
+    }
+
+    /// The first row at or behind an id, to scan in steps while rows change in between.
+    pub fn next(&self, from: TupleId) -> Option<TupleId> {
+        self.ids.next(from)
+    }
+
+    /// Above the ids of all rows there are.
+    pub fn id_bound(&self) -> TupleId {
+        self.ids.bound()
+    }
+
+    /// An index.
+    pub fn index(&self, id: IndexId) -> Result<&Index> {
+        self.indexes
+            .iter()
+            .find(|index| index.definition().id == id)
+            .ok_or_else(|| Error::internal(format_args!("table \"{}\" has no index {}", self.definition.name, id.0)))
+    }
+
+    /// The rows with this key, in the order of their ids; see [`crate::types::key`] for keys. In an ordered
+    /// index the key may be that of the first columns only.
+    pub fn lookup(&self, index: IndexId, key: &[u8]) -> Result<Matches<'_>> {
+        Ok(self.index(index)?.lookup(key))
+    }
+
+    /// The row of a unique index with this key.
+    #[inline]
+    pub fn find(&self, index: IndexId, key: &[u8]) -> Result<Option<TupleId>> {
+        Ok(self.index(index)?.first(key))
+    }
+
+    /// Keys and rows of an ordered index between two bounds, from either end. A bound means all keys that
+    /// begin with it.
+    pub fn range(&self, index: IndexId, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Entries<'_>> {
+        let index = self.index(index)?;
+        index
+            .range(from, to)
+            .ok_or_else(|| Error::internal(format_args!("a range of hash index \"{}\"", index.definition().name)))
+    }
+
+    /// Adds a row. The values are of the columns' types.
+    pub fn insert(&mut self, values: &[ValueRef<'_>], undo: &mut Undo) -> Result<TupleId> {
+        let mut image = std::mem::take(&mut self.scratch.image);
+        let result = self
+            .layout
+            .encode(&mut image, |column| values.get(column).copied().unwrap_or_default())
+            .and_then(|()| self.insert_image(&image, undo));
+        self.scratch.image = image;
+        result
+    }
+
+    /// Adds a row that is given as the image of this table's layout.
+    pub fn insert_image(&mut self, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
+        let id = self.ids.lowest_free();
+        if id > TupleId::MAX {
+            return Err(
+                Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", self.definition.name))
+            );
+        }
+        undo.push(self.id(), id, None)?;
+        let result = self.place(id, image, Growth::Asked);
+        if result.is_err() {
+            undo.forget_last();
+        }
+        result.map(|()| id)
+    }
+
+    /// Changes some columns of a row. The values are of the columns' types.
+    pub fn update(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)], undo: &mut Undo) -> Result<()> {
+        let row = self.row(id)?;
+        undo.push(self.definition.id, id, Some(row.image()))?;
+        let indexed = changes.iter().any(|(column, _)| self.indexes.iter().any(|index| index.holds(*column)));
+        let result = if !indexed && self.patch(id, changes)? {
+            Ok(())
+        } else {
+            let mut image = std::mem::take(&mut self.scratch.image);
+            let result = self.row(id).and_then(|row| {
+                let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
+                self.layout
+                    .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
+            });
+            let result = result.and_then(|()| self.replace(id, &image, Growth::Asked));
+            self.scratch.image = image;
+            result
+        };
+        if result.is_err() {
+            undo.forget_last();
+        }
+        result
+    }
+
+    /// Writes changes in place; false if they do not fit there.
+    fn patch(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
+        let item = self.item(id)?;
+        let image = self.rows.get_mut(item).and_then(|bytes| bytes.get_mut(HEADER_BYTES..));
+        match image {
+            Some(image) => self.layout.patch(image, changes),
+            None => Err(self.no_row(id)),
+        }
+    }
+
+    /// Removes a row.
+    pub fn delete(&mut self, id: TupleId, undo: &mut Undo) -> Result<()> {
+        undo.push(self.definition.id, id, Some(self.row(id)?.image()))?;
+        self.remove(id)
+    }
+
+    /// Makes the row `id` what it was before a change, or what a log or a snapshot says: this image, or
+    /// none. Does not ask the budget and cannot meet a unique violation, because what comes back was
+    /// there together.
+    pub fn restore(&mut self, id: TupleId, image: Option<&[u8]>) -> Result<()> {
+        match (self.ids.contains(id), image) {
+            (true, Some(image)) => self.replace(id, image, Growth::Forced),
+            (true, None) => self.remove(id),
+            (false, Some(image)) => self.place(id, image, Growth::Forced),
+            (false, None) => Ok(()),
+        }
+    }
+
+    /// [`Table::restore`] of bytes from outside.
+    pub fn load(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+        self.layout.validate(image)?;
+        if id > TupleId::MAX {
+            return Err(Error::Corrupt(format!("tuple id {} of table \"{}\"", id.0, self.definition.name).into()));
+        }
+        self.restore(id, Some(image))
+    }
+
+    /// Puts a row into a free id.
+    fn place(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
+        let mut key = std::mem::take(&mut self.scratch.new_key);
+        let result = self.place_with(id, image, growth, &mut key);
+        self.scratch.new_key = key;
+        result
+    }
+
+    fn place_with(&mut self, id: TupleId, image: &[u8], growth: Growth, key: &mut Vec<u8>) -> Result<()> {
+        let row = Row::new(&self.layout, image);
+        for index in &self.indexes {
+            if index.key(row, key)? && index.first(key).is_some() {
+                return Err(duplicate(&self.definition, index, key));
+            }
+        }
+        let budget = Arc::clone(&self.budget);
+        let taken = self.ids.take(id, &budget, growth).and_then(|_| self.locators.reserve(id, &budget, growth));
+        let item = match taken.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, growth)) {
+            Ok(item) => item,
+            Err(error) => {
+                self.ids.release(id);
+                return Err(error);
+            }
+        };
+        for number in 0..self.indexes.len() {
+            let Some(index) = self.indexes.get_mut(number) else { continue };
+            index.key(Row::new(&self.layout, image), key)?;
+            if let Err(full) = index.insert(key, id, &budget, growth) {
+                for index in self.indexes.iter_mut().take(number) {
+                    index.key(Row::new(&self.layout, image), key)?;
+                    index.remove(key, id, &budget);
+                }
+                self.rows.free(item, &budget);
+                self.ids.release(id);
+                return Err(self.full(full));
+            }
+        }
+        self.locators.set(id, Locator::Live(item));
+        Ok(())
+    }
+
+    /// Writes a row into a new slot.
+    fn store(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<Item> {
+        if image.len() > ROW_BYTES_MAX {
+            return Err(Class::LimitExceeded.error(format_args!(
+                "a row of table \"{}\" has {} bytes, more than {ROW_BYTES_MAX}",
+                self.definition.name,
+                image.len()
+            )));
+        }
+        let item = self.rows.allocate(HEADER_BYTES + image.len(), &self.budget, growth);
+        let item = item.map_err(|full| self.full(full))?;
+        self.write(item, id, image);
+        Ok(item)
+    }
+
+    fn write(&mut self, item: Item, id: TupleId, image: &[u8]) {
+        if let Some((header, bytes)) = self.rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
+            *header = u64::from(id.0).to_le_bytes();
+            bytes.copy_from_slice(image);
+        }
+    }
+
+    /// Gives a row another image.
+    fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
+        let mut old_key = std::mem::take(&mut self.scratch.old_key);
+        let mut new_key = std::mem::take(&mut self.scratch.new_key);
+        let result = self.replace_with(id, image, growth, &mut old_key, &mut new_key);
+        self.scratch.old_key = old_key;
+        self.scratch.new_key = new_key;
+        result
+    }
+
+    fn replace_with(
+        &mut self,
+        id: TupleId,
+        image: &[u8],
+        growth: Growth,
+        old_key: &mut Vec<u8>,
+        new_key: &mut Vec<u8>,
+    ) -> Result<()> {
+        let old_item = self.item(id)?;
+        let budget = Arc::clone(&self.budget);
+        for index in &self.indexes {
+            let distinct = index.key(Row::new(&self.layout, image), new_key)?;
+            index.key(self.row(id)?, old_key)?;
+            if distinct && old_key != new_key && index.first(new_key).is_some() {
+                return Err(duplicate(&self.definition, index, new_key));
+            }
+        }
+        let same_place =
+            self.rows.resized(old_item, HEADER_BYTES + image.len()).filter(|_| image.len() <= ROW_BYTES_MAX);
+        let exact = HEADER_BYTES + image.len() == old_item.len();
+        let item = match same_place.or(exact.then_some(old_item)) {
+            Some(item) => item,
+            None => self.store(id, image, growth)?,
+        };
+        // First all that can fail, then the rest.
+        let mut failed = None;
+        let mut changed = 0;
+        for number in 0..self.indexes.len() {
+            changed = number;
+            let old_row = self.rows.get(old_item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
+            let Some(index) = self.indexes.get_mut(number) else { continue };
+            index.key(Row::new(&self.layout, old_row), old_key)?;
+            index.key(Row::new(&self.layout, image), new_key)?;
+            if old_key != new_key
+                && let Err(full) = index.insert(new_key, id, &budget, growth)
+            {
+                failed = Some(full);
+                break;
+            }
+            changed = number + 1;
+        }
+        // Takes the new entries back, or the old ones away.
+        let old_row = self.rows.get(old_item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
+        for index in self.indexes.iter_mut().take(changed) {
+            index.key(Row::new(&self.layout, old_row), old_key)?;
+            index.key(Row::new(&self.layout, image), new_key)?;
+            if old_key != new_key {
+                index.remove(if failed.is_some() { new_key } else { old_key }, id, &budget);
+            }
+        }
+        let moved = !item.same_place(old_item);
+        if let Some(full) = failed {
+            if moved {
+                self.rows.free(item, &budget);
+            }
+            return Err(self.full(full));
+        }
+        self.write(item, id, image);
+        self.locators.set(id, Locator::Live(item));
+        if moved {
+            self.rows.free(old_item, &budget);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, id: TupleId) -> Result<()> {
+        let item = self.item(id)?;
+        let image = self.rows.get(item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
+        let mut key = std::mem::take(&mut self.scratch.old_key);
+        for index in &mut self.indexes {
+            index.key(Row::new(&self.layout, image), &mut key)?;
+            index.remove(&mut key, id, &self.budget);
+        }
+        self.scratch.old_key = key;
+        self.rows.free(item, &self.budget);
+        self.ids.release(id);
+        Ok(())
+    }
+
+    /// Builds a new index from the rows. `definition` is the table's with the index in it.
+    pub fn add_index(&mut self, definition: Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
+        let mut built = Index::new(&definition, index, self.seed);
+        let mut key = Vec::new();
+        let mut build = || -> Result<()> {
+            for id in self.ids.iter() {
+                if built.key(self.row(id)?, &mut key)? && built.first(&key).is_some() {
+                    return Err(duplicate(&definition, &built, &key));
+                }
+                built.insert(&mut key, id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
+            }
+            Ok(())
+        };
+        let result = build();
+        if result.is_err() {
+            self.budget.resize(built.bytes(), 0);
+            return result;
+        }
+        self.indexes.push(built);
+        self.indexes.sort_by_key(|index| index.definition().id);
+        self.definition = definition;
+        Ok(())
+    }
+
+    /// Drops an index. `definition` is the table's without it.
+    pub fn drop_index(&mut self, definition: Arc<TableDefinition>, index: IndexId) {
+        let budget = Arc::clone(&self.budget);
+        self.indexes.retain(|held| {
+            let keep = held.definition().id != index;
+            if !keep {
+                budget.resize(held.bytes(), 0);
+            }
+            keep
+        });
+        self.definition = definition;
+    }
+
+    /// Gives all rows the columns of this definition: further ones with this value, or fewer.
+    ///
+    /// The rows are rewritten one by one, because a second layout would make every later read slower and
+    /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
+    pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
+        let layout = Layout::new(&definition)?;
+        let mut rows = rows_for(&layout);
+        let mut locators = Locators::new();
+        let mut image = Vec::new();
+        let old_columns = self.layout.columns();
+        let mut rewrite = || -> Result<()> {
+            for id in self.ids.iter() {
+                let row = self.row(id)?;
+                layout.encode(
+                    &mut image,
+                    |column| {
+                        if column < old_columns { row.value(column) } else { fill.as_ref() }
+                    },
+                )?;
+                if image.len() > ROW_BYTES_MAX {
+                    return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
+                }
+                let length = HEADER_BYTES + image.len();
+                let item = rows.allocate(length, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
+                if let Some((header, bytes)) = rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
+                    *header = u64::from(id.0).to_le_bytes();
+                    bytes.copy_from_slice(&image);
+                }
+                locators.reserve(id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
+                locators.set(id, Locator::Live(item));
+            }
+            Ok(())
+        };
+        let result = rewrite();
+        if result.is_ok() {
+            std::mem::swap(&mut self.rows, &mut rows);
+            std::mem::swap(&mut self.locators, &mut locators);
+            self.layout = layout;
+            self.definition = definition;
+        }
+        self.budget.resize(rows.bytes() + locators.bytes(), 0);
+        result
+    }
+
+    /// A hash of all rows and their ids. Equal for equal content, whatever the way there.
+    pub fn state_hash(&self) -> Result<u64> {
+        let mut hash = u64::from(self.id().0);
+        for id in self.ids.iter() {
+            hash = xxh3_64_with_seed(self.row(id)?.image(), hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1));
+        }
+        Ok(hash)
+    }
+
+    /// Checks the invariants: rows can be read, and the indexes have exactly their keys.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: String| Error::Corrupt(format!("table \"{}\": {what}", self.definition.name).into());
+        let mut key = Vec::new();
+        for id in self.ids.iter() {
+            let row = self.row(id)?;
+            self.layout.validate(row.image())?;
+            let header: Option<&[u8; HEADER_BYTES]> =
+                self.rows.get(self.item(id)?).and_then(|bytes| bytes.first_chunk());
+            if header != Some(&u64::from(id.0).to_le_bytes()) {
+                return Err(wrong(format!("the slot of row {} belongs to another", id.0)));
+            }
+            for index in &self.indexes {
+                let distinct = index.key(row, &mut key)?;
+                let mut found = index.lookup(&key);
+                let there = if distinct {
+                    found.next() == Some(id) && found.next().is_none()
+                } else {
+                    found.any(|other| other == id)
+                };
+                if !there {
+                    let name = &index.definition().name;
+                    return Err(wrong(format!("row {} is missing in index \"{name}\", or not alone there", id.0)));
+                }
+            }
+        }
+        match self.indexes.iter().find(|index| index.entries() != self.rows()) {
+            None => Ok(()),
+            Some(index) => Err(wrong(format!(
+                "index \"{}\" has {} entries for {} rows",
+                index.definition().name,
+                index.entries(),
+                self.rows()
+            ))),
+        }
+    }
+}
+
+/// Gives its memory back to the budget.
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.budget.resize(self.memory().total(), 0);
+    }
+}
+
+fn rows_for(layout: &Layout) -> Slabs {
+    layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
+}
+
+#[cold]
+fn duplicate(table: &TableDefinition, index: &Index, key: &[u8]) -> Error {
+    Error::duplicate_key(&table.name, &index.definition().name, index.key_text(key))
+}

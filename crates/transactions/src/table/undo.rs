@@ -1,0 +1,100 @@
+use super::tuple_ids::TupleId;
+use crate::error::{Error, Result};
+use crate::schema::TableId;
+
+/// What a running transaction changed, with the images of before: what an abort needs, and from which a
+/// commit makes its effects, its digest and the pre-images of a snapshot.
+#[derive(Debug)]
+pub struct Undo {
+    changes: Vec<Entry>,
+    images: Vec<u8>,
+    bytes_max: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    table: TableId,
+    id: TupleId,
+    /// Where in `images` the row of before is; `None` where there was none.
+    image: Option<(usize, usize)>,
+}
+
+/// One change of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The table.
+    pub table: TableId,
+    /// The row.
+    pub id: TupleId,
+    /// The row's image before the change; `None` if the change made the row.
+    pub before: Option<&'a [u8]>,
+}
+
+impl Undo {
+    /// No changes. More than `bytes_max` are refused.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { changes: Vec::new(), images: Vec::new(), bytes_max }
+    }
+
+    /// Notes a change that is about to be made.
+    pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
+        let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
+        if self.bytes() + more > self.bytes_max {
+            return Err(Error::OutOfMemory(
+                format!("a transaction may change {} bytes of rows at most", self.bytes_max).into(),
+            ));
+        }
+        let image = before.map(|before| {
+            let start = self.images.len();
+            self.images.extend_from_slice(before);
+            (start, self.images.len())
+        });
+        self.changes.push(Entry { table, id, image });
+        Ok(())
+    }
+
+    /// Takes the note of the last change back, which was not made after all.
+    pub fn forget_last(&mut self) {
+        if let Some(Entry { image: Some((start, _)), .. }) = self.changes.pop() {
+            self.images.truncate(start);
+        }
+    }
+
+    /// Number of changes: a mark to undo to.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.changes.len() * size_of::<Entry>() + self.images.len()
+    }
+
+    /// A change by number.
+    pub fn get(&self, number: usize) -> Option<Change<'_>> {
+        let entry = self.changes.get(number)?;
+        let before = match entry.image {
+            Some((start, end)) => Some(self.images.get(start..end)?),
+            None => None,
+        };
+        Some(Change { table: entry.table, id: entry.id, before })
+    }
+
+    /// The changes in the order in which they were made.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Change<'_>> {
+        (0..self.changes.len()).filter_map(|number| self.get(number))
+    }
+
+    /// Forgets all changes; keeps a moderate amount of memory for the next transaction.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.images.clear();
+        self.images.shrink_to(1 << 20);
+        self.changes.shrink_to(1 << 14);
+    }
+}

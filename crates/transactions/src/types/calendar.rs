@@ -1,0 +1,176 @@
+//! Dates and timestamps of the proleptic Gregorian calendar, years 1 to 9999, to and from text.
+
+use std::fmt::{self, Write};
+
+use crate::error::{Class, Result};
+
+/// Microseconds of a day.
+pub const MICROS_PER_DAY: i64 = 86_400_000_000;
+
+const DAYS_PER_ERA: i64 = 146_097;
+
+/// 0000-03-01 is this many days before 1970-01-01.
+const DAYS_TO_EPOCH: i64 = 719_468;
+
+/// The days since 1970-01-01 of a day that exists, or `None`.
+pub fn from_civil(year: i32, month: u32, day: u32) -> Option<i32> {
+    if !(1..=9999).contains(&year) || day == 0 || day > days_in_month(year, month)? {
+        return None;
+    }
+    // Howard Hinnant's days_from_civil: years begin in March, so that the leap day is the last.
+    let year = i64::from(year) - i64::from(month <= 2);
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((i64::from(month) + 9) % 12) + 2) / 5 + i64::from(day) - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    i32::try_from(era * DAYS_PER_ERA + day_of_era - DAYS_TO_EPOCH).ok()
+}
+
+/// Year, month and day of the days since 1970-01-01.
+pub fn to_civil(days: i32) -> (i32, u32, u32) {
+    let days = i64::from(days) + DAYS_TO_EPOCH;
+    let era = days.div_euclid(DAYS_PER_ERA);
+    let day_of_era = days.rem_euclid(DAYS_PER_ERA);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (i32::try_from(year).unwrap_or(i32::MAX), u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
+}
+
+/// How many days a month has; `None` if there is no such month.
+pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
+    let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
+    match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => Some(31),
+        4 | 6 | 9 | 11 => Some(30),
+        2 => Some(if leap { 29 } else { 28 }),
+        _ => None,
+    }
+}
+
+/// The date that text says as `YYYY-MM-DD`.
+pub fn parse_date(text: &str) -> Result<i32> {
+    date(text.trim()).ok_or_else(|| Class::InvalidDatetime.error(format_args!("'{text}' is not a date (YYYY-MM-DD)")))
+}
+
+fn date(text: &str) -> Option<i32> {
+    let mut parts = text.split('-');
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || year.len() != 4 {
+        return None;
+    }
+    from_civil(i32::try_from(digits(year)?).ok()?, digits(month)?, digits(day)?)
+}
+
+/// One to nine digits and nothing else.
+fn digits(text: &str) -> Option<u32> {
+    (text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
+}
+
+/// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`; the separator may
+/// be a `T`, and a time zone other than UTC's `Z` is refused.
+pub fn parse_timestamp(text: &str) -> Result<i64> {
+    timestamp(text.trim()).ok_or_else(|| {
+        Class::InvalidDatetime.error(format_args!("'{text}' is not a timestamp (YYYY-MM-DD HH:MM:SS.ffffff)"))
+    })
+}
+
+fn timestamp(text: &str) -> Option<i64> {
+    let text = text.strip_suffix('Z').unwrap_or(text);
+    let Some((day, time)) = text.split_once([' ', 'T']) else {
+        return Some(i64::from(date(text)?) * MICROS_PER_DAY);
+    };
+    let mut parts = time.split(':');
+    let (hour, minute) = (digits(parts.next()?)?, digits(parts.next()?)?);
+    let (second, micros) = match parts.next() {
+        None => (0, 0),
+        Some(second) => match second.split_once('.') {
+            None => (digits(second)?, 0),
+            Some((second, fraction)) => (digits(second)?, micros_of(fraction)?),
+        },
+    };
+    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+        return None;
+    }
+    let seconds = i64::from(hour * 3600 + minute * 60 + second);
+    Some(i64::from(date(day)?) * MICROS_PER_DAY + seconds * 1_000_000 + i64::from(micros))
+}
+
+/// Up to six digits after the point.
+fn micros_of(fraction: &str) -> Option<u32> {
+    if fraction.is_empty() || fraction.len() > 6 {
+        return None;
+    }
+    Some(digits(fraction)? * 10_u32.pow(6 - u32::try_from(fraction.len()).ok()?))
+}
+
+/// Writes `YYYY-MM-DD`.
+pub fn format_date(out: &mut impl Write, days: i32) -> fmt::Result {
+    let (year, month, day) = to_civil(days);
+    write!(out, "{year:04}-{month:02}-{day:02}")
+}
+
+/// Writes `YYYY-MM-DD HH:MM:SS`, and a fraction if there is one, without trailing zeros.
+pub fn format_timestamp(out: &mut impl Write, micros: i64) -> fmt::Result {
+    let days = micros.div_euclid(MICROS_PER_DAY);
+    let rest = micros.rem_euclid(MICROS_PER_DAY);
+    format_date(out, i32::try_from(days).unwrap_or(i32::MAX))?;
+    let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
+    write!(out, " {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+    if fraction != 0 {
+        let text = format!("{fraction:06}");
+        write!(out, ".{}", text.trim_end_matches('0'))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_day_there_and_back() {
+        let first = from_civil(1, 1, 1).unwrap();
+        let last = from_civil(9999, 12, 31).unwrap();
+        assert_eq!(from_civil(1970, 1, 1), Some(0));
+        assert_eq!(from_civil(2000, 3, 1), Some(11_017));
+        let mut yesterday = (0, 12, 31);
+        for days in first..=last {
+            let (year, month, day) = to_civil(days);
+            assert_eq!(from_civil(year, month, day), Some(days));
+            assert!((year, month, day) > yesterday);
+            yesterday = (year, month, day);
+        }
+    }
+
+    #[test]
+    fn text_there_and_back() {
+        for text in ["0001-01-01", "1969-12-31", "1992-02-29", "9999-12-31"] {
+            let mut out = String::new();
+            format_date(&mut out, parse_date(text).unwrap()).unwrap();
+            assert_eq!(out, text);
+        }
+        for text in ["0001-01-01 00:00:00", "1969-12-31 23:59:59.999999", "2024-01-02 03:04:05.06"] {
+            let mut out = String::new();
+            format_timestamp(&mut out, parse_timestamp(text).unwrap()).unwrap();
+            assert_eq!(out, text);
+        }
+        assert_eq!(parse_timestamp("1970-01-02").unwrap(), MICROS_PER_DAY);
+        assert_eq!(parse_timestamp("1970-01-01T00:01Z").unwrap(), 60_000_000);
+    }
+
+    #[test]
+    fn what_is_no_date() {
+        for text in
+            ["", "1993-02-29", "1993-13-01", "93-01-01", "1993-1", "1993-01-01-01", "1993-+1-01", "ä", "0000-01-01"]
+        {
+            assert_eq!(parse_date(text).unwrap_err().sqlstate(), "22007", "{text}");
+        }
+        for text in ["1993-01-01 24:00:00", "1993-01-01 1", "1993-01-01 10:00:00.1234567", "1993-01-01 10:00+02"] {
+            assert_eq!(parse_timestamp(text).unwrap_err().sqlstate(), "22007", "{text}");
+        }
+    }
+}

@@ -1,0 +1,320 @@
+//! Values from one type to another.
+
+use std::cmp::Ordering;
+
+use crate::error::{Class, Error, Result};
+use crate::types::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
+
+/// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
+/// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
+/// fit is an error, and so is text for a type that is not text (see [`cast`]).
+#[inline]
+pub fn assign(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
+    Ok(match (value, to) {
+        (ValueRef::Null, _)
+        | (ValueRef::Int(_), DataType::BigInt)
+        | (ValueRef::Text(_), DataType::Text)
+        | (ValueRef::Boolean(_), DataType::Boolean)
+        | (ValueRef::Float(_), DataType::Double)
+        | (ValueRef::Date(_), DataType::Date)
+        | (ValueRef::Timestamp(_), DataType::Timestamp)
+        | (ValueRef::Decimal(_), DataType::Numeric)
+        | (ValueRef::Bytes(_), DataType::Bytea) => value,
+        (ValueRef::Int(number), DataType::SmallInt | DataType::Integer) => ValueRef::Int(in_range(number, to)?),
+        (ValueRef::Text(text), DataType::Varchar(limit)) => ValueRef::Text(within(text, limit)?),
+        (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
+            ValueRef::Decimal(number.fit(precision, scale)?)
+        }
+        _ => return assign_other(value, to),
+    })
+}
+
+/// The conversions between kinds, which are seldom.
+#[inline(never)]
+fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
+    Ok(match (value, to) {
+        (ValueRef::Int(number), DataType::Decimal { precision, scale }) => {
+            ValueRef::Decimal(Decimal::from(number).fit(precision, scale)?)
+        }
+        (ValueRef::Int(number), DataType::Numeric) => ValueRef::Decimal(Decimal::from(number)),
+        (ValueRef::Int(_) | ValueRef::Decimal(_), DataType::Double) => {
+            value.number_as_f64().map_or(ValueRef::Null, ValueRef::Float)
+        }
+        (ValueRef::Decimal(number), _) if to.is_integer() => ValueRef::Int(in_range(number.to_i64()?, to)?),
+        (ValueRef::Float(number), _) if to.is_integer() => ValueRef::Int(in_range(float_to_i64(number)?, to)?),
+        (ValueRef::Float(number), DataType::Decimal { precision, scale }) => {
+            ValueRef::Decimal(float_to_decimal(number)?.fit(precision, scale)?)
+        }
+        (ValueRef::Float(number), DataType::Numeric) => ValueRef::Decimal(float_to_decimal(number)?),
+        (ValueRef::Date(days), DataType::Timestamp) => ValueRef::Timestamp(i64::from(days) * MICROS_PER_DAY),
+        (ValueRef::Timestamp(micros), DataType::Date) => {
+            ValueRef::Date(i32::try_from(micros.div_euclid(MICROS_PER_DAY)).unwrap_or(i32::MAX))
+        }
+        _ => return Err(mismatch(value, to)),
+    })
+}
+
+/// `CAST(value AS to)`: what [`assign`] does, and to and from text, booleans and integers.
+pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
+    match (value, to) {
+        (ValueRef::Text(text), DataType::Varchar(limit)) => {
+            // An explicit cast cuts, as the standard says.
+            let end = text.char_indices().nth(limit as usize).map_or(text.len(), |(at, _)| at);
+            Ok(text.get(..end).unwrap_or(text).into())
+        }
+        (ValueRef::Text(_), DataType::Text) => Ok(value.to_value()),
+        (ValueRef::Text(text), _) => parse_text(text, to),
+        (ValueRef::Null, _) => Ok(Value::Null),
+        (ValueRef::Boolean(value), DataType::Text) => Ok(Value::from(if value { "true" } else { "false" })),
+        (_, DataType::Text) => Ok(value.to_string().into()),
+        (_, DataType::Varchar(_)) => cast(ValueRef::Text(&value.to_string()), to),
+        (ValueRef::Boolean(value), _) if to.is_integer() => Ok(Value::Int(value.into())),
+        (ValueRef::Int(number), DataType::Boolean) => Ok(Value::Boolean(number != 0)),
+        _ => assign(value, to).map(ValueRef::to_value),
+    }
+}
+
+/// The value of a type that text says.
+pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
+    let invalid = || Class::InvalidText.error(format_args!("'{text}' is not a value of type {to}"));
+    Ok(match to {
+        DataType::Text => text.into(),
+        DataType::Varchar(limit) => within(text, limit)?.into(),
+        DataType::SmallInt | DataType::Integer | DataType::BigInt => {
+            let number = text.trim().parse::<i128>().map_err(|_| invalid())?;
+            Value::Int(in_range(i64::try_from(number).map_err(|_| out_of_range(&text, to))?, to)?)
+        }
+        DataType::Double => Value::Float(parse_float(text.trim()).ok_or_else(invalid)?),
+        DataType::Numeric => Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?),
+        DataType::Decimal { precision, scale } => {
+            Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?.fit(precision, scale)?)
+        }
+        DataType::Boolean => Value::Boolean(parse_boolean(text.trim()).ok_or_else(invalid)?),
+        DataType::Date => Value::Date(parse_date(text).or_else(|error| match parse_timestamp(text) {
+            Ok(micros) => Ok(i32::try_from(micros.div_euclid(MICROS_PER_DAY)).unwrap_or(i32::MAX)),
+            Err(_) => Err(error),
+        })?),
+        DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
+        DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
+    })
+}
+
+fn parse_float(text: &str) -> Option<f64> {
+    match text.to_ascii_lowercase().as_str() {
+        "nan" => Some(f64::NAN),
+        "infinity" | "inf" | "+infinity" | "+inf" => Some(f64::INFINITY),
+        "-infinity" | "-inf" => Some(f64::NEG_INFINITY),
+        number => number.parse().ok().filter(|value: &f64| value.is_finite()),
+    }
+}
+
+fn parse_boolean(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "t" | "true" | "yes" | "on" | "1" | "y" => Some(true),
+        "f" | "false" | "no" | "off" | "0" | "n" => Some(false),
+        _ => None,
+    }
+}
+
+/// PostgreSQL's hexadecimal form, or the text's own bytes if there is no backslash in it.
+fn parse_bytes(text: &str) -> Option<Box<[u8]>> {
+    let Some(digits) = text.strip_prefix("\\x") else {
+        return (!text.contains('\\')).then(|| text.as_bytes().into());
+    };
+    let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
+    if !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|[high, low]| Some(nibble(*high)? << 4 | nibble(*low)?)).collect()
+}
+
+fn in_range(number: i64, to: DataType) -> Result<i64> {
+    match to.integer_bounds() {
+        Some((least, largest)) if number < least || number > largest => Err(out_of_range(&number, to)),
+        _ => Ok(number),
+    }
+}
+
+fn out_of_range(value: &impl std::fmt::Display, to: DataType) -> Error {
+    Class::OutOfRange.error(format_args!("{value} does not fit {to}"))
+}
+
+fn within(text: &str, limit: u32) -> Result<&str> {
+    // Characters are counted only if bytes alone do not tell.
+    if text.len() > limit as usize && text.chars().nth(limit as usize).is_some() {
+        return Err(Class::TooLong.error(format_args!("value too long for VARCHAR({limit})")));
+    }
+    Ok(text)
+}
+
+/// Rounded half to even, as PostgreSQL does.
+fn float_to_i64(number: f64) -> Result<i64> {
+    let rounded = number.round_ties_even();
+    // 2^63 is the first float that does not fit; -2^63 does.
+    if (-9_223_372_036_854_775_808.0..9_223_372_036_854_775_808.0).contains(&rounded) {
+        #[expect(clippy::cast_possible_truncation, reason = "the range was just checked")]
+        return Ok(rounded as i64);
+    }
+    Err(out_of_range(&number, DataType::BigInt))
+}
+
+fn float_to_decimal(number: f64) -> Result<Decimal> {
+    Decimal::from_f64(number).ok_or_else(|| out_of_range(&number, DataType::Numeric))
+}
+
+fn mismatch(value: ValueRef<'_>, to: DataType) -> Error {
+    let from = value.data_type().map_or_else(|| "NULL".to_owned(), |from| from.to_string());
+    Class::TypeMismatch.error(format_args!("a value of type {from} cannot become {to}"))
+}
+
+/// A bound of a search, brought to the type of the column that is searched.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rounded<'a> {
+    /// The column can hold it.
+    Exact(ValueRef<'a>),
+    /// The column cannot; this is the largest value below it that the column can.
+    Below(ValueRef<'a>),
+    /// It is larger than all that the column can hold (but not NULL).
+    AboveAll,
+    /// It is smaller than all.
+    BelowAll,
+    /// Comparing with it is never true: NULL.
+    Never,
+}
+
+/// Brings a value that a column is compared with to the column's type, or says between which values of
+/// the column it lies. An error means that the two do not compare.
+pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
+    match (value, to) {
+        (ValueRef::Null, _) => return Ok(Rounded::Never),
+        (ValueRef::Text(_), DataType::Text | DataType::Varchar(_)) => return Ok(Rounded::Exact(value)),
+        (ValueRef::Date(_), DataType::Timestamp) => return assign(value, to).map(Rounded::Exact),
+        (ValueRef::Timestamp(_), DataType::Date) => {
+            let day = assign(value, to)?;
+            let exact = day.compare(value) == Some(Ordering::Equal);
+            return Ok(if exact { Rounded::Exact(day) } else { Rounded::Below(day) });
+        }
+        _ => {}
+    }
+    // A column of floats compares as floats.
+    if to == DataType::Double
+        && let Some(number) = value.number_as_f64()
+    {
+        return Ok(Rounded::Exact(ValueRef::Float(number)));
+    }
+    let number = match value {
+        ValueRef::Int(number) if to.is_integer() => return Ok(integer_into(number, to)),
+        ValueRef::Int(number) if to.is_decimal() => Decimal::from(number),
+        ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
+        ValueRef::Float(number) if to.is_integer() || to.is_decimal() => match Decimal::from_f64(number) {
+            Some(decimal) => decimal,
+            None if number < 0.0 => return Ok(Rounded::BelowAll),
+            None => return Ok(Rounded::AboveAll),
+        },
+        _ if value.data_type().is_some_and(|from| from.is_like(to)) => return Ok(Rounded::Exact(value)),
+        _ => return Err(mismatch(value, to)),
+    };
+    let beyond = if number.is_negative() { Rounded::BelowAll } else { Rounded::AboveAll };
+    let scale = match to {
+        DataType::Decimal { scale, .. } => scale,
+        DataType::Numeric => return Ok(Rounded::Exact(ValueRef::Decimal(number))),
+        _ => 0,
+    };
+    let Ok(floor) = number.floor_to(scale) else { return Ok(beyond) };
+    let exact = floor == number;
+    let floor = match to {
+        DataType::Decimal { precision, scale } => match floor.fit(precision, scale) {
+            Ok(floor) => ValueRef::Decimal(floor),
+            Err(_) => return Ok(beyond),
+        },
+        _ => match i64::try_from(floor.units()) {
+            Ok(whole) => match integer_into(whole, to) {
+                Rounded::Exact(whole) => whole,
+                beyond => return Ok(beyond),
+            },
+            Err(_) => return Ok(beyond),
+        },
+    };
+    Ok(if exact { Rounded::Exact(floor) } else { Rounded::Below(floor) })
+}
+
+fn integer_into<'a>(number: i64, to: DataType) -> Rounded<'a> {
+    match to.integer_bounds() {
+        Some((least, _)) if number < least => Rounded::BelowAll,
+        Some((_, largest)) if number > largest => Rounded::AboveAll,
+        _ => Rounded::Exact(ValueRef::Int(number)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> ValueRef<'static> {
+        ValueRef::Decimal(Decimal::parse(text).unwrap())
+    }
+
+    const MONEY: DataType = DataType::Decimal { precision: 6, scale: 2 };
+
+    #[test]
+    fn assignment_rounds_and_refuses() {
+        assert_eq!(assign(ValueRef::Int(7), MONEY).unwrap(), decimal("7.00"));
+        assert_eq!(assign(decimal("7.005"), MONEY).unwrap().to_string(), "7.01");
+        assert_eq!(assign(ValueRef::Float(2.5), DataType::Integer).unwrap(), ValueRef::Int(2));
+        assert_eq!(assign(decimal("2.5"), DataType::Integer).unwrap(), ValueRef::Int(3));
+        assert_eq!(assign(ValueRef::Date(1), DataType::Timestamp).unwrap(), ValueRef::Timestamp(MICROS_PER_DAY));
+        for (value, to, state) in [
+            (ValueRef::Int(40_000), DataType::SmallInt, "22003"),
+            (ValueRef::Int(10_000), MONEY, "22003"),
+            (ValueRef::Float(f64::NAN), DataType::BigInt, "22003"),
+            (ValueRef::Float(9.3e18), DataType::BigInt, "22003"),
+            (ValueRef::Text("äöü"), DataType::Varchar(2), "22001"),
+            (ValueRef::Text("1"), DataType::BigInt, "42804"),
+            (ValueRef::Boolean(true), DataType::Double, "42804"),
+        ] {
+            assert_eq!(assign(value, to).unwrap_err().sqlstate(), state, "{value} to {to}");
+        }
+        assert_eq!(assign(ValueRef::Text("äö"), DataType::Varchar(2)).unwrap(), ValueRef::Text("äö"));
+    }
+
+    #[test]
+    fn text_becomes_each_type_and_back() {
+        for (text, to) in [
+            ("-32768", DataType::SmallInt),
+            ("1.50", MONEY),
+            ("0.1", DataType::Double),
+            ("t", DataType::Boolean),
+            ("2024-02-29", DataType::Date),
+            ("2024-02-29 01:02:03.5", DataType::Timestamp),
+            ("\\x00ff", DataType::Bytea),
+            ("é", DataType::Varchar(1)),
+        ] {
+            assert_eq!(parse_text(text, to).unwrap().to_string(), text, "{to}");
+        }
+        for (text, to, state) in [
+            ("x", DataType::Integer, "22P02"),
+            ("99999999999999999999", DataType::BigInt, "22003"),
+            ("1e999", DataType::Double, "22P02"),
+            ("maybe", DataType::Boolean, "22P02"),
+            ("\\x0", DataType::Bytea, "22P02"),
+            ("12345.67", MONEY, "22003"),
+        ] {
+            assert_eq!(parse_text(text, to).unwrap_err().sqlstate(), state, "{text} to {to}");
+        }
+        assert_eq!(cast(ValueRef::Text("abc"), DataType::Varchar(2)).unwrap(), "ab".into());
+        assert_eq!(cast(ValueRef::Boolean(true), DataType::Text).unwrap(), "true".into());
+    }
+
+    #[test]
+    fn bounds_of_a_search_keep_their_place() {
+        assert_eq!(round_into(decimal("2.5"), DataType::Integer).unwrap(), Rounded::Below(ValueRef::Int(2)));
+        assert_eq!(round_into(decimal("-2.5"), DataType::Integer).unwrap(), Rounded::Below(ValueRef::Int(-3)));
+        assert_eq!(round_into(decimal("2.0"), DataType::Integer).unwrap(), Rounded::Exact(ValueRef::Int(2)));
+        assert_eq!(round_into(ValueRef::Int(1 << 40), DataType::Integer).unwrap(), Rounded::AboveAll);
+        assert_eq!(round_into(decimal("-10000.001"), MONEY).unwrap(), Rounded::BelowAll);
+        assert_eq!(round_into(decimal("1.239"), MONEY).unwrap(), Rounded::Below(decimal("1.23")));
+        assert_eq!(round_into(ValueRef::Timestamp(-1), DataType::Date).unwrap(), Rounded::Below(ValueRef::Date(-1)));
+        assert_eq!(round_into(ValueRef::Null, DataType::Date).unwrap(), Rounded::Never);
+    }
+}

@@ -1,0 +1,112 @@
+//! The types of columns and expressions.
+
+use std::fmt;
+
+use crate::types::PRECISION_MAX;
+
+/// The type of a column, an argument or an expression.
+///
+/// Arithmetic on integers is done in 64 bits whatever the operands' types; the range of the narrower
+/// types is checked where a value is stored or cast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataType {
+    /// TRUE or FALSE.
+    Boolean,
+    /// 16 bits.
+    SmallInt,
+    /// 32 bits.
+    Integer,
+    /// 64 bits.
+    BigInt,
+    /// IEEE 754, 64 bits; NaN equals itself and is larger than all else, as in PostgreSQL.
+    Double,
+    /// Exact, with this many digits, of which `scale` stand after the point.
+    Decimal {
+        /// Digits in all, at most [`PRECISION_MAX`].
+        precision: u8,
+        /// Digits after the point, at most `precision`.
+        scale: u8,
+    },
+    /// Exact, each value with a scale of its own: the type of computed values, not of columns.
+    Numeric,
+    /// UTF-8, compared byte by byte.
+    Text,
+    /// UTF-8 with at most this many characters.
+    Varchar(u32),
+    /// Bytes.
+    Bytea,
+    /// A day of the years 1 to 9999.
+    Date,
+    /// Microseconds since 1970, without a time zone.
+    Timestamp,
+}
+
+impl DataType {
+    /// Whether the type is one of the integers.
+    pub const fn is_integer(self) -> bool {
+        matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
+    }
+
+    /// Whether the type is an exact decimal.
+    pub const fn is_decimal(self) -> bool {
+        matches!(self, Self::Decimal { .. } | Self::Numeric)
+    }
+
+    /// Whether arithmetic is defined on the type.
+    pub const fn is_number(self) -> bool {
+        self.is_integer() || self.is_decimal() || matches!(self, Self::Double)
+    }
+
+    /// Whether the type is text, of limited length or not.
+    pub const fn is_text(self) -> bool {
+        matches!(self, Self::Text | Self::Varchar(_))
+    }
+
+    /// Whether values of the two types are held in the same variant of [`Value`](crate::types::Value),
+    /// so that they compare without a conversion.
+    pub fn is_like(self, other: Self) -> bool {
+        self == other
+            || (self.is_integer() && other.is_integer())
+            || (self.is_decimal() && other.is_decimal())
+            || (self.is_text() && other.is_text())
+    }
+
+    /// Whether a value becomes one of the other type without a cast being written, and whether the two
+    /// compare.
+    pub fn assigns_to(self, other: Self) -> bool {
+        let moment = |data_type| matches!(data_type, Self::Date | Self::Timestamp);
+        self.is_like(other) || (self.is_number() && other.is_number()) || (moment(self) && moment(other))
+    }
+
+    /// Least and largest value of an integer type.
+    pub const fn integer_bounds(self) -> Option<(i64, i64)> {
+        match self {
+            Self::SmallInt => Some((i16::MIN as i64, i16::MAX as i64)),
+            Self::Integer => Some((i32::MIN as i64, i32::MAX as i64)),
+            Self::BigInt => Some((i64::MIN, i64::MAX)),
+            _ => None,
+        }
+    }
+}
+
+/// As SQL writes it.
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Boolean => f.write_str("BOOLEAN"),
+            Self::SmallInt => f.write_str("SMALLINT"),
+            Self::Integer => f.write_str("INTEGER"),
+            Self::BigInt => f.write_str("BIGINT"),
+            Self::Double => f.write_str("DOUBLE PRECISION"),
+            Self::Decimal { precision, scale } => write!(f, "DECIMAL({precision}, {scale})"),
+            Self::Numeric => f.write_str("NUMERIC"),
+            Self::Text => f.write_str("TEXT"),
+            Self::Varchar(length) => write!(f, "VARCHAR({length})"),
+            Self::Bytea => f.write_str("BYTEA"),
+            Self::Date => f.write_str("DATE"),
+            Self::Timestamp => f.write_str("TIMESTAMP"),
+        }
+    }
+}
+
+const _: () = assert!(PRECISION_MAX == 38, "i128 holds every integer of 38 digits");

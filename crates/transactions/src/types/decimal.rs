@@ -1,0 +1,507 @@
+//! Exact decimals of up to 38 digits.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use crate::error::{Class, Error, Result};
+
+/// The most digits of a decimal.
+pub const PRECISION_MAX: u8 = 38;
+
+/// The first integer with more than [`PRECISION_MAX`] digits.
+const LIMIT: u128 = 10_u128.pow(PRECISION_MAX as u32);
+
+/// A quotient has at least this many significant digits, as in PostgreSQL.
+const QUOTIENT_DIGITS_MIN: i32 = 16;
+
+/// An exact decimal number: an integer of at most 38 digits, and how many of them stand after the
+/// point.
+///
+/// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that
+/// PostgreSQL gives them, less where 38 digits would not do; a number that has more than 38 digits
+/// before the point is an error.
+#[derive(Clone, Copy)]
+pub struct Decimal {
+    // Bytes rather than i128, whose alignment would make every `Value` half as large again.
+    units: [u8; 16],
+    scale: u8,
+}
+
+impl Decimal {
+    /// Zero without digits after the point.
+    pub const ZERO: Self = Self { units: [0; 16], scale: 0 };
+
+    /// `units / 10^scale`; an error if that takes more than 38 digits.
+    pub fn new(units: i128, scale: u8) -> Result<Self> {
+        if units.unsigned_abs() >= LIMIT || scale > PRECISION_MAX {
+            return Err(overflow());
+        }
+        Ok(Self { units: units.to_ne_bytes(), scale })
+    }
+
+    /// The number times `10^scale`.
+    pub const fn units(self) -> i128 {
+        i128::from_ne_bytes(self.units)
+    }
+
+    /// How many digits stand after the point.
+    pub const fn scale(self) -> u8 {
+        self.scale
+    }
+
+    /// Whether it is less than zero.
+    pub const fn is_negative(self) -> bool {
+        self.units() < 0
+    }
+
+    /// The number that text says, with the scale as written; `None` if it is none or has too many
+    /// digits.
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.trim();
+        let (text, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
+            None => (text, 0),
+        };
+        let (negative, digits) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return None;
+        }
+        let mut units: i128 = 0;
+        for byte in whole.bytes().chain(fraction.bytes()) {
+            let digit = byte.is_ascii_digit().then(|| i128::from(byte - b'0'))?;
+            units = units.checked_mul(10)?.checked_add(digit)?;
+        }
+        let scale = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+        let units = if scale < 0 { units.checked_mul(power_of_ten(u32::try_from(-scale).ok()?)?)? } else { units };
+        Self::new(if negative { -units } else { units }, u8::try_from(scale.max(0)).ok()?).ok()
+    }
+
+    /// The same number, rounded half away from zero where digits are lost.
+    pub fn rescale(self, scale: u8) -> Result<Self> {
+        let units = self.units();
+        if scale >= self.scale {
+            if scale == self.scale {
+                return Ok(self);
+            }
+            let factor = power_of_ten(u32::from(scale - self.scale)).ok_or_else(overflow)?;
+            return Self::new(units.checked_mul(factor).ok_or_else(overflow)?, scale);
+        }
+        let Some(divisor) = power_of_ten(u32::from(self.scale - scale)) else { return Self::new(0, scale) };
+        let (quotient, rest) = (units / divisor, units % divisor);
+        let away = if rest.unsigned_abs() * 2 >= divisor.unsigned_abs() { units.signum() } else { 0 };
+        Self::new(quotient + away, scale)
+    }
+
+    /// The largest number with this scale that is not larger, or an error if it has too many digits.
+    pub fn floor_to(self, scale: u8) -> Result<Self> {
+        if scale >= self.scale {
+            return self.rescale(scale);
+        }
+        match power_of_ten(u32::from(self.scale - scale)) {
+            Some(divisor) => Self::new(self.units().div_euclid(divisor), scale),
+            None => Self::new(if self.is_negative() { -1 } else { 0 }, scale),
+        }
+    }
+
+    /// The number with this scale, if it takes no more than `precision` digits.
+    pub fn fit(self, precision: u8, scale: u8) -> Result<Self> {
+        let fitted = self.rescale(scale)?;
+        match power_of_ten(u32::from(precision)) {
+            Some(limit) if fitted.units().unsigned_abs() >= limit.unsigned_abs() => {
+                Err(Class::OutOfRange.error(format_args!("{self} does not fit DECIMAL({precision}, {scale})")))
+            }
+            _ => Ok(fitted),
+        }
+    }
+
+    /// The number as an integer, rounded half away from zero.
+    pub fn to_i64(self) -> Result<i64> {
+        let whole = self.rescale(0)?.units();
+        i64::try_from(whole).map_err(|_| Class::OutOfRange.error(format_args!("{self} does not fit BIGINT")))
+    }
+
+    /// The nearest float.
+    pub fn to_f64(self) -> f64 {
+        // Through text, because two roundings (of the integer and of the quotient) may miss it.
+        let units = self.units();
+        match i32::try_from(units) {
+            Ok(small) if self.scale <= 15 => f64::from(small) / 10_f64.powi(i32::from(self.scale)),
+            _ => self.to_string().parse().unwrap_or(f64::NAN),
+        }
+    }
+
+    /// The shortest decimal that is this float; `None` if it is not finite or has too many digits.
+    pub fn from_f64(value: f64) -> Option<Self> {
+        // PostgreSQL's float8_numeric keeps 15 significant digits.
+        value.is_finite().then(|| Self::parse(&format!("{value:.14e}")))?.map(Self::trimmed)
+    }
+
+    /// The same number without zeros at the end of its fraction.
+    #[must_use]
+    pub fn trimmed(self) -> Self {
+        let (mut units, mut scale) = (self.units(), self.scale);
+        while scale > 0 && units % 10 == 0 {
+            units /= 10;
+            scale -= 1;
+        }
+        Self { units: units.to_ne_bytes(), scale }
+    }
+
+    /// The sum, with the larger scale.
+    pub fn plus(self, other: Self) -> Result<Self> {
+        let scale = self.scale.max(other.scale);
+        match (self.rescale(scale), other.rescale(scale)) {
+            (Ok(left), Ok(right)) => Self::new(left.units() + right.units(), scale),
+            // Zeros at the end of the one cost digits that the other needs.
+            _ if scale > 0 && self.trimmed().scale.max(other.trimmed().scale) < scale => {
+                self.trimmed().plus(other.trimmed())
+            }
+            _ => Err(overflow()),
+        }
+    }
+
+    /// The difference, with the larger scale.
+    pub fn minus(self, other: Self) -> Result<Self> {
+        self.plus(other.negated())
+    }
+
+    /// The number with the other sign.
+    #[must_use]
+    pub const fn negated(self) -> Self {
+        Self { units: (-self.units()).to_ne_bytes(), scale: self.scale }
+    }
+
+    /// The product, with the sum of the scales as far as 38 digits reach.
+    pub fn times(self, other: Self) -> Result<Self> {
+        let scale = self.scale + other.scale;
+        if scale <= PRECISION_MAX
+            && let Some(units) = self.units().checked_mul(other.units())
+            && units.unsigned_abs() < LIMIT
+        {
+            return Self::new(units, scale);
+        }
+        let wide = Wide::product(self.units().unsigned_abs(), other.units().unsigned_abs());
+        let (units, scale) = wide.round_to_fit(scale).ok_or_else(overflow)?;
+        let units = i128::try_from(units).map_err(|_| overflow())?;
+        Self::new(if self.is_negative() == other.is_negative() { units } else { -units }, scale)
+    }
+
+    /// The quotient, with PostgreSQL's scale: at least 16 significant digits, and no less than the
+    /// operands' scales.
+    pub fn divide(self, other: Self) -> Result<Self> {
+        if other.units() == 0 {
+            return Err(Class::DivisionByZero.error("division by zero"));
+        }
+        let wanted = quotient_scale(self, other);
+        // A quotient that has more digits before the point has fewer after it.
+        for scale in (self.scale.max(other.scale).min(wanted)..=wanted).rev().chain((0..wanted).rev()) {
+            if let Some(units) = quotient(self, other, scale) {
+                return Self::new(units, scale);
+            }
+        }
+        Err(overflow())
+    }
+
+    /// The rest of the division truncated to an integer, with the dividend's sign.
+    pub fn remainder(self, other: Self) -> Result<Self> {
+        if other.units() == 0 {
+            return Err(Class::DivisionByZero.error("division by zero"));
+        }
+        let scale = self.scale.max(other.scale);
+        let (left, right) = (self.rescale(scale)?, other.rescale(scale)?);
+        Self::new(left.units() % right.units(), scale)
+    }
+}
+
+impl From<i64> for Decimal {
+    fn from(value: i64) -> Self {
+        Self { units: i128::from(value).to_ne_bytes(), scale: 0 }
+    }
+}
+
+fn overflow() -> Error {
+    Class::OutOfRange.error("numeric field overflow: more than 38 digits")
+}
+
+/// `10^exponent`, if it fits.
+const fn power_of_ten(exponent: u32) -> Option<i128> {
+    10_i128.checked_pow(exponent)
+}
+
+/// PostgreSQL's `select_div_scale`, which counts in digits of base 10 000.
+fn quotient_scale(left: Decimal, right: Decimal) -> u8 {
+    let (left_weight, left_digit) = weight(left);
+    let (right_weight, right_digit) = weight(right);
+    let weight = left_weight - right_weight - i32::from(left_digit <= right_digit);
+    let scale = (QUOTIENT_DIGITS_MIN - weight * 4).max(i32::from(left.scale)).max(i32::from(right.scale));
+    u8::try_from(scale.clamp(0, i32::from(PRECISION_MAX))).unwrap_or(PRECISION_MAX)
+}
+
+/// The exponent of the first digit in base 10 000, and that digit.
+fn weight(value: Decimal) -> (i32, u128) {
+    let mut units = value.units().unsigned_abs();
+    if units == 0 {
+        return (0, 0);
+    }
+    // Aligned so that the point stands between two digits.
+    let mut below = -i32::from(value.scale.div_ceil(4));
+    let shift = (4 - value.scale % 4) % 4;
+    let scaled = units.checked_mul(10_u128.pow(u32::from(shift)));
+    if let Some(scaled) = scaled {
+        units = scaled;
+    } else {
+        units /= 10_u128.pow(u32::from(4 - shift));
+        below += 1;
+    }
+    while units >= 10_000 {
+        units /= 10_000;
+        below += 1;
+    }
+    (below, units)
+}
+
+/// The quotient times `10^scale`, rounded half away from zero; `None` if it has too many digits.
+fn quotient(left: Decimal, right: Decimal, scale: u8) -> Option<i128> {
+    let divisor = right.units().unsigned_abs();
+    let dividend = left.units().unsigned_abs();
+    // left / right = (units / units) * 10^(right.scale - left.scale)
+    let digits = i32::from(scale) + i32::from(right.scale) - i32::from(left.scale);
+    let (mut result, mut rest) = (dividend / divisor, dividend % divisor);
+    for _ in 0..digits {
+        let (digit, next) = times_ten_by(rest, divisor);
+        result = result.checked_mul(10)?.checked_add(digit)?;
+        rest = next;
+        if result >= LIMIT {
+            return None;
+        }
+    }
+    let mut up = rest >= divisor - rest;
+    if digits < 0 {
+        let cut = 10_u128.checked_pow(digits.unsigned_abs())?;
+        up = (result % cut) * 2 >= cut;
+        result /= cut;
+    }
+    let units = i128::try_from(result + u128::from(up)).ok()?;
+    if units.unsigned_abs() >= LIMIT {
+        return None;
+    }
+    Some(if left.is_negative() == right.is_negative() { units } else { -units })
+}
+
+/// `rest * 10` by `divisor`, where `rest < divisor < 10^38`.
+fn times_ten_by(rest: u128, divisor: u128) -> (u128, u128) {
+    if let Some(ten) = rest.checked_mul(10) {
+        return (ten / divisor, ten % divisor);
+    }
+    let (mut digit, mut sum) = (0, 0);
+    for _ in 0..10 {
+        sum += rest;
+        if sum >= divisor {
+            sum -= divisor;
+            digit += 1;
+        }
+    }
+    (digit, sum)
+}
+
+/// A product of two integers of 128 bits.
+struct Wide {
+    high: u128,
+    low: u128,
+}
+
+impl Wide {
+    fn product(left: u128, right: u128) -> Self {
+        const HALF: u128 = u64::MAX as u128;
+        let (a, b, c, d) = (left >> 64, left & HALF, right >> 64, right & HALF);
+        let (low, middle, other) = (b * d, a * d, b * c);
+        let carry = (low >> 64) + (middle & HALF) + (other & HALF);
+        Self { high: a * c + (middle >> 64) + (other >> 64) + (carry >> 64), low: (low & HALF) | (carry << 64) }
+    }
+
+    /// A tenth, and the digit that is lost.
+    fn tenth(&self) -> (Self, u128) {
+        let mut out = [0_u128; 4];
+        let mut rest = 0;
+        let limbs = [self.high >> 64, self.high, self.low >> 64, self.low];
+        for (slot, limb) in out.iter_mut().zip(limbs) {
+            let part = (rest << 64) | (limb & u128::from(u64::MAX));
+            *slot = part / 10;
+            rest = part % 10;
+        }
+        let [a, b, c, d] = out;
+        (Self { high: (a << 64) | b, low: (c << 64) | d }, rest)
+    }
+
+    /// With as many of `scale` digits after the point as fit, rounded half away from zero.
+    fn round_to_fit(mut self, mut scale: u8) -> Option<(u128, u8)> {
+        let mut last = 0;
+        while self.high != 0 || self.low >= LIMIT || scale > PRECISION_MAX {
+            scale = scale.checked_sub(1)?;
+            (self, last) = self.tenth();
+        }
+        let rounded = self.low + u128::from(last >= 5);
+        if rounded < LIMIT { Some((rounded, scale)) } else { Some((rounded / 10, scale.checked_sub(1)?)) }
+    }
+}
+
+impl PartialEq for Decimal {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Decimal {}
+
+impl PartialOrd for Decimal {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Decimal {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let (left, right) = (self.units(), other.units());
+        if self.scale == other.scale {
+            return left.cmp(&right);
+        }
+        let scale = self.scale.max(other.scale);
+        let widen = |units: i128, from: u8| {
+            let factor = 10_u128.pow(u32::from(scale - from));
+            let wide = Wide::product(units.unsigned_abs(), factor);
+            (units.signum(), wide.high, wide.low)
+        };
+        let (left_sign, left_high, left_low) = widen(left, self.scale);
+        let (right_sign, right_high, right_low) = widen(right, other.scale);
+        left_sign.cmp(&right_sign).then_with(|| {
+            let order = (left_high, left_low).cmp(&(right_high, right_low));
+            if left_sign < 0 { order.reverse() } else { order }
+        })
+    }
+}
+
+impl Hash for Decimal {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let trimmed = self.trimmed();
+        (trimmed.units(), trimmed.scale).hash(state);
+    }
+}
+
+impl fmt::Debug for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// All digits of the scale, trailing zeros included.
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = self.units();
+        let sign = if units < 0 { "-" } else { "" };
+        let magnitude = units.unsigned_abs();
+        if self.scale == 0 {
+            return write!(f, "{sign}{magnitude}");
+        }
+        let divisor = 10_u128.pow(u32::from(self.scale));
+        write!(f, "{sign}{}.{:0width$}", magnitude / divisor, magnitude % divisor, width = usize::from(self.scale))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decimal(text: &str) -> Decimal {
+        Decimal::parse(text).unwrap_or_else(|| panic!("{text}"))
+    }
+
+    #[test]
+    fn text_there_and_back() {
+        for text in
+            ["0", "-0.01", "1.00", "99999999999999999999999999999999999999", "0.00000000000000000000000000000000000001"]
+        {
+            assert_eq!(decimal(text).to_string(), text);
+        }
+        assert_eq!(decimal("+.5").to_string(), "0.5");
+        assert_eq!(decimal("12e2").to_string(), "1200");
+        assert_eq!(decimal("1.25E-3").to_string(), "0.00125");
+        for text in ["", ".", "1.2.3", "abc", "1e", "--1", "999999999999999999999999999999999999999", "1e99999999999"] {
+            assert!(Decimal::parse(text).is_none(), "{text}");
+        }
+    }
+
+    /// The right-hand sides are PostgreSQL 15's.
+    #[test]
+    fn arithmetic_is_postgres() {
+        assert_eq!(decimal("1.10").plus(decimal("2.205")).unwrap().to_string(), "3.305");
+        assert_eq!(decimal("1.10").minus(decimal("2.205")).unwrap().to_string(), "-1.105");
+        assert_eq!(decimal("1.10").times(decimal("2.205")).unwrap().to_string(), "2.42550");
+        for (left, right, quotient) in [
+            ("1", "3", "0.33333333333333333333"),
+            ("10", "4", "2.5000000000000000"),
+            ("2", "3", "0.66666666666666666667"),
+            ("-2", "3", "-0.66666666666666666667"),
+            ("100000", "7", "14285.714285714286"),
+            ("1.000", "8", "0.12500000000000000000"),
+            ("123456789.12", "0.07", "1763668416.00000000"),
+            ("0", "5", "0.00000000000000000000"),
+            ("7", "100000", "0.000070000000000000000000"),
+            ("99999999999999999999.5", "3", "33333333333333333333.2"),
+            ("0.001", "3", "0.00033333333333333333"),
+        ] {
+            assert_eq!(decimal(left).divide(decimal(right)).unwrap().to_string(), quotient, "{left} / {right}");
+        }
+        assert_eq!(decimal("-7.5").remainder(decimal("2")).unwrap().to_string(), "-1.5");
+        assert_eq!(decimal("1").divide(decimal("0.00")).unwrap_err().sqlstate(), "22012");
+    }
+
+    #[test]
+    fn rounding_is_half_away_from_zero() {
+        assert_eq!(decimal("2.345").rescale(2).unwrap().to_string(), "2.35");
+        assert_eq!(decimal("-2.345").rescale(2).unwrap().to_string(), "-2.35");
+        assert_eq!(decimal("-2.5").to_i64().unwrap(), -3);
+        assert_eq!(decimal("-2.5").floor_to(0).unwrap().to_string(), "-3");
+        assert_eq!(decimal("99.99").fit(4, 2).unwrap().to_string(), "99.99");
+        assert_eq!(decimal("99.995").fit(4, 2).unwrap_err().sqlstate(), "22003");
+    }
+
+    #[test]
+    fn what_does_not_fit() {
+        let largest = decimal("99999999999999999999999999999999999999");
+        assert_eq!(largest.plus(decimal("1")).unwrap_err().sqlstate(), "22003");
+        assert_eq!(largest.times(decimal("2")).unwrap_err().sqlstate(), "22003");
+        assert_eq!(largest.rescale(1).unwrap_err().sqlstate(), "22003");
+        // Digits after the point give way.
+        let third = decimal("0.33333333333333333333333333333333333333");
+        assert_eq!(third.times(third).unwrap().to_string(), "0.11111111111111111111111111111111111111");
+        assert_eq!(largest.plus(decimal("0.0")).unwrap(), largest);
+        assert_eq!(largest.divide(decimal("1.5")).unwrap().to_string(), "66666666666666666666666666666666666666");
+    }
+
+    #[test]
+    fn order_is_of_the_number() {
+        let ordered =
+            ["-99999999999999999999999999999999999999", "-1.5", "-1.05", "0", "0.01", "1", "1.0000000000000000001"];
+        for pair in ordered.windows(2) {
+            assert!(decimal(pair[0]) < decimal(pair[1]), "{pair:?}");
+        }
+        assert_eq!(decimal("1.0"), decimal("1.000"));
+        assert!(
+            decimal("99999999999999999999999999999999999999") > decimal("0.00000000000000000000000000000000000001")
+        );
+    }
+
+    #[test]
+    fn floats() {
+        assert_eq!(decimal("0.1").to_f64(), 0.1);
+        assert_eq!(decimal("123456789012345678.901").to_f64(), 123456789012345678.901);
+        assert_eq!(Decimal::from_f64(0.1).unwrap().to_string(), "0.1");
+        assert_eq!(Decimal::from_f64(-2.5e3).unwrap().to_string(), "-2500");
+        assert!(Decimal::from_f64(f64::NAN).is_none());
+    }
+}

@@ -1,0 +1,375 @@
+//! Engines with threads: concurrent clients, transactions over all partitions, sessions, a full queue,
+//! a log that lags or fails.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
+use thermocline_transactions::engine::{Engine, Journal, Options, Program, Releases, Route};
+use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
+use thermocline_transactions::partition::{Member, Partition, Scope};
+use thermocline_transactions::schema::{Change, IndexId, Schema, TableDefinition, TableId};
+use thermocline_transactions::table::Budget;
+use thermocline_transactions::types::{PartitionHash, Value, ValueRef};
+use thermocline_transactions::{Class, Error, Result};
+
+const TABLE: TableId = TableId(0);
+
+/// Accounts: procedures on (id, balance).
+#[derive(Debug)]
+enum Bank {
+    /// (id, amount): what the balance is then.
+    Add,
+    /// (from, to, amount): says that it is for the first one's partition.
+    Transfer,
+    /// (): the sum of all.
+    Sum,
+    /// (id, amount): adds, then fails.
+    Fail,
+    /// (gate): waits for the gate.
+    Wait(Arc<gate::Gate>),
+}
+
+/// A gate that a test opens.
+mod gate {
+    use std::sync::{Condvar, Mutex};
+
+    #[derive(Debug, Default)]
+    pub struct Gate(Mutex<bool>, Condvar);
+
+    impl Gate {
+        pub fn open(&self) {
+            *self.0.lock().unwrap() = true;
+            self.1.notify_all();
+        }
+
+        pub fn wait(&self) {
+            drop(self.1.wait_while(self.0.lock().unwrap(), |open| !*open).unwrap());
+        }
+    }
+}
+
+fn int(value: &Value) -> i64 {
+    let Value::Int(number) = value else { panic!("{value:?}") };
+    *number
+}
+
+fn add(scope: &mut Scope<'_>, id: i64, amount: i64) -> Result<i64> {
+    let (partition, transaction) = scope.one(PartitionHash::of(ValueRef::Int(id)))?;
+    let found = partition.table(TABLE)?.find(IndexId::PRIMARY, &(id ^ i64::MIN).to_be_bytes())?;
+    let Some(tuple) = found else {
+        partition.insert(TABLE, &[ValueRef::Int(id), ValueRef::Int(amount)], transaction)?;
+        return Ok(amount);
+    };
+    let ValueRef::Int(balance) = partition.table(TABLE)?.row(tuple)?.value(1) else { panic!("a balance") };
+    partition.update(TABLE, tuple, &[(1, ValueRef::Int(balance + amount))], transaction)?;
+    Ok(balance + amount)
+}
+
+impl Program for Bank {
+    type Outcome = i64;
+
+    fn route(&self, arguments: &[Value]) -> Result<Route> {
+        Ok(match self {
+            Self::Sum => Route::All,
+            Self::Wait(_) => Route::Any,
+            _ => Route::One(PartitionHash::of(arguments[0].as_ref())),
+        })
+    }
+
+    fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<i64> {
+        match self {
+            Self::Add => add(scope, int(&arguments[0]), int(&arguments[1])),
+            Self::Fail => {
+                add(scope, int(&arguments[0]), int(&arguments[1]))?;
+                Err(Class::Raised.error("on purpose"))
+            }
+            Self::Transfer => {
+                add(scope, int(&arguments[0]), -int(&arguments[2]))?;
+                add(scope, int(&arguments[1]), int(&arguments[2]))
+            }
+            Self::Sum => {
+                let mut sum = 0;
+                for (partition, _) in scope.all()? {
+                    let table = partition.table(TABLE)?;
+                    for id in table.scan() {
+                        let ValueRef::Int(balance) = table.row(id)?.value(1) else { panic!("a balance") };
+                        sum += balance;
+                    }
+                }
+                Ok(sum)
+            }
+            Self::Wait(gate) => {
+                gate.wait();
+                Ok(0)
+            }
+        }
+    }
+
+    fn record(&self, batch: &mut Batch, head: &LogHead<'_>, arguments: &[Value]) -> Result<()> {
+        let name = match self {
+            Self::Add => "add",
+            Self::Transfer => "transfer",
+            _ => "other",
+        };
+        batch.call(head, name, 1, arguments)
+    }
+}
+
+fn arguments(numbers: &[i64]) -> Box<[Value]> {
+    numbers.iter().map(|number| Value::Int(*number)).collect()
+}
+
+fn members(count: u16) -> (Vec<Member>, Schema) {
+    let create = "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL) PARTITION BY (id)";
+    let (schema, change) = Schema::default().define(create).unwrap();
+    let members = (0..count).map(|id| {
+        let mut partition = Partition::new(PartitionId(id), count.into(), Arc::new(Budget::new(1 << 30)), 1);
+        partition.define(&change).unwrap();
+        Member::new(partition, 1 << 20)
+    });
+    (members.collect(), schema)
+}
+
+fn options(queue_length: usize) -> Options {
+    Options {
+        queue_length,
+        idle_max: Duration::from_millis(50),
+        first_transaction: TransactionId(1),
+        seed: 1,
+        clock: Box::new(|| Micros(1)),
+    }
+}
+
+/// An engine with a log on a simulated disk.
+fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn Disk>, Schema) {
+    let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1, faults));
+    let settings = LogSettings::default();
+    let writer = Writer::new(
+        Arc::clone(&disk),
+        Identity { database: DatabaseId(1), partitions },
+        settings.segment_bytes,
+        LogEnd::empty(),
+    );
+    let releases = Releases::new(partitions.into());
+    let told = Arc::clone(&releases);
+    let told = Box::new(move |released| told.released(released));
+    let log = LogThread::start(Collector::new(settings, Sequence(1)), writer, told).unwrap();
+    let (members, schema) = members(partitions);
+    let engine = Engine::start(options(1000), members, Arc::new(log.handle()), releases).unwrap();
+    (engine, log, disk, schema)
+}
+
+/// A log that is durable when the test says so.
+#[derive(Default)]
+struct Manual(AtomicU64);
+
+impl Journal for Manual {
+    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+        let records = u64::from(batch.records());
+        batch.clear();
+        Ok(Sequence(self.0.fetch_add(records, Ordering::SeqCst) + records))
+    }
+}
+
+#[test]
+fn concurrent_transfers_leave_the_sum_and_every_order_is_one() {
+    let (engine, _log, _disk, _schema) = engine(3, Faults::default());
+    let mut client = engine.client();
+    for id in 0..30 {
+        assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[id, 100])), Ok(100));
+    }
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let mut client = engine.client();
+            scope.spawn(move || {
+                let mut rng = StdRng::seed_from_u64(seed);
+                for _ in 0..100 {
+                    let mut sums = BTreeMap::new();
+                    for tag in 0..10 {
+                        let [from, to] = [0, 1].map(|_| rng.random_range(0..30));
+                        let (program, values) = match tag {
+                            0 => (Bank::Sum, vec![]),
+                            1 => (Bank::Fail, vec![from, 7]),
+                            _ => (Bank::Transfer, vec![from, to, rng.random_range(1..20)]),
+                        };
+                        client.submit(Arc::new(program), arguments(&values), tag).unwrap();
+                    }
+                    client.send();
+                    while sums.len() < 10 {
+                        sums.extend(client.receive().into_iter().map(|reply| (reply.tag, reply.result)));
+                    }
+                    assert_eq!(sums[&0], Ok(3000));
+                    assert_eq!(sums[&1].as_ref().unwrap_err().sqlstate(), "P0001");
+                    assert!(sums.values().skip(2).all(|result| result.is_ok()), "{sums:?}");
+                }
+            });
+        }
+    });
+    let rows =
+        [0, 1, 2].map(|id| engine.visit(PartitionId(id), |member| member.partition.table(TABLE).unwrap().rows()));
+    assert_eq!(rows.into_iter().map(Result::unwrap).sum::<usize>(), 30);
+    let members = engine.stop();
+    assert_eq!(members.len(), 3);
+    for member in members {
+        member.partition.check().unwrap();
+    }
+}
+
+#[test]
+fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
+    let (members, _) = members(2);
+    let releases = Releases::new(2);
+    let engine = Engine::start(options(10), members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
+    let (mut writer, mut reader, mut other) = (engine.client(), engine.client(), engine.client());
+    writer.submit(Arc::new(Bank::Add), arguments(&[1, 5]), 0).unwrap();
+    writer.send();
+    std::thread::scope(|scope| {
+        let sum = scope.spawn(|| other.call(Arc::new(Bank::Sum), arguments(&[])));
+        let read = scope.spawn(|| reader.call(Arc::new(Bank::Add), arguments(&[1, 0])));
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!sum.is_finished() && !read.is_finished(), "told before it is durable");
+        releases.released(Ok(Sequence(1)));
+        assert_eq!(writer.receive().pop_front().unwrap().result, Ok(5));
+        releases.released(Ok(Sequence(2)));
+        assert_eq!(read.join().unwrap(), Ok(5));
+        assert_eq!(sum.join().unwrap(), Ok(5));
+    });
+}
+
+#[test]
+fn a_full_queue_refuses_and_a_stopped_engine_answers() {
+    let (engine, _log, _disk, _schema) = engine(1, Faults::default());
+    let gate = Arc::new(gate::Gate::default());
+    let mut client = engine.client();
+    for tag in 0..3000 {
+        let program = if tag == 0 { Bank::Wait(Arc::clone(&gate)) } else { Bank::Add };
+        client.submit(Arc::new(program), arguments(&[1, 1]), tag).unwrap();
+        client.send();
+    }
+    gate.open();
+    let mut refused = 0;
+    let mut results = Vec::new();
+    while results.len() < 3000 {
+        results.extend(client.receive().into_iter().map(|reply| reply.result));
+    }
+    for result in &results {
+        if let Err(error) = result {
+            assert_eq!(error.sqlstate(), "40001");
+            refused += 1;
+        }
+    }
+    assert!((1000..3000).contains(&refused), "{refused}");
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(results.len() as i64 - refused - 1));
+    engine.stop();
+    assert!(client.call(Arc::new(Bank::Sum), arguments(&[])).is_err());
+    assert!(client.call(Arc::new(Bank::Add), arguments(&[1, 1])).is_err());
+}
+
+#[test]
+fn sessions_hold_their_partitions() {
+    let (engine, _log, _disk, _schema) = engine(2, Faults::default());
+    let mut client = engine.client();
+    client.call(Arc::new(Bank::Add), arguments(&[1, 10])).unwrap();
+
+    let mut session = engine.begin(Route::All).unwrap();
+    assert_eq!(session.run(&Bank::Transfer, &arguments(&[1, 2, 4])), Ok(4));
+    std::thread::scope(|scope| {
+        let blocked = scope.spawn(|| engine.client().call(Arc::new(Bank::Sum), arguments(&[])));
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!blocked.is_finished(), "a session has the partitions");
+        session.commit().unwrap();
+        assert_eq!(blocked.join().unwrap(), Ok(10));
+    });
+    assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[1, 0])), Ok(6));
+
+    let mut session = engine.begin(Route::All).unwrap();
+    session.run(&Bank::Add, &arguments(&[2, 100])).unwrap();
+    session.rollback();
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
+
+    // A statement that fails ends the transaction, and nothing but ROLLBACK is possible.
+    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(1)))).unwrap();
+    session.run(&Bank::Add, &arguments(&[1, 100])).unwrap();
+    assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100])).unwrap_err().sqlstate(), "P0001");
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
+    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1])).unwrap_err().sqlstate(), "25P02");
+    assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
+
+    // One that does nothing loses its partitions.
+    let mut session = engine.begin(Route::All).unwrap();
+    session.run(&Bank::Add, &arguments(&[1, 100])).unwrap();
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
+    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1])).unwrap_err().sqlstate(), "25P03");
+    assert_eq!(engine.stop().len(), 2);
+}
+
+#[test]
+fn a_log_that_fails_stops_everything_and_everybody_is_told() {
+    for sync in [1, 2, 5] {
+        let (engine, log, _disk, _schema) = engine(2, Faults { sync, ..Faults::default() });
+        let mut failed = 0;
+        std::thread::scope(|scope| {
+            let clients = [0, 1, 2].map(|seed| {
+                let mut client = engine.client();
+                scope.spawn(move || {
+                    (0..200_i64)
+                        .map(|number| match (number + seed) % 5 {
+                            0 => client.call(Arc::new(Bank::Transfer), arguments(&[number, number + 1, 1])),
+                            1 => client.call(Arc::new(Bank::Sum), arguments(&[])),
+                            _ => client.call(Arc::new(Bank::Add), arguments(&[number, 1])),
+                        })
+                        .filter(Result::is_err)
+                        .count()
+                })
+            });
+            failed += clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>();
+        });
+        assert!(failed > 300, "{failed}");
+        assert!(engine.begin(Route::All).is_err());
+        assert!(matches!(log.close(), Err(Error::Io(_))));
+        engine.stop();
+    }
+}
+
+#[test]
+fn a_definition_is_made_everywhere_or_nowhere() {
+    let (engine, _log, _disk, schema) = engine(3, Faults::default());
+    let mut client = engine.client();
+    // Equal balances in the last partition only, so that the others have made the index when it fails.
+    for id in 0..30 {
+        let last = PartitionHash::of(ValueRef::Int(id)).partition(3) == 2;
+        client.call(Arc::new(Bank::Add), arguments(&[id, if last { 5 } else { id + 100 }])).unwrap();
+    }
+    let sql = "CREATE INDEX balances ON account (balance)";
+    let (_, Change::CreateIndex { table, index }) = schema.define(sql).unwrap() else { panic!("an index") };
+    let mut table = TableDefinition::clone(&table);
+    table.indexes.last_mut().unwrap().unique = true;
+    let change = Change::CreateIndex { table: Arc::new(table), index };
+    let error = engine.define(sql, change, schema.clone(), || panic!("not defined")).unwrap_err();
+    assert_eq!(error.sqlstate(), "23505");
+    let sql = "CREATE INDEX balances ON account (balance)";
+    let (after, change) = schema.define(sql).unwrap();
+    engine.define(sql, change, schema, || {}).unwrap();
+    let sql = "ALTER TABLE account ADD COLUMN note TEXT DEFAULT 'none'";
+    let (_, change) = after.define(sql).unwrap();
+    engine.define(sql, change, after, || {}).unwrap();
+    for member in engine.stop() {
+        let table = member.partition.table(TABLE).unwrap();
+        assert_eq!(table.definition().indexes.len(), 2);
+        assert_eq!(table.layout().columns(), 3);
+        assert!(matches!(table.definition().columns.last().unwrap(), column if &*column.name == "note"));
+        let hash: Vec<_> = table.scan().map(|id| table.row(id).unwrap().value(2).to_value()).collect();
+        assert!(hash.iter().all(|note| *note == Value::Text("none".into())));
+        let indexed = table.memory().indexes;
+        assert_eq!(indexed.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [IndexId(0), IndexId(1)]);
+        member.partition.check().unwrap();
+    }
+}
