@@ -44,7 +44,7 @@ impl Egress {
 /// One stream's use of a link. It waits once a turn, however many messages the turn holds: ten
 /// small messages would otherwise wait for ten turns of everybody else.
 ///
-/// Invariant: unwaited < [`TURN_BYTES`] between calls.
+/// Invariant: unwaited < `TURN_BYTES` between calls.
 #[derive(Debug)]
 pub struct EgressStream {
     link: Egress,

@@ -13,7 +13,7 @@
 //!
 //! **One order.** A transaction over several partitions enters all their queues while all of these are
 //! locked, so any two of them meet in the same order everywhere, and none can wait for one that waits
-//! for it. Each partition's thread brings its rows to the [`Meeting`]; the last to come runs the
+//! for it. Each partition's thread brings its rows to the meeting; the last to come runs the
 //! transaction over all of them.
 
 mod client;
