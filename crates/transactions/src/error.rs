@@ -34,6 +34,9 @@ pub enum Error {
     /// The statement or its data are wrong; the class says in which way.
     #[error("{1}")]
     User(Class, Box<str>),
+    /// A procedure ended its transaction, with a SQLSTATE of its own.
+    #[error("{}", .0.message)]
+    Raised(Box<Raised>),
     /// The error of a statement inside a procedure, and where it happened.
     #[error("{} (procedure \"{}\", line {})", .0.error, .0.procedure, .0.line)]
     InProcedure(Box<InProcedure>),
@@ -63,6 +66,15 @@ pub struct UniqueViolation {
     pub index: Box<str>,
     /// The key as SQL would print it.
     pub key: Box<str>,
+}
+
+/// What a procedure says of why it ended its transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Raised {
+    /// Five characters.
+    pub sqlstate: Box<str>,
+    /// For whoever called it.
+    pub message: Box<str>,
 }
 
 /// Where in a procedure an error arose.
@@ -183,8 +195,9 @@ impl Class {
 
 impl Error {
     /// The five characters that clients go by.
-    pub fn sqlstate(&self) -> &'static str {
+    pub fn sqlstate(&self) -> &str {
         match self {
+            Self::Raised(raised) => &raised.sqlstate,
             Self::Retry(_) | Self::OtherPartition(_) => "40001",
             Self::NotHere(_) => "0A000",
             Self::OutOfMemory(_) => "53200",

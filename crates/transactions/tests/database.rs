@@ -34,8 +34,8 @@ fn open(directory: &Path) -> Result<Database> {
     Database::open(Arc::new(RealDisk::open_or_create(directory)?), settings())
 }
 
-fn state(result: Result<Answer>) -> &'static str {
-    result.map_or_else(|error| error.sqlstate(), |_| "ok")
+fn state(result: Result<Answer>) -> String {
+    result.map_or_else(|error| error.sqlstate().to_owned(), |_| "ok".to_owned())
 }
 
 fn int(answer: &Answer) -> i64 {

@@ -38,7 +38,7 @@ impl Definitions {
     fn compile(version: u64, schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Self {
         let mut procedures = BTreeMap::new();
         for definition in schema.procedures() {
-            let compiled = Compiled::stored(&schema, definition, version, limits).map(Arc::new);
+            let compiled = Compiled::stored(&schema, definition, limits).map(Arc::new);
             procedures.insert(definition.name.clone(), compiled);
         }
         for registration in registered.iter() {

@@ -35,16 +35,11 @@ enum Body {
 }
 
 impl Compiled {
-    /// A procedure of the schema. `version` is the schema's.
-    pub(crate) fn stored(
-        schema: &Schema,
-        definition: &ProcedureDefinition,
-        version: u64,
-        limits: Limits,
-    ) -> Result<Self> {
+    /// A procedure of the schema.
+    pub(crate) fn stored(schema: &Schema, definition: &ProcedureDefinition, limits: Limits) -> Result<Self> {
         let body = match definition.language {
             Language::Sql => Body::Sql(SqlProcedure::compile(schema, definition)?),
-            Language::Lua => Body::Lua(LuaProcedure::compile(definition, version, limits)?),
+            Language::Lua => Body::Lua(LuaProcedure::compile(definition, limits)?),
         };
         let ProcedureDefinition { name, version, arguments, partition_on, .. } = definition.clone();
         Ok(Self { name, version, arguments, partition_on, body })
@@ -77,7 +72,7 @@ impl Compiled {
         let arguments = self.settle(arguments)?;
         match &self.body {
             Body::Sql(procedure) => procedure.run(context, &self.name, &arguments),
-            Body::Lua(procedure) => procedure.run(context, &self.name, &arguments),
+            Body::Lua(procedure) => procedure.run(context, &arguments),
             Body::Rust(registration, statements) => {
                 let result =
                     context.with_statements(statements, |context| registration.procedure.run(context, &arguments));

@@ -2,8 +2,9 @@ use crate::database::{Answer, Definitions};
 use crate::error::{Class, Error, Result};
 use crate::ids::Micros;
 use crate::partition::Scope;
+use crate::schema::Schema;
 use crate::sql::{Environment, Outcome, Prepared};
-use crate::types::Value;
+use crate::types::{DataType, Value};
 
 /// How deep procedures may call each other, or themselves.
 pub const CALLS_DEEP_MAX: u32 = 8;
@@ -58,6 +59,17 @@ impl<'c, 's> Context<'c, 's> {
     /// The next random number of the transaction.
     pub fn random(&self) -> u64 {
         self.environment.random()
+    }
+
+    /// The schema that the transaction runs with.
+    pub(super) const fn schema(&self) -> &'c Schema {
+        &self.definitions.schema
+    }
+
+    /// The types of a procedure's arguments.
+    pub(super) fn argument_types(&self, procedure: &str) -> Result<Vec<DataType>> {
+        let compiled = self.definitions.procedure(procedure)?;
+        Ok(compiled.arguments.iter().map(|argument| argument.data_type).collect())
     }
 
     pub(super) const fn environment(&self) -> &'c Environment {

@@ -32,7 +32,7 @@ pub struct Limits {
     pub rows_max: u64,
     /// Instructions of Lua.
     pub instructions_max: u64,
-    /// Bytes that Lua may allocate, counting what it has dropped.
+    /// Bytes that a call in Lua may hold, with results of its statements.
     pub lua_bytes_max: usize,
 }
 
@@ -45,6 +45,6 @@ impl Default for Limits {
 impl Limits {
     /// For replay: what was committed was within the limits of then.
     pub const fn unlimited() -> Self {
-        Self { rows_max: u64::MAX, instructions_max: u64::MAX, lua_bytes_max: 0 }
+        Self { rows_max: u64::MAX, instructions_max: u64::MAX, lua_bytes_max: usize::MAX }
     }
 }

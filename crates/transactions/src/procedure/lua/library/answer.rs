@@ -1,0 +1,37 @@
+use std::sync::Arc;
+
+use super::super::machine::L;
+use super::super::vm::Kind;
+use super::result::ResultSet;
+use super::value::value_at;
+use crate::database::Answer;
+use crate::error::{Class, Result};
+use crate::sql::{OutputColumn, Rows};
+use crate::types::DataType;
+
+/// What a procedure has returned, from a position to the top: a result as it is, or values as one row.
+pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
+    let values = stack.top() - first + 1;
+    if values <= 0 {
+        return Ok(Answer::default());
+    }
+    if values == 1
+        && let Some(result) = stack.user::<ResultSet>(first)
+    {
+        return Ok(result.to_answer());
+    }
+    let mut rows = Rows::new(usize::try_from(values).unwrap_or(0));
+    let mut columns = Vec::new();
+    for (number, position) in (1..).zip(first..=stack.top()) {
+        if stack.kind(position) == Kind::Table {
+            let message = "a procedure returns values, a result of db.query, or db.rows({names}, {rows}), and no table";
+            return Err(Class::TypeMismatch.error(message));
+        }
+        let value = value_at(stack, position, None)?;
+        let data_type = value.as_ref().data_type().unwrap_or(DataType::Text);
+        let name = if values == 1 { name.into() } else { format!("column{number}").into() };
+        columns.push(OutputColumn { name, data_type });
+        rows.push(value.as_ref())?;
+    }
+    Ok(Answer { columns: Arc::from(columns), affected: rows.len() as u64, rows })
+}

@@ -1,0 +1,258 @@
+//! `db`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::loaded::{Statement, StatementHandle};
+use super::super::machine::L;
+use super::super::vm::{Kind, Raised};
+use super::Named;
+use super::arguments::{bad, bytes, count, expected};
+use super::result::{push_result, push_row};
+use super::value::{push_timestamp, push_value, value_at};
+use super::{decimal, moment};
+use crate::error::{Class, Error, Raised as RaisedError};
+use crate::sql::{Outcome, OutputColumn, Rows};
+use crate::types::{DataType, ValueRef};
+
+/// Instructions that a statement counts as, besides the rows that it counts itself.
+const INSTRUCTIONS_OF_A_STATEMENT: usize = 50;
+
+pub const FUNCTIONS: &[Named] = &[
+    ("abort", abort),
+    ("call", call),
+    ("date", moment::make_date),
+    ("decimal", decimal::make),
+    ("execute", execute),
+    ("now", now),
+    ("prepare", prepare),
+    ("query", query),
+    ("row", row),
+    ("rows", rows),
+    ("timestamp", moment::make_timestamp),
+    ("uuid", uuid),
+    ("value", value),
+    ("values", values),
+];
+
+/// Methods of what `db.prepare` gives.
+pub const STATEMENT_FUNCTIONS: &[Named] =
+    &[("execute", execute), ("query", query), ("row", row), ("value", value), ("values", values)];
+
+/// Runs the statement that the first argument is, or names, with the others as parameters.
+fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
+    let machine = stack.host();
+    machine.spend(stack, INSTRUCTIONS_OF_A_STATEMENT)?;
+    let handle = stack.user::<StatementHandle>(1).map(|handle| Rc::clone(&handle.0));
+    let text = match (&handle, stack.kind(1)) {
+        (Some(_), _) => &[][..],
+        (None, Kind::Text(text)) => text,
+        _ => return Err(expected(stack, 1, name, "statement")),
+    };
+    machine.transact(stack, |context| {
+        let statement = match handle {
+            Some(statement) => statement,
+            None => plan(stack, context.schema(), text)?,
+        };
+        let types = statement.prepared.parameters();
+        let given = stack.top() - 1;
+        let parameters = (2..).zip(0..given).map(|(position, index)| {
+            let wanted = usize::try_from(index).ok().and_then(|index| types.get(index)).copied();
+            value_at(stack, position, wanted).map_err(|error| match error {
+                Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
+                error => error,
+            })
+        });
+        let parameters = parameters.collect::<crate::Result<Vec<_>>>()?;
+        let outcome = context.run(&statement.prepared, &parameters)?;
+        Ok((statement, outcome))
+    })
+}
+
+fn plan(stack: &L<'_>, schema: &crate::schema::Schema, text: &[u8]) -> crate::Result<Rc<Statement>> {
+    let machine = stack.host();
+    let loaded = machine.current().ok_or_else(|| Error::internal("a statement outside of a procedure"))?;
+    loaded.statement(schema, text, machine.meter_of())
+}
+
+fn query(stack: &L<'_>) -> Result<i32, Raised> {
+    let (statement, Outcome { rows, .. }) = run(stack, "query")?;
+    push_result(stack, Arc::clone(&statement.columns), rows)?;
+    Ok(1)
+}
+
+fn execute(stack: &L<'_>) -> Result<i32, Raised> {
+    let (_, Outcome { affected, .. }) = run(stack, "execute")?;
+    stack.push_integer(i64::try_from(affected).unwrap_or(i64::MAX));
+    Ok(1)
+}
+
+/// The only row of a result, or none.
+fn only(stack: &L<'_>, name: &str) -> Result<Option<(Rc<Statement>, Rows)>, Raised> {
+    let (statement, Outcome { rows, .. }) = run(stack, name)?;
+    match rows.len() {
+        0 => Ok(None),
+        1 => Ok(Some((statement, rows))),
+        many => {
+            let message = format!("db.{name} of a statement that gave {many} rows");
+            Err(stack.host().abort(stack, Class::Cardinality.error(message)))
+        }
+    }
+}
+
+fn row(stack: &L<'_>) -> Result<i32, Raised> {
+    match only(stack, "row")? {
+        Some((statement, rows)) => push_row(stack, &statement.columns, &rows, 0),
+        None => stack.push_nil(),
+    }
+    Ok(1)
+}
+
+fn value(stack: &L<'_>) -> Result<i32, Raised> {
+    match only(stack, "value")? {
+        Some((_, rows)) => push_value(stack, rows.value(0, 0)),
+        None => stack.push_nil(),
+    }
+    Ok(1)
+}
+
+fn values(stack: &L<'_>) -> Result<i32, Raised> {
+    let Some((_, rows)) = only(stack, "values")? else { return Ok(0) };
+    let width = i32::try_from(rows.width()).unwrap_or(i32::MAX);
+    if !stack.has_space(width) {
+        return Err(stack.host().raise(stack, Class::LimitExceeded.error("too many columns for db.values")));
+    }
+    rows.row(0).for_each(|value| push_value(stack, value));
+    Ok(width)
+}
+
+/// `db.prepare(sql)`, or `db.prepare(name, sql)`, after which the name stands for the statement.
+fn prepare(stack: &L<'_>) -> Result<i32, Raised> {
+    let named = !stack.is_none(2);
+    let text = bytes(stack, if named { 2 } else { 1 }, "prepare")?;
+    let machine = stack.host();
+    let statement = machine.transact(stack, |context| plan(stack, context.schema(), text))?;
+    if named {
+        let name = bytes(stack, 1, "prepare")?;
+        if let Some(loaded) = machine.current() {
+            loaded.name_statement(name, Rc::clone(&statement));
+        }
+    }
+    match machine.metatables() {
+        Some(metatables) => stack.push_user(StatementHandle(statement), metatables.statement),
+        None => stack.push_nil(),
+    }
+    Ok(1)
+}
+
+/// Calls another procedure as a part of this transaction.
+fn call(stack: &L<'_>) -> Result<i32, Raised> {
+    let name = bytes(stack, 1, "call")?;
+    let answer = stack.host().transact(stack, |context| {
+        let name = super::utf8(name)?;
+        let wanted: Vec<DataType> = context.argument_types(name)?;
+        let arguments = (2..=stack.top())
+            .zip(0_usize..)
+            .map(|(position, index)| value_at(stack, position, wanted.get(index).copied()));
+        let arguments = arguments.collect::<crate::Result<Vec<_>>>()?;
+        context.call(name, &arguments)
+    })?;
+    push_result(stack, answer.columns, answer.rows)?;
+    Ok(1)
+}
+
+/// Ends the transaction: `db.abort(message)`, `db.abort(message, sqlstate)`.
+fn abort(stack: &L<'_>) -> Result<i32, Raised> {
+    let message = String::from_utf8_lossy(bytes(stack, 1, "abort")?).into_owned();
+    let error = match stack.kind(2) {
+        Kind::Nil => Class::Raised.error(message),
+        Kind::Text(state) => {
+            let is_state = state.len() == 5
+                && state.iter().all(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+                && !state.starts_with(b"00");
+            if !is_state {
+                return Err(bad(stack, 2, "abort", "a SQLSTATE has five digits and capital letters"));
+            }
+            let sqlstate = String::from_utf8_lossy(state).into_owned().into_boxed_str();
+            Error::Raised(Box::new(RaisedError { sqlstate, message: message.into() }))
+        }
+        _ => return Err(expected(stack, 2, "abort", "string")),
+    };
+    Err(stack.host().abort(stack, error))
+}
+
+/// `db.rows({"id", "total"}, {{1, 2}, {id = 3, total = 4}})`: a result to return.
+fn rows(stack: &L<'_>) -> Result<i32, Raised> {
+    for position in 1..=2 {
+        if stack.kind(position) != Kind::Table {
+            return Err(expected(stack, position, "rows", "table"));
+        }
+    }
+    let machine = stack.host();
+    let (width, height) = (stack.raw_len(1), stack.raw_len(2));
+    machine.spend(stack, width.saturating_mul(height.saturating_add(1)))?;
+    let mut columns: Vec<(Box<str>, Option<DataType>)> = Vec::with_capacity(width.min(1024));
+    for index in 1..=count(width) {
+        stack.raw_get_index(1, index);
+        match stack.kind(-1) {
+            Kind::Text(name) => columns.push((String::from_utf8_lossy(name).into(), None)),
+            _ => return Err(bad(stack, 1, "rows", "names of columns are strings")),
+        }
+        stack.pop(1);
+    }
+    let mut out = Rows::new(columns.len());
+    for row in 1..=count(height) {
+        stack.raw_get_index(2, row);
+        let at = stack.top();
+        if stack.kind(at) != Kind::Table {
+            return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
+        }
+        for (number, (name, data_type)) in (1..).zip(&mut columns) {
+            stack.raw_get_field(at, name.as_bytes());
+            if stack.kind(-1) == Kind::Nil {
+                stack.pop(1);
+                stack.raw_get_index(at, number);
+            }
+            let pushed = value_at(stack, -1, None).and_then(|value| {
+                *data_type = common(*data_type, value.as_ref(), name)?;
+                out.push(value.as_ref())
+            });
+            pushed.map_err(|error| machine.raise(stack, error))?;
+            stack.pop(1);
+        }
+        stack.pop(1);
+    }
+    let column = |(name, data_type): (Box<str>, Option<DataType>)| OutputColumn {
+        name,
+        data_type: data_type.unwrap_or(DataType::Text),
+    };
+    push_result(stack, columns.into_iter().map(column).collect(), out)?;
+    Ok(1)
+}
+
+/// The type of a column that holds one more value.
+fn common(known: Option<DataType>, value: ValueRef<'_>, name: &str) -> crate::Result<Option<DataType>> {
+    match (known, value.data_type()) {
+        (known, None) => Ok(known),
+        (None, found) => Ok(found),
+        (Some(known), Some(found)) if known == found => Ok(Some(known)),
+        (Some(DataType::BigInt | DataType::Numeric), Some(DataType::BigInt | DataType::Numeric)) => {
+            Ok(Some(DataType::Numeric))
+        }
+        (Some(known), Some(found)) => {
+            Err(Class::TypeMismatch.error(format_args!("column \"{name}\" has values of {known} and of {found}")))
+        }
+    }
+}
+
+fn now(stack: &L<'_>) -> Result<i32, Raised> {
+    let now = stack.host().transact(stack, |context| Ok(context.now()))?;
+    push_timestamp(stack, now.0);
+    Ok(1)
+}
+
+fn uuid(stack: &L<'_>) -> Result<i32, Raised> {
+    let uuid = stack.host().transact(stack, |context| Ok(context.environment().random_uuid()))?;
+    stack.push_bytes(uuid.as_bytes());
+    Ok(1)
+}

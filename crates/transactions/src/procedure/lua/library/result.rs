@@ -1,0 +1,113 @@
+//! What `db.query` gives: rows that are made into tables when a script looks at them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::super::machine::L;
+use super::super::vm::{Kind, Meter, Raised, UserData};
+use super::Named;
+use super::arguments::{count, expected};
+use super::value::push_value;
+use crate::database::Answer;
+use crate::error::{Class, Error};
+use crate::sql::{OutputColumn, Rows};
+
+pub const FUNCTIONS: &[Named] = &[("__index", index), ("__len", len), ("__newindex", newindex)];
+
+/// Rows and their columns.
+pub struct ResultSet {
+    columns: Arc<[OutputColumn]>,
+    rows: RefCell<Rows>,
+    /// What `rows` are counted with.
+    meter: Rc<Meter>,
+    bytes: usize,
+}
+
+impl UserData for ResultSet {
+    const KIND: usize = 3;
+}
+
+impl Drop for ResultSet {
+    fn drop(&mut self) {
+        self.meter.release(self.bytes);
+    }
+}
+
+impl ResultSet {
+    /// Rows, counted as memory of the script.
+    fn new(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> Self {
+        let (meter, bytes) = (Rc::clone(stack.host().meter_of()), rows.byte_size());
+        meter.hold(bytes);
+        Self { columns, rows: RefCell::new(rows), meter, bytes }
+    }
+
+    /// The same for a client. It is the last that is done with it.
+    pub fn to_answer(&self) -> Answer {
+        let rows = self.rows.take();
+        Answer { columns: Arc::clone(&self.columns), affected: rows.len() as u64, rows }
+    }
+}
+
+/// Pushes a result.
+pub fn push_result(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> Result<(), Raised> {
+    let result = ResultSet::new(stack, columns, rows);
+    match stack.host().metatables() {
+        Some(metatables) => {
+            stack.push_user(result, metatables.result);
+            Ok(())
+        }
+        None => Err(stack.host().abort(stack, Error::internal("no metatables"))),
+    }
+}
+
+/// Pushes a row as a table with the columns' names.
+pub fn push_row(stack: &L<'_>, columns: &[OutputColumn], rows: &Rows, row: usize) {
+    stack.push_table(0, columns.len());
+    for (column, value) in columns.iter().zip(rows.row(row)) {
+        if !value.is_null() {
+            push_value(stack, value);
+            stack.raw_set_field(-2, column.name.as_bytes());
+        }
+    }
+}
+
+fn of<'a>(stack: &'a L<'_>) -> Result<&'a ResultSet, Raised> {
+    stack.user::<ResultSet>(1).ok_or_else(|| expected(stack, 1, "result", "result"))
+}
+
+fn len(stack: &L<'_>) -> Result<i32, Raised> {
+    let rows = of(stack)?.rows.borrow().len();
+    stack.push_integer(count(rows));
+    Ok(1)
+}
+
+/// `result[1]` is the first row; `result.columns` the names.
+fn index(stack: &L<'_>) -> Result<i32, Raised> {
+    let result = of(stack)?;
+    match stack.kind(2) {
+        Kind::Integer(number) => {
+            let rows = result.rows.borrow();
+            match usize::try_from(number - 1) {
+                Ok(row) if number > 0 && row < rows.len() => push_row(stack, &result.columns, &rows, row),
+                _ => stack.push_nil(),
+            }
+        }
+        Kind::Text(b"columns") => {
+            stack.push_table(result.columns.len(), 0);
+            for (number, column) in (1..).zip(result.columns.iter()) {
+                stack.push_bytes(column.name.as_bytes());
+                stack.raw_set_index(-2, number);
+            }
+        }
+        _ => {
+            let message = "a result has rows, result[1] to result[#result], and result.columns";
+            return Err(stack.host().raise(stack, Class::Procedure.error(message)));
+        }
+    }
+    Ok(1)
+}
+
+fn newindex(stack: &L<'_>) -> Result<i32, Raised> {
+    Err(stack.host().raise(stack, Class::Procedure.error("a result cannot be changed")))
+}

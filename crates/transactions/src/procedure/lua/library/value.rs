@@ -1,0 +1,107 @@
+//! SQL's values and Lua's.
+
+use super::super::loaded::StatementHandle;
+use super::super::machine::L;
+use super::super::vm::{Kind, UserData};
+use super::moment::{Date, Timestamp};
+use super::result::ResultSet;
+use crate::error::{Class, Result};
+use crate::types::{DataType, Decimal, Value, ValueRef};
+
+impl UserData for Decimal {
+    const KIND: usize = 2;
+}
+
+/// Pushes a value. Text and bytes are both strings.
+pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
+    match value {
+        ValueRef::Null => stack.push_nil(),
+        ValueRef::Boolean(value) => stack.push_boolean(value),
+        ValueRef::Int(value) => stack.push_integer(value),
+        ValueRef::Float(value) => stack.push_float(value),
+        ValueRef::Text(text) => stack.push_bytes(text.as_bytes()),
+        ValueRef::Bytes(bytes) => stack.push_bytes(bytes),
+        ValueRef::Decimal(value) => push_decimal(stack, value),
+        ValueRef::Date(days) => push_date(stack, days),
+        ValueRef::Timestamp(micros) => push_timestamp(stack, micros),
+    }
+}
+
+/// Pushes a decimal.
+pub fn push_decimal(stack: &L<'_>, value: Decimal) {
+    match stack.host().metatables() {
+        Some(metatables) => stack.push_user(value, metatables.decimal),
+        None => stack.push_nil(),
+    }
+}
+
+/// Pushes a date: days since 1970.
+pub fn push_date(stack: &L<'_>, days: i32) {
+    match stack.host().metatables() {
+        Some(metatables) => stack.push_user(Date(days), metatables.date),
+        None => stack.push_nil(),
+    }
+}
+
+/// Pushes a timestamp: microseconds since 1970.
+pub fn push_timestamp(stack: &L<'_>, micros: i64) {
+    match stack.host().metatables() {
+        Some(metatables) => stack.push_user(Timestamp(micros), metatables.timestamp),
+        None => stack.push_nil(),
+    }
+}
+
+/// The value at a position, for a parameter of this type if one is known.
+pub fn value_at(stack: &L<'_>, position: i32, wanted: Option<DataType>) -> Result<Value> {
+    Ok(match stack.kind(position) {
+        Kind::Nil => Value::Null,
+        Kind::Boolean(value) => Value::Boolean(value),
+        Kind::Integer(value) => Value::Int(value),
+        Kind::Float(value) => Value::Float(value),
+        Kind::Text(bytes) if wanted == Some(DataType::Bytea) => Value::Bytes(bytes.into()),
+        Kind::Text(text) => Value::Text(utf8(text)?.into()),
+        Kind::User => match user_value(stack, position) {
+            Some(value) => value,
+            None => return Err(no_value(user_name(stack, position))),
+        },
+        kind => return Err(no_value(kind.name())),
+    })
+}
+
+fn user_value(stack: &L<'_>, position: i32) -> Option<Value> {
+    if let Some(value) = stack.user::<Decimal>(position) {
+        return Some(Value::Decimal(*value));
+    }
+    if let Some(Date(days)) = stack.user::<Date>(position) {
+        return Some(Value::Date(*days));
+    }
+    stack.user::<Timestamp>(position).map(|Timestamp(micros)| Value::Timestamp(*micros))
+}
+
+/// What scripts call the type of a value of Rust.
+pub fn user_name(stack: &L<'_>, position: i32) -> &'static str {
+    if stack.user::<Decimal>(position).is_some() {
+        "decimal"
+    } else if stack.user::<Date>(position).is_some() {
+        "date"
+    } else if stack.user::<Timestamp>(position).is_some() {
+        "timestamp"
+    } else if stack.user::<ResultSet>(position).is_some() {
+        "result"
+    } else if stack.user::<StatementHandle>(position).is_some() {
+        "statement"
+    } else {
+        "userdata"
+    }
+}
+
+fn no_value(name: &str) -> crate::Error {
+    Class::TypeMismatch.error(format_args!("a {name} is no value of SQL"))
+}
+
+/// A string as text.
+pub fn utf8(bytes: &[u8]) -> Result<&str> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        Class::InvalidText.error(format_args!("a string is not UTF-8 from its byte {} on", error.valid_up_to() + 1))
+    })
+}
