@@ -12,6 +12,7 @@ pub mod log;
 pub mod partition;
 pub mod procedure;
 pub mod random;
+pub mod reader;
 pub mod recovery;
 pub mod schema;
 pub mod simulator;

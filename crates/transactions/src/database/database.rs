@@ -5,14 +5,17 @@ use super::catalog::{Catalog, Definitions};
 use super::replay::Replayer;
 use super::session::Session;
 use super::settings::Settings;
+use super::statistics::{PartitionStatistics, Statistics};
+use super::table_reader::TableReader;
 use super::work::Work;
 use crate::disk::{DirectoryLock, Disk};
 use crate::engine::{Client, Engine, Options, Releases};
 use crate::error::{Class, Error, Result};
-use crate::ids::{DatabaseId, Identity, Micros, TransactionId};
+use crate::ids::{DatabaseId, Identity, Micros, PartitionId, TransactionId};
 use crate::log::{Collector, LogThread, Writer};
 use crate::procedure::Limits;
 use crate::random::Random;
+use crate::reader::ReadRequest;
 use crate::recovery::{Progress, Rebuild, recover};
 use crate::schema::{Change, Schema};
 use crate::table::Budget;
@@ -135,6 +138,11 @@ impl Database {
         self.shared.budget.used()
     }
 
+    /// Allows rows, indexes and locators to take more or less from now on.
+    pub fn set_memory_bytes_max(&self, bytes: u64) {
+        self.shared.budget.set_limit(bytes);
+    }
+
     /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Only
     /// without sessions, which would have nothing to talk to.
     pub fn close(self) -> Result<()> {
@@ -149,6 +157,46 @@ impl Database {
 }
 
 impl Shared {
+    /// Begins to read tables, all at one place in the order of all transactions, and waits until what
+    /// they hold is durable. A reader for each partition that is read, for each request.
+    pub fn read_tables(self: &Arc<Self>, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
+        let reads = self.engine.exclusively(move |members, _, _| {
+            let mut reads = Vec::with_capacity(requests.len());
+            for request in &mut requests {
+                let mut of_table = Vec::with_capacity(members.len());
+                for member in &mut *members {
+                    let read = member.partition.read(request)?;
+                    of_table.extend(read.map(|read| (member.partition.id(), read)));
+                }
+                reads.push(of_table);
+            }
+            Ok(reads)
+        })?;
+        let reader = |(partition, read)| TableReader::new(Arc::clone(self), partition, read);
+        Ok(reads.into_iter().map(|of_table| of_table.into_iter().map(reader).collect()).collect())
+    }
+
+    /// What is in memory. `partitions` is `None` unless somebody has them.
+    pub fn statistics(&self, partitions: Option<Vec<PartitionStatistics>>) -> Result<Statistics> {
+        let partitions = match partitions {
+            Some(partitions) => partitions,
+            None => (0..self.identity.partitions)
+                .map(|id| {
+                    let id = PartitionId(id);
+                    let queued = self.engine.queued(id);
+                    self.engine.visit(id, move |member| PartitionStatistics::of(member, queued))
+                })
+                .collect::<Result<_>>()?,
+        };
+        let log_bytes = self.log.handle().memory_bytes();
+        Ok(Statistics {
+            memory_bytes_max: self.budget.limit(),
+            memory_bytes: self.budget.used(),
+            log_bytes,
+            partitions,
+        })
+    }
+
     /// Changes the schema, at a place of its own among the transactions.
     pub fn define(&self, sql: &str) -> Result<()> {
         let defining = self.catalog.defining.lock();

@@ -31,11 +31,15 @@ mod database;
 mod replay;
 mod session;
 mod settings;
+mod statistics;
+mod table_reader;
 mod work;
 
 pub use database::Database;
 pub use session::Session;
 pub use settings::Settings;
+pub use statistics::{PartitionStatistics, Statistics, TableStatistics};
+pub use table_reader::TableReader;
 pub use work::{Answer, Work};
 
 pub(crate) use catalog::Definitions;

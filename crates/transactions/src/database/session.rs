@@ -6,10 +6,14 @@ use sqlparser::ast::Statement;
 
 use super::catalog::Definitions;
 use super::database::Shared;
+use super::statistics::{PartitionStatistics, Statistics};
+use super::table_reader::TableReader;
 use super::work::{Answer, Work};
 use crate::engine::{Client, Interactive, Route};
 use crate::error::{Class, Error, Result};
+use crate::partition::Member;
 use crate::procedure::CallArguments;
+use crate::reader::{ReadRequest, read_all};
 use crate::schema::names::object;
 use crate::sql::{Parsed, parse};
 use crate::types::Value;
@@ -74,7 +78,7 @@ impl Session {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let command = self.command(sql)?;
+            let command = self.command(sql).inspect_err(|_| self.fail())?;
             let result = self.run(&command, sql, parameters);
             let outdated = match &*command {
                 Command::Statement(work) | Command::Call(work, _) => work.is_outdated(),
@@ -92,6 +96,41 @@ impl Session {
         !matches!(self.transaction, State::Idle)
     }
 
+    /// Begins to read tables, all as of one moment and, inside a transaction, with what it has changed. A
+    /// reader for each partition that is read, for each request. Inside a transaction all rows have been
+    /// handed on when this comes back.
+    pub fn read_tables(&mut self, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
+        match self.open()? {
+            None => self.shared.read_tables(requests),
+            Some(transaction) => transaction.visit(|members| {
+                requests
+                    .iter_mut()
+                    .map(|request| {
+                        members.iter().try_for_each(|member| read_all(request, &member.partition))?;
+                        Ok(vec![TableReader::done()])
+                    })
+                    .collect()
+            }),
+        }
+    }
+
+    /// What is in memory.
+    pub fn statistics(&mut self) -> Result<Statistics> {
+        let shared = Arc::clone(&self.shared);
+        let of = |member: &Member| PartitionStatistics::of(member, shared.engine.queued(member.partition.id()));
+        let partitions = match &mut self.transaction {
+            State::Open(transaction) => Some(transaction.visit(|members| Ok(members.iter().map(of).collect()))?),
+            State::Begun | State::Idle => None,
+        };
+        shared.statistics(partitions)
+    }
+
+    /// Reads and plans a text without running it. Unlike in [`Session::execute`], an error does not end the
+    /// transaction: a caller who gets [`Error::NotHere`] may have another way to run it.
+    pub fn prepare(&mut self, sql: &str) -> Result<()> {
+        self.command(sql).map(|_| ())
+    }
+
     fn command(&mut self, sql: &str) -> Result<Arc<Command>> {
         if let Some(command) = self.commands.get(sql) {
             match &**command {
@@ -100,13 +139,7 @@ impl Session {
             }
         }
         let definitions = self.shared.catalog.current();
-        let command = match self.read(definitions, sql) {
-            Ok(command) => Arc::new(command),
-            Err(error) => {
-                self.fail();
-                return Err(error);
-            }
-        };
+        let command = Arc::new(self.read(definitions, sql)?);
         if self.commands.len() >= COMMANDS_MAX {
             self.commands.clear();
         }
@@ -175,17 +208,26 @@ impl Session {
     }
 
     fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
-        if let State::Begun = self.transaction {
-            self.transaction = State::Open(self.shared.engine.begin(Route::All)?);
-        }
-        match &mut self.transaction {
-            State::Open(transaction) => transaction.run(work, &arguments),
-            _ => self.client.call(Arc::clone(work), arguments),
+        match self.open()? {
+            Some(transaction) => transaction.run(work, &arguments),
+            None => self.client.call(Arc::clone(work), arguments),
         }
     }
 
-    /// An error outside of the partitions ends a transaction as one inside does.
-    fn fail(&mut self) {
+    /// The transaction, if there is one; its first statement makes it hold the partitions.
+    fn open(&mut self) -> Result<Option<&mut Interactive<Work>>> {
+        if let State::Begun = self.transaction {
+            self.transaction = State::Open(self.shared.engine.begin(Route::All)?);
+        }
+        Ok(match &mut self.transaction {
+            State::Open(transaction) => Some(transaction),
+            State::Begun | State::Idle => None,
+        })
+    }
+
+    /// Ends the transaction, if there is one, as an error of a statement does: an error outside of the
+    /// partitions, or of another engine's part in it.
+    pub fn fail(&mut self) {
         match &mut self.transaction {
             State::Open(transaction) => transaction.fail(),
             State::Begun | State::Idle => {}

@@ -1,9 +1,10 @@
 //! The real disk.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::process;
 
 use crate::disk::{AppendFile, DirectoryLock, Disk, ReadFile};
 use crate::{Error, Result};
@@ -106,13 +107,22 @@ impl Disk for RealDisk {
 
     fn lock(&self) -> Result<Box<dyn DirectoryLock>> {
         let path = self.file(LOCK)?;
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(|error| refused("lock", &path, &error))?;
         match file.try_lock() {
-            Ok(()) => Ok(Box::new(RealLock { _file: file })),
-            Err(TryLockError::WouldBlock) => Err(Error::CannotOpen(
-                format!("cannot open {}: another process has it open", self.path.display()).into(),
-            )),
+            Ok(()) => {
+                // For whoever is refused; that it cannot be written harms nobody.
+                let _unknown =
+                    file.set_len(0).and_then(|()| file.write_all_at(process::id().to_string().as_bytes(), 0));
+                Ok(Box::new(RealLock { _file: file }))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = String::new();
+                let known = (&file).take(32).read_to_string(&mut holder).is_ok() && !holder.is_empty();
+                let holder = if known { format!("process {holder}") } else { "another process".to_owned() };
+                let message = format!("cannot open {}: {holder} has it open", self.path.display());
+                Err(Error::CannotOpen(message.into()))
+            }
             Err(TryLockError::Error(error)) => Err(refused("lock", &path, &error)),
         }
     }
@@ -257,7 +267,9 @@ mod tests {
         let disk = RealDisk::open(directory.path()).unwrap();
         let lock = disk.lock().unwrap();
         let error = RealDisk::open(directory.path()).unwrap().lock().unwrap_err();
-        assert!(matches!(&error, Error::CannotOpen(message) if message.contains("another process has it open")));
+        assert!(
+            matches!(&error, Error::CannotOpen(message) if message.contains(&format!("process {} has it open", process::id())))
+        );
         drop(lock);
         disk.lock().unwrap();
         assert_eq!(disk.list().unwrap(), [""; 0], "the lock is no file of the database");

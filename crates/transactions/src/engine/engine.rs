@@ -124,6 +124,11 @@ impl<P: Program + ?Sized> Engine<P> {
         receiver.recv().map_err(|_| self.shared.refusal())
     }
 
+    /// Requests that wait for a partition.
+    pub fn queued(&self, partition: PartitionId) -> usize {
+        self.shared.queues.get(partition.0 as usize).map_or(0, Queue::len)
+    }
+
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
     /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
     /// before anything else runs in them.

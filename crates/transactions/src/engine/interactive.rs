@@ -10,7 +10,7 @@ use super::worker::Shared;
 use crate::error::{Class, Error, Result};
 use crate::ids::Sequence;
 use crate::log::{Batch, Effect};
-use crate::partition::Scope;
+use crate::partition::{Member, Scope};
 use crate::types::Value;
 
 /// A transaction that a session leads statement by statement. Until it ends it has its partitions to
@@ -61,6 +61,19 @@ impl<P: Program + ?Sized> Interactive<P> {
         let meeting = Arc::clone(&self.meeting);
         let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
         let result = program.run(&mut Scope::new(&mut state.members), arguments);
+        state.touch();
+        drop(state);
+        if result.is_err() {
+            self.fail();
+        }
+        result
+    }
+
+    /// Looks at its partitions, and at what it changed there. An error ends it as one of a statement does.
+    pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> Result<T>) -> Result<T> {
+        let meeting = Arc::clone(&self.meeting);
+        let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
+        let result = look(&state.members);
         state.touch();
         drop(state);
         if result.is_err() {

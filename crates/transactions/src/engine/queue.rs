@@ -79,6 +79,11 @@ impl<T> Queue<T> {
         true
     }
 
+    /// Requests that wait.
+    pub fn len(&self) -> usize {
+        self.state.lock().items.len()
+    }
+
     /// Takes nothing any more; what is in it will run.
     pub fn close(&self) {
         let mut state = self.state.lock();

@@ -2,9 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
+
 use super::{Digest, Transaction};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
+use crate::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Table, TupleId};
 use crate::types::{PartitionHash, Value, ValueRef};
@@ -26,6 +29,8 @@ pub struct Partition {
     budget: Arc<Budget>,
     seed: u64,
     pre_images: Option<Box<dyn PreImages>>,
+    /// Queries that are reading tables.
+    readers: Vec<SharedRead>,
 }
 
 impl fmt::Debug for Partition {
@@ -41,7 +46,7 @@ impl Partition {
     /// Partition `id` of `count`, without tables. The seed decides where hashed keys are, which nothing can
     /// see.
     pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
-        Self { id, count, tables: Vec::new(), budget, seed, pre_images: None }
+        Self { id, count, tables: Vec::new(), budget, seed, pre_images: None, readers: Vec::new() }
     }
 
     /// Which one.
@@ -133,6 +138,9 @@ impl Partition {
         if let Some(pre_images) = &mut self.pre_images {
             transaction.undo.iter().for_each(|change| pre_images.changed(change));
         }
+        if !self.readers.is_empty() {
+            self.tell_readers(transaction);
+        }
         transaction.undo.clear();
     }
 
@@ -178,12 +186,34 @@ impl Partition {
         std::mem::replace(&mut self.pre_images, pre_images)
     }
 
+    /// Begins to read a table as it is now; `None` if another partition has the same rows and is read.
+    pub(crate) fn read(&mut self, request: &mut ReadRequest) -> Result<Option<SharedRead>> {
+        self.readers.retain(|reader| !reader.lock().is_over());
+        let read = request.begin(self)?.map(|read| Arc::new(Mutex::new(read)));
+        self.readers.extend(read.clone());
+        Ok(read)
+    }
+
+    #[cold]
+    fn tell_readers(&mut self, transaction: &Transaction) {
+        for reader in &self.readers {
+            let mut reader = reader.lock();
+            for change in transaction.undo.iter() {
+                if let Some(Some(table)) = self.tables.get(change.table.0 as usize) {
+                    reader.changed(change, table.layout());
+                }
+            }
+        }
+        self.readers.retain(|reader| !reader.lock().is_over());
+    }
+
     /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
     /// here.
     pub fn define(&mut self, change: &Change) -> Result<()> {
         match change {
             Change::CreateTable(definition) => self.create_table(definition),
             Change::DropTable(definition) => {
+                self.readers.iter().for_each(|reader| reader.lock().dropped(definition));
                 if let Some(table) = self.tables.get_mut(definition.id.0 as usize) {
                     *table = None;
                 }

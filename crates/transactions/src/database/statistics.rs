@@ -1,0 +1,55 @@
+use std::sync::Arc;
+
+use crate::ids::PartitionId;
+use crate::partition::Member;
+use crate::schema::TableDefinition;
+use crate::table::TableMemory;
+
+/// What a database holds in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Statistics {
+    /// Bytes that rows, indexes and locators may take together.
+    pub memory_bytes_max: u64,
+    /// Bytes that they take.
+    pub memory_bytes: u64,
+    /// Bytes of the log's buffers.
+    pub log_bytes: usize,
+    /// Each partition, at moments of its own.
+    pub partitions: Vec<PartitionStatistics>,
+}
+
+/// What a partition holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PartitionStatistics {
+    /// Which one.
+    pub partition: PartitionId,
+    /// Requests that wait for it.
+    pub queued: usize,
+    /// Bytes that undoing the transaction that runs would need.
+    pub undo_bytes: usize,
+    /// Its part of each table.
+    pub tables: Vec<TableStatistics>,
+}
+
+/// A table's part in one partition.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableStatistics {
+    /// Which one.
+    pub table: Arc<TableDefinition>,
+    /// Its rows here.
+    pub rows: usize,
+    /// Bytes that it takes here.
+    pub memory: TableMemory,
+}
+
+impl PartitionStatistics {
+    pub(super) fn of(member: &Member, queued: usize) -> Self {
+        let tables = member.partition.tables().map(|table| TableStatistics {
+            table: Arc::clone(table.definition()),
+            rows: table.rows(),
+            memory: table.memory(),
+        });
+        let (partition, undo_bytes) = (member.partition.id(), member.transaction.undo.bytes());
+        Self { partition, queued, undo_bytes, tables: tables.collect() }
+    }
+}

@@ -1,0 +1,52 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::database::Shared;
+use crate::error::{Error, Result};
+use crate::ids::PartitionId;
+use crate::reader::{ReadStep, SharedRead};
+
+/// Reads one table of one partition, as it was when the reading began; see [`crate::reader`]. Dropping it
+/// ends the reading.
+pub struct TableReader {
+    /// `None` if all rows have been handed on already.
+    read: Option<(Arc<Shared>, PartitionId, SharedRead)>,
+}
+
+impl fmt::Debug for TableReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableReader").field("done", &self.read.is_none()).finish_non_exhaustive()
+    }
+}
+
+impl TableReader {
+    pub(super) const fn new(shared: Arc<Shared>, partition: PartitionId, read: SharedRead) -> Self {
+        Self { read: Some((shared, partition, read)) }
+    }
+
+    pub(super) const fn done() -> Self {
+        Self { read: None }
+    }
+
+    /// Has the partition look at up to `ids` rows, and waits for that.
+    pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
+        let Some((shared, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
+        let read = Arc::clone(read);
+        let step = match shared.engine.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
+            Err(Error::Retry(_)) => return Ok(ReadStep::Busy),
+            step => step??,
+        };
+        if step == ReadStep::Done {
+            self.read = None;
+        }
+        Ok(step)
+    }
+}
+
+impl Drop for TableReader {
+    fn drop(&mut self) {
+        if let Some((.., read)) = &self.read {
+            read.lock().end();
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What queries of another engine see: whole tables as of one moment, while transactions go on.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::sync::{Arc, Mutex};
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use thermocline_transactions::Result;
+use thermocline_transactions::database::{Database, Session, Settings, TableReader};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::ids::PartitionId;
+use thermocline_transactions::reader::{ReadRequest, ReadStep, RowSink};
+use thermocline_transactions::schema::TableDefinition;
+use thermocline_transactions::table::Row;
+
+type Rows = Arc<Mutex<Vec<String>>>;
+
+struct Collect {
+    rows: Rows,
+    columns: usize,
+    /// How many rows it takes.
+    most: usize,
+}
+
+impl RowSink for Collect {
+    fn row(&mut self, row: Row<'_>) -> Result<()> {
+        let mut rows = self.rows.lock().unwrap();
+        if rows.len() >= self.most {
+            return Err(thermocline_transactions::Error::OutOfMemory("the sink is full".into()));
+        }
+        let values: Vec<_> = (0..self.columns).map(|column| row.value(column).to_string()).collect();
+        rows.push(values.join(" "));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn open(partitions: u16) -> Database {
+    let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
+    Database::open(disk, Settings { partitions, ..Settings::default() }).unwrap()
+}
+
+fn run(session: &mut Session, sql: &str) {
+    session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+}
+
+fn request(database: &Database, table: &str, rows: &Rows, most: usize) -> ReadRequest {
+    let table: Arc<TableDefinition> = Arc::clone(database.schema().table(table).unwrap());
+    let (rows, columns) = (Arc::clone(rows), table.columns.len());
+    let sink = move |_: PartitionId| Box::new(Collect { rows: Arc::clone(&rows), columns, most }) as Box<dyn RowSink>;
+    ReadRequest { table, sink: Box::new(sink) }
+}
+
+fn all(session: &mut Session, table: &str) -> Vec<String> {
+    let answer = session.execute(&format!("SELECT * FROM {table} ORDER BY k"), &[]).unwrap();
+    answer.rows.iter().map(|row| row.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")).collect()
+}
+
+fn sorted(rows: &Rows) -> Vec<String> {
+    let mut rows = std::mem::take(&mut *rows.lock().unwrap());
+    rows.sort_by_key(|row| row.split(' ').next().unwrap().parse::<i64>().unwrap());
+    rows
+}
+
+#[test]
+fn tables_are_read_as_they_were_when_reading_began() {
+    for seed in 0..20 {
+        let mut random = StdRng::seed_from_u64(seed);
+        let database = open(1 + (seed % 3) as u16);
+        let mut session = database.session();
+        run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+        run(&mut session, "CREATE TABLE u (k BIGINT PRIMARY KEY, v TEXT)");
+        let change = |session: &mut Session, random: &mut StdRng| {
+            let (table, key) = (if random.random() { "t" } else { "u" }, random.random_range(0..200));
+            let text = "x".repeat(random.random_range(0..40));
+            run(
+                session,
+                &match random.random_range(0..4) {
+                    0 => format!("DELETE FROM {table} WHERE k = {key}"),
+                    1 => format!("DELETE FROM {table} WHERE k BETWEEN {key} AND {}", key + 3),
+                    2 => format!("UPDATE {table} SET v = '{text}' WHERE k = {key}"),
+                    _ => format!(
+                        "INSERT INTO {table} VALUES ({key}, '{text}') ON CONFLICT (k) DO UPDATE SET v = 'again'"
+                    ),
+                },
+            );
+        };
+        for _ in 0..300 {
+            change(&mut session, &mut random);
+        }
+        let (t, u) = (Rows::default(), Rows::default());
+        let before = (all(&mut session, "t"), all(&mut session, "u"));
+        let requests = vec![request(&database, "t", &t, usize::MAX), request(&database, "u", &u, usize::MAX)];
+        let readers = session.read_tables(requests).unwrap();
+        assert_eq!(readers[1].len(), 1, "a replicated table is read once");
+        let mut readers: Vec<TableReader> = readers.into_iter().flatten().collect();
+        // A column that is added meanwhile is none of the reader's.
+        let widen = random.random_range(0..60);
+        for step in 0..60 {
+            for _ in 0..random.random_range(0..10) {
+                change(&mut session, &mut random);
+            }
+            if step == widen {
+                run(&mut session, "ALTER TABLE t ADD COLUMN more BIGINT DEFAULT 7");
+            }
+            let which = random.random_range(0..readers.len());
+            readers[which].step(random.random_range(1..20)).unwrap();
+        }
+        for reader in &mut readers {
+            while reader.step(50).unwrap() == ReadStep::More {}
+            assert_eq!(reader.step(1).unwrap(), ReadStep::Done);
+        }
+        assert_eq!((sorted(&t), sorted(&u)), before, "seed {seed}");
+    }
+}
+
+#[test]
+fn what_ends_a_reading() {
+    let database = open(2);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
+    (0..50).for_each(|k| run(&mut session, &format!("INSERT INTO t VALUES ({k})")));
+    let rows = Rows::default();
+
+    // A sink that can take no more fails the reader, and no transaction.
+    let mut readers = session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0);
+    run(&mut session, "DELETE FROM t");
+    assert_eq!(rows.lock().unwrap().len(), 10);
+    let errors = readers.iter_mut().filter_map(|reader| reader.step(100).err());
+    assert!(errors.map(|error| error.sqlstate()).any(|state| state == "53200"));
+    rows.lock().unwrap().clear();
+
+    // Nobody is told of changes once a reader is gone.
+    run(&mut session, "INSERT INTO t VALUES (1)");
+    drop(session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap());
+    run(&mut session, "DELETE FROM t");
+    assert!(rows.lock().unwrap().is_empty());
+
+    run(&mut session, "INSERT INTO t VALUES (1)");
+    let mut readers = session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0);
+    let again = request(&database, "t", &rows, 10);
+    run(&mut session, "DROP TABLE t");
+    assert_eq!(readers[0].step(1).unwrap_err().sqlstate(), "40001");
+    assert_eq!(session.read_tables(vec![again]).unwrap_err().sqlstate(), "40001");
+}
+
+#[test]
+fn a_transaction_reads_its_own_changes() {
+    let database = open(2);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+    run(&mut session, "INSERT INTO t VALUES (1, 'a'), (2, 'b')");
+    run(&mut session, "BEGIN");
+    run(&mut session, "UPDATE t SET v = 'c' WHERE k = 2");
+    run(&mut session, "INSERT INTO t VALUES (3, 'd')");
+    let rows = Rows::default();
+    let mut readers = session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0);
+    assert_eq!(sorted(&rows), ["1 a", "2 c", "3 d"]);
+    assert_eq!(readers[0].step(1).unwrap(), ReadStep::Done);
+    let statistics = session.statistics().unwrap();
+    assert!(statistics.partitions.iter().map(|partition| partition.undo_bytes).sum::<usize>() > 0);
+    run(&mut session, "ROLLBACK");
+    session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0).iter_mut().for_each(|reader| {
+        reader.step(10).unwrap();
+    });
+    assert_eq!(sorted(&rows), ["1 a", "2 b"]);
+}
+
+#[test]
+fn statistics_add_up() {
+    let database = open(2);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+    run(&mut session, "CREATE TABLE u (k BIGINT PRIMARY KEY, v TEXT)");
+    (0..50).for_each(|k| run(&mut session, &format!("INSERT INTO t VALUES ({k}, 'x')")));
+    run(&mut session, "INSERT INTO u VALUES (1, NULL)");
+    let statistics = session.statistics().unwrap();
+    let tables = || statistics.partitions.iter().flat_map(|partition| &partition.tables);
+    let rows = |name: &str| tables().filter(|table| &*table.table.name == name).map(|table| table.rows).sum::<usize>();
+    assert_eq!((rows("t"), rows("u")), (50, 2), "every partition has the rows of a replicated table");
+    let bytes: usize = tables().map(|table| table.memory.total()).sum();
+    assert_eq!(bytes as u64, statistics.memory_bytes);
+    assert_eq!(statistics.memory_bytes_max, 1 << 30);
+}
