@@ -21,6 +21,9 @@ use tonic::transport::{Channel, Endpoint};
 use crate::service::MESSAGE_BYTES_MAX;
 use crate::{NodeError, StorageNode};
 
+/// How often a wait for a message looks whether it came.
+const LOOKS: u32 = 30;
+
 /// How long to wait and how often to try.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
@@ -115,7 +118,7 @@ impl NodeClient {
             .map_err(|error| wrong(error.to_string()))?
             .connect_timeout(options.connect_timeout)
             .http2_keep_alive_interval(options.request_timeout / 2)
-            .keep_alive_timeout(options.request_timeout / 2)
+            .keep_alive_timeout(options.request_timeout)
             .keep_alive_while_idle(true)
             .tcp_nodelay(true)
             .initial_stream_window_size(4 << 20)
@@ -390,16 +393,24 @@ impl NodeClient {
         }
     }
 
+    /// Waits at most [`RemoteOptions::request_timeout`], of which only time counts in which this process
+    /// listened: on a machine with more work than cores an answer may lie in the socket for long.
     async fn timed<T>(&self, wait: impl Future<Output = T>) -> Result<T, NodeError> {
         if self.is_embedded() {
             return Ok(wait.await);
         }
-        tokio::time::timeout(self.inner.options.request_timeout, wait).await.map_err(|_| {
-            NodeError::new(
-                ErrorKind::DeadlineExceeded,
-                format!("no answer within {:?}", self.inner.options.request_timeout),
-            )
-        })
+        let mut wait = std::pin::pin!(wait);
+        for _ in 0..LOOKS {
+            if let Ok(answer) = tokio::time::timeout(self.inner.options.request_timeout / LOOKS, &mut wait).await {
+                return Ok(answer);
+            }
+            // Whoever reads the socket gets a turn before the next look.
+            tokio::task::yield_now().await;
+        }
+        Err(NodeError::new(
+            ErrorKind::DeadlineExceeded,
+            format!("no answer within {:?}", self.inner.options.request_timeout),
+        ))
     }
 
     /// The error with the node's name in front, unless the node is this process.

@@ -27,7 +27,7 @@ const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Largest message of an answer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// A peer that does not answer a ping for this long is gone, and its work with it.
-const KEEPALIVE: Duration = Duration::from_secs(10);
+const KEEPALIVE: Duration = Duration::from_secs(30);
 
 /// A listening storage node. Dropping it closes the listener and every connection.
 #[derive(Debug)]

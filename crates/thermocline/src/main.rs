@@ -10,6 +10,8 @@
 //!
 //! Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.
 
+#![deny(clippy::print_stdout, reason = "it panics when nobody reads; `say!` does not")]
+
 mod cli;
 
 use std::process::ExitCode;

@@ -22,7 +22,7 @@ async fn everywhere(format: Format) {
     let bucket = data.file_name().unwrap().to_str().unwrap();
     let server = S3Server::start(data.parent().unwrap());
     let node = NodeProcess::start(&format!("s3://{bucket}"), "127.0.0.1:0", &[], &server.environment());
-    everywhere.check(&format!("thermocline://{}", node.address)).await;
+    everywhere.modes(&format!("thermocline://{}", node.address)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

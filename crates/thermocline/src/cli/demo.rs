@@ -65,9 +65,9 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
     let data = workload_data(&Workload::SSB, args.data, SCALE, Format::Parquet, PARTITION_SIZE)?;
     let node =
         NodeProcess::start(&data, &NodeOptions { egress_limit: Some(LINK.into()), ..NodeOptions::default() }).await?;
-    println!("Star Schema Benchmark, scale {SCALE}, Parquet, behind a storage node with a link of {LINK}.");
-    println!("Each mode runs the 13 queries twice: cold, with nothing cached, and warm.");
-    println!("The segment cache holds {CACHE_SIZE}, about half of what the queries need.\n");
+    say!("Star Schema Benchmark, scale {SCALE}, Parquet, behind a storage node with a link of {LINK}.");
+    say!("Each mode runs the 13 queries twice: cold, with nothing cached, and warm.");
+    say!("The segment cache holds {CACHE_SIZE}, about half of what the queries need.\n");
 
     let mut passes = vec![];
     for mode in Mode::ALL {
@@ -100,15 +100,15 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
     check_equal(&passes)?;
     print_table(&passes);
     print_chart(&passes);
-    println!(
+    say!(
         "\nEvery query gave the same rows in every mode. {:.0} s in all.\n\nTry it yourself, against the same data:\n",
         started.elapsed().as_secs_f64()
     );
-    println!("  thermocline storage {} --listen 127.0.0.1:32020 --egress-limit {LINK}", data.display());
-    println!(
+    say!("  thermocline storage {} --listen 127.0.0.1:32020 --egress-limit {LINK}", data.display());
+    say!(
         "  thermocline sql -c \"CREATE EXTERNAL TABLE lineorder STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/lineorder'\" \\"
     );
-    println!("      -c \"EXPLAIN ANALYZE SELECT sum(lo_revenue) FROM lineorder WHERE lo_quantity < 5\"");
+    say!("      -c \"EXPLAIN ANALYZE SELECT sum(lo_revenue) FROM lineorder WHERE lo_quantity < 5\"");
     Ok(())
 }
 
@@ -126,12 +126,20 @@ fn check_equal(passes: &[Pass]) -> Result<()> {
 }
 
 fn print_table(passes: &[Pass]) {
-    println!(
+    say!(
         "{:<10}{:<6}{:>9}{:>13}{:>9}{:>7}{:>10}{:>8}{:>8}",
-        "mode", "run", "seconds", "bytes moved", "local", "load", "pushdown", "pullup", "hits"
+        "mode",
+        "run",
+        "seconds",
+        "bytes moved",
+        "local",
+        "load",
+        "pushdown",
+        "pullup",
+        "hits"
     );
     for pass in passes {
-        println!(
+        say!(
             "{:<10}{:<6}{:>9.2}{:>13}{:>9}{:>7}{:>10}{:>8}{:>8}",
             pass.mode.name(),
             pass.run,
@@ -149,9 +157,9 @@ fn print_table(passes: &[Pass]) {
 fn print_chart(passes: &[Pass]) {
     const WIDTH: f64 = 50.0;
     let longest = passes.iter().map(Pass::seconds).fold(f64::MIN_POSITIVE, f64::max);
-    println!("\nseconds for all 13 queries");
+    say!("\nseconds for all 13 queries");
     for pass in passes {
         let bar = "█".repeat((pass.seconds() / longest * WIDTH).round().max(1.0) as usize);
-        println!("{:<9} {:<5} {bar} {:.2}", pass.mode.name(), pass.run, pass.seconds());
+        say!("{:<9} {:<5} {bar} {:.2}", pass.mode.name(), pass.run, pass.seconds());
     }
 }

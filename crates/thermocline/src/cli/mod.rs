@@ -1,5 +1,8 @@
 //! Commands and their arguments.
 
+#[macro_use]
+mod say;
+
 mod bench;
 mod completion;
 mod demo;

@@ -72,9 +72,29 @@ impl Everywhere {
         }
     }
 
-    /// All modes: cold and warm, with everything cached, then with a cache of half the working set
-    /// and with random content; then each of [`SWITCHES`].
-    pub async fn check(&self, location: &str) {
+    /// All modes and cache states; then random cache contents and each of [`SWITCHES`].
+    async fn check(&self, location: &str) {
+        let half = self.modes(location).await;
+        for seed in 1..=2 {
+            let context = format!("{:?} {location} random cache content of seed {seed}", self.format);
+            self.random_cache(&half, seed, &context).await;
+        }
+        let cache_max = half.engine().cache.limit();
+        for switches in SWITCHES {
+            let session = self.session(location, cache_max).await;
+            for (name, value) in *switches {
+                session.run(&format!("SET {name} = '{value}'")).await.unwrap();
+            }
+            for mode in [Mode::Pushdown, Mode::Hybrid] {
+                session.set("mode", mode.name()).unwrap();
+                self.run_all(&session, &format!("{:?} {location} {mode} {switches:?}", self.format)).await;
+            }
+        }
+    }
+
+    /// All modes: cold and warm, with everything cached, then with a cache of half the working set.
+    /// Returns the session with that cache.
+    pub async fn modes(&self, location: &str) -> Session {
         let format = self.format;
         let full = self.session(location, 8 << 30).await;
         for mode in Mode::ALL {
@@ -100,21 +120,7 @@ impl Everywhere {
             }
         }
         assert!(half.engine().cache.bytes_max() <= working_set / 2, "the cache passed its limit");
-
-        for seed in 1..=2 {
-            self.random_cache(&half, seed, &format!("{format:?} {location} random cache content of seed {seed}")).await;
-        }
-
-        for switches in SWITCHES {
-            let session = self.session(location, working_set / 2).await;
-            for (name, value) in *switches {
-                session.run(&format!("SET {name} = '{value}'")).await.unwrap();
-            }
-            for mode in [Mode::Pushdown, Mode::Hybrid] {
-                session.set("mode", mode.name()).unwrap();
-                self.run_all(&session, &format!("{format:?} {location} {mode} {switches:?}")).await;
-            }
-        }
+        half
     }
 
     /// Caches what random queries need, then runs all in the modes that mix cached with pushed.

@@ -189,10 +189,18 @@ fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> R
 
 fn print(power: f64, outcomes: &Outcomes) {
     let of = |strategy, concurrent, query| outcomes.get(&(strategy, concurrent, query)).copied();
-    println!("compute power {power}");
-    println!(
+    say!("compute power {power}");
+    say!(
         "  {:<14}{:>9}{:>9}{:>10}{:>9}{:>9}{:>7}{:>6}{:>10}",
-        "query", "no", "eager", "adaptive", "fifo", "best by", "N", "n", "optimum"
+        "query",
+        "no",
+        "eager",
+        "adaptive",
+        "fifo",
+        "best by",
+        "N",
+        "n",
+        "optimum"
     );
     for (query, concurrent) in cases() {
         let [Some(no), Some(eager), Some(aware), Some(fifo)] =
@@ -200,7 +208,7 @@ fn print(power: f64, outcomes: &Outcomes) {
         else {
             continue;
         };
-        println!(
+        say!(
             "  {:<14}{:>9.3}{:>9.3}{:>10.3}{:>9.3}{:>9.2}{:>7}{:>6}{:>10.1}",
             label(query, concurrent),
             no.seconds,

@@ -252,7 +252,7 @@ struct Output {
 
 impl Output {
     fn header(&self) {
-        println!(
+        say!(
             "{:<6}{:<9}{:>8}{:>14}{:>14}{:>8}{:>10}{:>10}{:>8}{:>9}",
             "query",
             "bitmap",
@@ -290,7 +290,7 @@ impl Output {
         let fewer = |before: u64, after: u64| {
             if before == 0 { "-".to_owned() } else { format!("{:.0}%", 100.0 - 100.0 * after as f64 / before as f64) }
         };
-        println!(
+        say!(
             "{:<6}{:<9}{:>8.4}{:>14}{:>14}{:>8}{:>10.3}{:>10.3}{:>8.2}{:>9}",
             plain.query,
             direction.name(),

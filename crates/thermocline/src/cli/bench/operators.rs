@@ -142,9 +142,16 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
     session.run("CREATE INDEX l_partkey_index ON lineitem (l_partkey)").await?;
     let mut sink = Sink::new(common.json.as_ref())?;
     let mut drawn = vec![];
-    println!(
+    say!(
         "{:<12}{:<22}{:<14}{:>8}{:>10}{:>8}{:>14}{:>12}",
-        "table", "case", "alternative", "rows", "seconds", "ratio", "bytes moved", "dollars"
+        "table",
+        "case",
+        "alternative",
+        "rows",
+        "seconds",
+        "ratio",
+        "bytes moved",
+        "dollars"
     );
     for case in cases(scale) {
         let mut first: Option<Record> = None;
@@ -157,7 +164,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
             if first.result_hash != best.result_hash {
                 return exec_err!("{} {}: {} gives other rows", case.table, case.name, alternative.name);
             }
-            println!(
+            say!(
                 "{:<12}{:<22}{:<14}{:>8}{:>10.3}{:>8.2}{:>14}{:>12.6}",
                 case.table,
                 case.name,

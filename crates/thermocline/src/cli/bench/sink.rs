@@ -128,10 +128,10 @@ impl Sink {
     /// If the last records cannot be written.
     pub fn finish(&mut self, cache_size: usize) -> Result<()> {
         self.flush()?;
-        println!("cache of {}", format_size(cache_size as u64));
-        println!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");
+        say!("cache of {}", format_size(cache_size as u64));
+        say!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");
         for total in &self.totals {
-            println!(
+            say!(
                 "{:<34}{:<8}{:>8}{:>10.3}{:>14}{:>12.6}",
                 total.mode,
                 total.run,

@@ -96,19 +96,31 @@ async fn compare(contest: &mut Contest, queries: &Queries, power: f64, passes: u
 }
 
 fn print(power: f64, compared: &[Compared]) {
-    println!("compute power {power}");
-    println!("  {:<16}{:>28}{:>30}{:>13}", "", "seconds", "over those of the better", "partitions");
-    println!(
+    say!("compute power {power}");
+    say!("  {:<16}{:>28}{:>30}{:>13}", "", "seconds", "over those of the better", "partitions");
+    say!(
         "  {:<16}{:>9}{:>9}{:>10}{:>10}{:>10}{:>10}{:>7}{:>6}",
-        "query", "no", "eager", "adaptive", "no", "eager", "adaptive", "N", "n"
+        "query",
+        "no",
+        "eager",
+        "adaptive",
+        "no",
+        "eager",
+        "adaptive",
+        "N",
+        "n"
     );
     // Seconds over those of the better of no and eager pushdown.
     let ratios = |at: &AtPower| [at.no, at.eager, at.adaptive].map(|seconds| seconds / at.no.min(at.eager));
     for Compared { query, seconds, adaptive } in compared {
         let [no, eager, ratio] = ratios(seconds);
-        println!(
+        say!(
             "  {query:<16}{:>9.3}{:>9.3}{:>10.3}{no:>10.2}{eager:>10.2}{ratio:>10.2}{:>7}{:>6}",
-            seconds.no, seconds.eager, seconds.adaptive, adaptive.asked, adaptive.admitted
+            seconds.no,
+            seconds.eager,
+            seconds.adaptive,
+            adaptive.asked,
+            adaptive.admitted
         );
     }
     let mean = |of: fn([f64; 3]) -> f64| {
@@ -116,7 +128,7 @@ fn print(power: f64, compared: &[Compared]) {
     };
     let means = [mean(|[no, _, _]| no), mean(|[_, eager, _]| eager), mean(|[_, _, adaptive]| adaptive)];
     let [no, eager, adaptive] = means;
-    println!("  {:<16}{:>28}{no:>10.2}{eager:>10.2}{adaptive:>10.2}", "geometric mean", "");
+    say!("  {:<16}{:>28}{no:>10.2}{eager:>10.2}{adaptive:>10.2}", "geometric mean", "");
 }
 
 /// Where the query breaks even; `None` if it was not measured.
@@ -126,22 +138,22 @@ fn break_even(query: &str, all: &[Compared]) -> Option<BreakEven> {
 }
 
 fn print_break_even(queries: &Queries, all: &[Compared]) {
-    println!("where no and eager pushdown break even");
-    println!("  {:<16}{:>14}{:>20}", "query", "compute power", "adaptive is faster");
+    say!("where no and eager pushdown break even");
+    say!("  {:<16}{:>14}{:>20}", "query", "compute power", "adaptive is faster");
     let mut speed_ups = vec![];
     for (query, _) in queries {
         match break_even(query, all) {
             Some(BreakEven::At { power, speed_up }) => {
-                println!("  {query:<16}{power:>14.3}{speed_up:>18.2} x");
+                say!("  {query:<16}{power:>14.3}{speed_up:>18.2} x");
                 speed_ups.push(speed_up);
             }
-            Some(BreakEven::Below(power)) => println!("  {query:<16}{:>14}", format!("below {power}")),
-            Some(BreakEven::Above(power)) => println!("  {query:<16}{:>14}", format!("above {power}")),
+            Some(BreakEven::Below(power)) => say!("  {query:<16}{:>14}", format!("below {power}")),
+            Some(BreakEven::Above(power)) => say!("  {query:<16}{:>14}", format!("above {power}")),
             None => {}
         }
     }
     if let Some(mean) = geometric_mean(speed_ups) {
-        println!("  {:<16}{:>14}{mean:>18.2} x", "geometric mean", "");
+        say!("  {:<16}{:>14}{mean:>18.2} x", "geometric mean", "");
     }
 }
 
