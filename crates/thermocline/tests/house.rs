@@ -18,8 +18,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("storage", &["pushdown"]),
     ("compute", &["cache", "storage", "pushdown"]),
     ("transactions", &[]),
-    ("workloads", &["compute", "cache", "storage", "pushdown"]),
-    ("thermocline", &["workloads", "compute", "cache", "storage", "pushdown"]),
+    ("workloads", &["compute", "transactions", "cache", "storage", "pushdown"]),
+    ("thermocline", &["workloads", "compute", "transactions", "cache", "storage", "pushdown"]),
 ];
 
 /// Names of our crates in a manifest's `[dependencies]`.

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
-    Client, Engine, Executor, Heads, Journal, Options, Program, Ran, Releases, Route,
+    Client, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran, Releases, Route,
 };
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
@@ -144,16 +144,6 @@ fn alone(rows: i64, time: Duration) -> f64 {
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-/// A log that forgets.
-struct Nothing;
-
-impl Journal for Nothing {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
-        batch.clear();
-        Ok(Sequence::ZERO)
-    }
-}
-
 fn drive(mut client: Client<Point>, seed: u64, rows: i64, time: Duration) -> u64 {
     const WINDOW: usize = 1024;
     let mut rng = StdRng::seed_from_u64(seed);
@@ -197,7 +187,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
     });
     let journal: Arc<dyn Journal> = match &log {
         Some(log) => Arc::new(log.handle()),
-        None => Arc::new(Nothing),
+        None => Arc::new(NoJournal),
     };
     let options = Options {
         queue_length: 4096,

@@ -100,6 +100,33 @@ fn what_was_done_is_there_when_it_is_opened_again() {
 }
 
 #[test]
+fn without_a_log_nothing_is_left_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = |durable| {
+        let disk = Arc::new(RealDisk::open_or_create(directory.path()).unwrap());
+        Database::open(disk, Settings { durable, ..settings() })
+    };
+    for _ in 0..2 {
+        let database = open(false).unwrap();
+        let mut session = database.session();
+        run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
+        run(&mut session, "INSERT INTO t VALUES (1), (2), (3)");
+        run(&mut session, "BEGIN");
+        run(&mut session, "DELETE FROM t WHERE k = 1");
+        run(&mut session, "COMMIT");
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), 2);
+        drop(session);
+        database.close().unwrap();
+    }
+    let database = open(true).unwrap();
+    run(&mut database.session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
+    database.close().unwrap();
+    let error = open(false).unwrap_err();
+    assert!(error.to_string().contains("cannot be opened without one"), "{error}");
+    run(&mut open(true).unwrap().session(), "INSERT INTO t VALUES (1)");
+}
+
+#[test]
 fn errors_and_transactions_of_a_session() {
     let directory = tempfile::tempdir().unwrap();
     let database = open(directory.path()).unwrap();

@@ -12,8 +12,11 @@
 pub mod bench;
 pub mod figures;
 pub mod generate;
+pub mod oltp;
 pub mod ssb;
+pub mod tpcc;
 pub mod tpch;
 mod workload;
+pub mod ycsb;
 
 pub use workload::{Generate, Workload};

@@ -9,9 +9,9 @@ use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::Work;
 use crate::disk::{DirectoryLock, Disk};
-use crate::engine::{Client, Engine, Options, Releases};
+use crate::engine::{Client, Engine, Journal, NoJournal, Options, Releases};
 use crate::error::{Class, Error, Result};
-use crate::ids::{DatabaseId, Identity, Micros, PartitionId, TransactionId};
+use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::log::{Collector, LogThread, Writer};
 use crate::procedure::Limits;
 use crate::random::Random;
@@ -30,7 +30,8 @@ pub struct Database {
 pub(super) struct Shared {
     pub engine: Engine<Work>,
     pub catalog: Arc<Catalog>,
-    log: LogThread,
+    /// `None` without a log.
+    log: Option<LogThread>,
     budget: Arc<Budget>,
     identity: Identity,
     _lock: Box<dyn DirectoryLock>,
@@ -56,7 +57,7 @@ impl Database {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self> {
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, idle_max, .. } = settings;
-        let Settings { log: log_settings, limits, procedures, seed, clock, .. } = settings;
+        let Settings { log: log_settings, durable, limits, procedures, seed, clock, .. } = settings;
         if partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
         }
@@ -81,12 +82,20 @@ impl Database {
         let catalog = Arc::new(Catalog::new(definitions));
 
         let releases = Releases::new(members.len());
-        let writer = Writer::new(disk, identity, log_settings.segment_bytes, recovered.end.clone());
-        let released = Arc::clone(&releases);
-        let on_released = Box::new(move |sequence| released.released(sequence));
-        let log = LogThread::start(Collector::new(log_settings, recovered.end.next), writer, on_released)?;
-        // Results of what only read wait for nothing but the records before.
-        releases.released(Ok(log.handle().released()));
+        let (log, journal): (_, Arc<dyn Journal>) = if durable {
+            let writer = Writer::new(disk, identity, log_settings.segment_bytes, recovered.end.clone());
+            let released = Arc::clone(&releases);
+            let on_released = Box::new(move |sequence| released.released(sequence));
+            let log = LogThread::start(Collector::new(log_settings, recovered.end.next), writer, on_released)?;
+            // Results of what only read wait for nothing but the records before.
+            releases.released(Ok(log.handle().released()));
+            let handle = log.handle();
+            (Some(log), Arc::new(handle))
+        } else if recovered.end.next == Sequence::ZERO.next() {
+            (None, Arc::new(NoJournal))
+        } else {
+            return Err(Error::cannot_open("a database that has a log cannot be opened without one"));
+        };
         let start = recovered.timestamp;
         let options = Options {
             queue_length,
@@ -96,7 +105,7 @@ impl Database {
             // Time goes on from where the log is even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };
-        let engine = Engine::start(options, members, Arc::new(log.handle()), releases)?;
+        let engine = Engine::start(options, members, journal, releases)?;
         Ok(Self { shared: Arc::new(Shared { engine, catalog, log, budget, identity, _lock: lock }) })
     }
 
@@ -133,6 +142,11 @@ impl Database {
         self.shared.identity
     }
 
+    /// How many transactions were begun on one partition, needed rows of another and ran again over all.
+    pub fn restarts(&self) -> u64 {
+        self.shared.engine.restarts()
+    }
+
     /// Bytes that rows, indexes and locators take.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.budget.used()
@@ -149,7 +163,7 @@ impl Database {
         match Arc::try_unwrap(self.shared) {
             Ok(Shared { engine, log, .. }) => {
                 engine.stop();
-                log.close()
+                log.map_or(Ok(()), LogThread::close)
             }
             Err(_) => Err(Class::ActiveTransaction.error("the database has open sessions")),
         }
@@ -188,7 +202,7 @@ impl Shared {
                 })
                 .collect::<Result<_>>()?,
         };
-        let log_bytes = self.log.handle().memory_bytes();
+        let log_bytes = self.log.as_ref().map_or(0, |log| log.handle().memory_bytes());
         Ok(Statistics {
             memory_bytes_max: self.budget.limit(),
             memory_bytes: self.budget.used(),

@@ -19,6 +19,9 @@ pub struct Settings {
     pub idle_max: Duration,
     /// Group commit and segments.
     pub log: LogSettings,
+    /// Whether there is a log. Without one, which only a new database can be, all that was done is gone when
+    /// the database is closed.
+    pub durable: bool,
     /// What one transaction may do.
     pub limits: Limits,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
@@ -35,6 +38,7 @@ impl fmt::Debug for Settings {
             .field("partitions", &self.partitions)
             .field("memory_bytes_max", &self.memory_bytes_max)
             .field("log", &self.log)
+            .field("durable", &self.durable)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -51,6 +55,7 @@ impl Default for Settings {
             queue_length: 4096,
             idle_max: Duration::from_secs(60),
             log: LogSettings::default(),
+            durable: true,
             limits: Limits::default(),
             procedures: Vec::new(),
             seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,

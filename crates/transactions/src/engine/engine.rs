@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -58,7 +59,14 @@ impl<P: Program + ?Sized> Engine<P> {
         }
         let Options { queue_length, idle_max, first_transaction, seed, clock } = options;
         let queues = members.iter().map(|_| Queue::new(queue_length)).collect();
-        let shared = Arc::new(Shared { queues, journal, releases, clock, broken: Mutex::new(None) });
+        let shared = Arc::new(Shared {
+            queues,
+            journal,
+            releases,
+            clock,
+            broken: Mutex::new(None),
+            restarts: AtomicU64::new(0),
+        });
         let mut engine = Self { shared, threads: Vec::new(), idle_max };
         for (number, member) in members.into_iter().enumerate() {
             let number_bits = number as u64;
@@ -74,6 +82,11 @@ impl<P: Program + ?Sized> Engine<P> {
     /// Somebody who has transactions run.
     pub fn client(&self) -> Client<P> {
         Client::new(Arc::clone(&self.shared))
+    }
+
+    /// How many transactions were begun on one partition, needed rows of another and ran again over all.
+    pub fn restarts(&self) -> u64 {
+        self.shared.restarts.load(Ordering::Relaxed)
     }
 
     /// Begins a transaction that a session leads statement by statement, over the partitions of this route.

@@ -35,5 +35,5 @@ pub use executor::{Executor, Heads, Ran, run};
 pub use held::Held;
 pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};
-pub use program::{Journal, Program, Route};
+pub use program::{Journal, NoJournal, Program, Route};
 pub use releases::Releases;

@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -51,6 +52,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
     /// Why nothing runs any more.
     pub broken: Mutex<Option<Error>>,
+    /// Transactions that were begun on one partition and needed others.
+    pub restarts: AtomicU64,
 }
 
 impl<P: Program + ?Sized> Shared<P> {
@@ -158,7 +161,10 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         match self.executor.run(&*program, &arguments, now) {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
-            Ran::OtherPartition => self.shared.request_over_all(Request { program, arguments, ticket }),
+            Ran::OtherPartition => {
+                self.shared.restarts.fetch_add(1, Ordering::Relaxed);
+                self.shared.request_over_all(Request { program, arguments, ticket });
+            }
             Ran::Broken(error) => {
                 self.executor.member = None;
                 ticket.refuse(error.clone());

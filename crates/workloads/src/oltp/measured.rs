@@ -1,0 +1,56 @@
+use super::Latencies;
+use std::time::Duration;
+
+/// What clients saw in the timed period.
+#[derive(Debug, Clone, Default)]
+pub struct Measured {
+    /// How long the period was.
+    pub period: Duration,
+    /// By procedure, in the order in which these were given.
+    pub tallies: Vec<Tally>,
+    /// From handing a call over to having its result, of those that were committed.
+    pub latencies: Latencies,
+    /// Calls refused with 40001: full queues, mostly.
+    pub refused: u64,
+    /// Transactions that were begun on one partition and run again over all of them.
+    pub restarts: u64,
+    /// The largest resident memory of the process; `None` where the system does not tell.
+    pub rss_max_bytes: Option<u64>,
+}
+
+/// How the calls of one procedure ended.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Those that were committed.
+    pub committed: u64,
+    /// Those that rolled themselves back.
+    pub aborted: u64,
+}
+
+impl Measured {
+    /// Committed transactions of all procedures.
+    pub fn committed(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.committed).sum()
+    }
+
+    /// Transactions that rolled themselves back.
+    pub fn aborted(&self) -> u64 {
+        self.tallies.iter().map(|tally| tally.aborted).sum()
+    }
+
+    /// Events a second of the timed period.
+    pub fn per_second(&self, events: u64) -> f64 {
+        events as f64 / self.period.as_secs_f64().max(f64::MIN_POSITIVE)
+    }
+
+    /// Adds what another client saw in the same period.
+    pub fn add(&mut self, other: &Self) {
+        self.tallies.resize(self.tallies.len().max(other.tallies.len()), Tally::default());
+        for (tally, other) in self.tallies.iter_mut().zip(&other.tallies) {
+            tally.committed += other.committed;
+            tally.aborted += other.aborted;
+        }
+        self.latencies.add(&other.latencies);
+        self.refused += other.refused;
+    }
+}

@@ -1,0 +1,73 @@
+use serde::Serialize;
+
+use super::Measured;
+
+/// A line of `bench --json` for a transactional workload. Fields are added, never renamed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the names are the documentation, and the design's")]
+pub struct TransactionRecord {
+    pub workload: &'static str,
+    pub engine: String,
+    pub mix: String,
+    /// The exponent of the Zipf distribution; `null` where keys are not drawn from one.
+    pub skew: Option<f64>,
+    /// Rows, indexes and locators after the load.
+    pub data_bytes: u64,
+    pub memory_limit_bytes: u64,
+    pub partitions: u16,
+    /// The timed period.
+    pub seconds: f64,
+    /// Committed ones.
+    pub transactions: u64,
+    pub transactions_per_s: f64,
+    /// Those that rolled themselves back.
+    pub aborts: u64,
+    /// Those that were begun on one partition and run again over all.
+    pub restarts: u64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub rss_max_bytes: Option<u64>,
+    /// `rust`, `lua` or `sql`.
+    pub procedures: String,
+    /// Whether there was a command log.
+    pub log: bool,
+    /// Whether results waited until it was on the disk.
+    pub synchronous_commit: bool,
+    pub clients: usize,
+    /// Calls that each client has on their way.
+    pub in_flight: usize,
+    /// Calls that were refused with 40001.
+    pub refused: u64,
+    /// Rows of the table; `null` for TPC-C.
+    pub rows: Option<u64>,
+    /// Whether the hot keys lie apart; `null` for TPC-C.
+    pub scrambled: Option<bool>,
+    /// `null` for YCSB.
+    pub warehouses: Option<u32>,
+    /// Whether TPC-C's transactions touch other warehouses; `null` for YCSB.
+    pub remote: Option<bool>,
+    /// Committed NewOrder transactions; `null` for YCSB.
+    pub new_orders_per_s: Option<f64>,
+}
+
+impl TransactionRecord {
+    /// Fills in what was measured.
+    #[must_use]
+    pub fn with(self, measured: &Measured) -> Self {
+        let micros = |share: f64| measured.latencies.quantile(share).as_nanos() as f64 / 1000.0;
+        Self {
+            seconds: measured.period.as_secs_f64(),
+            transactions: measured.committed(),
+            transactions_per_s: measured.per_second(measured.committed()),
+            aborts: measured.aborted(),
+            restarts: measured.restarts,
+            p50_us: micros(0.5),
+            p99_us: micros(0.99),
+            p999_us: micros(0.999),
+            rss_max_bytes: measured.rss_max_bytes,
+            refused: measured.refused,
+            ..self
+        }
+    }
+}

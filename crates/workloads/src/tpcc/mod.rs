@@ -1,0 +1,49 @@
+//! TPC-C, revision 5.11: nine tables with exact decimals, five transactions at the standard mix.
+//!
+//! ```text
+//! Scale --> define, load --> database --> violations (the consistency conditions)
+//!             Terminal --Call--^
+//! ```
+//!
+//! All tables but ITEM, which is replicated, are partitioned by warehouse. With several partitions a
+//! transaction that touches a warehouse of another one, as 1 % of the order lines and 15 % of the payments
+//! do, is begun on its home partition and run again over all.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use thermocline_transactions::database::{Database, Settings};
+//! use thermocline_transactions::disk::{Faults, SimulatedDisk};
+//! use thermocline_workloads::oltp::Language;
+//! use thermocline_workloads::tpcc::{self, Condition, Scale};
+//!
+//! let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
+//! let settings = Settings { procedures: tpcc::registrations(Language::Rust)?, ..Settings::default() };
+//! let database = Database::open(disk, settings)?;
+//! let scale = Scale::reduced(1);
+//! tpcc::define(&mut database.session(), Language::Rust)?;
+//! tpcc::load(&database, scale, 1)?;
+//! assert_eq!(tpcc::violations(&mut database.session(), scale, &Condition::ALL)?, []);
+//! # Ok::<(), thermocline_transactions::Error>(())
+//! ```
+//!
+//! Departures: no terminals, and therefore no keying and think times; Delivery runs at once instead of from
+//! a queue; HISTORY has the customer's number of payments as a further column, because a table has a
+//! primary key here.
+
+mod check;
+mod conditions;
+mod draw;
+mod load;
+mod procedures;
+mod scale;
+mod schema;
+mod terminal;
+
+pub use check::{Violation, violations};
+pub use conditions::Condition;
+pub use draw::last_name;
+pub use load::load;
+pub use procedures::registrations;
+pub use scale::Scale;
+pub use schema::{TABLES, define};
+pub use terminal::{Remote, Terminal, Transaction};

@@ -1,0 +1,181 @@
+use thermocline_transactions::Result;
+use thermocline_transactions::database::Answer;
+use thermocline_transactions::error::Class;
+use thermocline_transactions::procedure::{Context, Procedure};
+use thermocline_transactions::sql::Rows;
+use thermocline_transactions::types::{Decimal, Value, ValueRef};
+
+use super::result::{decimal, first, int, only, text};
+
+/// `lines` is `item:warehouse:quantity`, one after the other with a space between.
+pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT) PARTITION ON (w_id)";
+
+macro_rules! take_from_stock {
+    ($district:literal) => {
+        concat!(
+            "UPDATE stock SET s_quantity = CASE WHEN s_quantity >= $3 + 10 THEN s_quantity - $3 \
+             ELSE s_quantity - $3 + 91 END, s_ytd = s_ytd + $3, s_order_cnt = s_order_cnt + 1, \
+             s_remote_cnt = s_remote_cnt + $4 WHERE s_w_id = $1 AND s_i_id = $2 \
+             RETURNING s_quantity, s_data, s_dist_",
+            $district
+        )
+    };
+}
+
+const WAREHOUSE: usize = 0;
+const DISTRICT: usize = 1;
+const CUSTOMER: usize = 2;
+const ORDER: usize = 3;
+const NEW_ORDER: usize = 4;
+const ITEM: usize = 5;
+const ORDER_LINE: usize = 6;
+/// The first of ten, one for each district.
+const STOCK: usize = 7;
+
+const STATEMENTS: [&str; 17] = [
+    "SELECT w_tax FROM warehouse WHERE w_id = $1",
+    "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_w_id = $1 AND d_id = $2 \
+     RETURNING d_tax, d_next_o_id - 1",
+    "SELECT c_discount, c_last, c_credit FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_id = $3",
+    "INSERT INTO orders VALUES ($1, $2, $3, $4, now(), NULL, $5, $6)",
+    "INSERT INTO new_order VALUES ($1, $2, $3)",
+    "SELECT i_price, i_name, i_data FROM item WHERE i_id = $1",
+    "INSERT INTO order_line VALUES ($1, $2, $3, $4, $5, $6, NULL, $7, $8, $9)",
+    take_from_stock!("01"),
+    take_from_stock!("02"),
+    take_from_stock!("03"),
+    take_from_stock!("04"),
+    take_from_stock!("05"),
+    take_from_stock!("06"),
+    take_from_stock!("07"),
+    take_from_stock!("08"),
+    take_from_stock!("09"),
+    take_from_stock!("10"),
+];
+
+/// Clause 2.4. The first row of its result has the order's number, the customer's last name, credit and
+/// discount, both taxes, the time and the total; the others have a line's warehouse, item, item's name,
+/// quantity, quantity in stock, brand or generic, price and amount.
+pub struct NewOrder;
+
+/// A line as it is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Line {
+    number: i64,
+    item: i64,
+    supplier: i64,
+    quantity: i64,
+}
+
+/// What a line needs to know of its order.
+struct Order<'a> {
+    warehouse: &'a Value,
+    district: &'a Value,
+    id: i64,
+    /// The statement that takes from the stock with the district's column.
+    stock: usize,
+}
+
+impl Procedure for NewOrder {
+    fn statements(&self) -> &[&str] {
+        &STATEMENTS
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        let [warehouse @ Value::Int(home), district @ Value::Int(number), customer, Value::Text(lines)] = arguments
+        else {
+            return Err(wrong("an argument is NULL"));
+        };
+        let stock = usize::try_from(number - 1).ok().filter(|number| *number < 10).map(|number| STOCK + number);
+        let stock = stock.ok_or_else(|| wrong(format_args!("there is no district {number}")))?;
+        let lines = parse(lines)?;
+        let all_local = lines.iter().all(|line| line.supplier == *home);
+
+        let found = context.execute(WAREHOUSE, first(1, arguments))?.rows;
+        let w_tax = decimal(only(&found, "warehouse", first(1, arguments))?, 0, 0)?;
+        let found = context.execute(DISTRICT, first(2, arguments))?.rows;
+        only(&found, "district", first(2, arguments))?;
+        let (d_tax, id) = (decimal(&found, 0, 0)?, int(&found, 0, 1)?);
+        let person = context.execute(CUSTOMER, first(3, arguments))?.rows;
+        let discount = decimal(only(&person, "customer", first(3, arguments))?, 0, 0)?;
+
+        let count = Value::Int(lines.len() as i64);
+        let key = [warehouse.clone(), district.clone(), Value::Int(id)];
+        context.execute(NEW_ORDER, &key)?;
+        let [w, d, o] = key;
+        context.execute(ORDER, &[w, d, o, customer.clone(), count, Value::Int(all_local.into())])?;
+
+        let order = Order { warehouse, district, id, stock };
+        let mut body = Rows::new(8);
+        let mut sum = Decimal::ZERO;
+        for line in &lines {
+            sum = sum.plus(order.line(context, line, *home, &mut body)?)?;
+        }
+        let one = Decimal::from(1);
+        let total = sum.times(one.minus(discount)?)?.times(one.plus(w_tax)?.plus(d_tax)?)?;
+
+        let mut rows = Rows::new(8);
+        let (last, credit) = (text(&person, 0, 1)?, text(&person, 0, 2)?);
+        let head = [ValueRef::Int(id), ValueRef::Text(last), ValueRef::Text(credit), ValueRef::Decimal(discount)];
+        let rest = [w_tax, d_tax].map(ValueRef::Decimal);
+        let end = [ValueRef::Timestamp(context.now().0), ValueRef::Decimal(total)];
+        head.into_iter().chain(rest).chain(end).try_for_each(|value| rows.push(value))?;
+        (0..body.len()).try_for_each(|row| rows.push_row(&body, row))?;
+        Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
+    }
+}
+
+impl Order<'_> {
+    /// Takes one line from the stock and writes it; gives back its amount.
+    fn line(&self, context: &mut Context<'_, '_>, line: &Line, home: i64, out: &mut Rows) -> Result<Decimal> {
+        let item = Value::Int(line.item);
+        let found = context.execute(ITEM, std::slice::from_ref(&item))?.rows;
+        if found.is_empty() {
+            // Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
+            return Err(Class::Raised.error("Item number is not valid"));
+        }
+        let (supplier, quantity) = (Value::Int(line.supplier), Value::Int(line.quantity));
+        let remote = Value::Int((line.supplier != home).into());
+        let key = [supplier.clone(), item.clone(), quantity.clone(), remote];
+        let stock = context.execute(self.stock, &key)?.rows;
+        only(&stock, "stock", first(2, &key))?;
+        let price = decimal(&found, 0, 0)?;
+        let amount = price.times(Decimal::from(line.quantity))?;
+        let info = Value::from(text(&stock, 0, 2)?);
+        let (w, d, o, number) =
+            (self.warehouse.clone(), self.district.clone(), Value::Int(self.id), Value::Int(line.number));
+        context.execute(ORDER_LINE, &[w, d, o, number, item, supplier, quantity, amount.into(), info])?;
+
+        let original = text(&found, 0, 2)?.contains("ORIGINAL") && text(&stock, 0, 1)?.contains("ORIGINAL");
+        [
+            ValueRef::Int(line.supplier),
+            ValueRef::Int(line.item),
+            ValueRef::Text(text(&found, 0, 1)?),
+            ValueRef::Int(line.quantity),
+            stock.value(0, 0),
+            ValueRef::Text(if original { "B" } else { "G" }),
+            ValueRef::Decimal(price),
+            ValueRef::Decimal(amount),
+        ]
+        .into_iter()
+        .try_for_each(|value| out.push(value))?;
+        Ok(amount)
+    }
+}
+
+fn parse(lines: &str) -> Result<Vec<Line>> {
+    let parsed = lines.split_ascii_whitespace().zip(1..).map(|(line, number)| {
+        let mut parts = line.split(':').map(|part| part.parse().ok());
+        match (parts.next(), parts.next(), parts.next(), parts.next()) {
+            (Some(Some(item)), Some(Some(supplier)), Some(Some(quantity)), None) => {
+                Ok(Line { number, item, supplier, quantity })
+            }
+            _ => Err(wrong(format_args!("\"{line}\" is not item:warehouse:quantity"))),
+        }
+    });
+    parsed.collect()
+}
+
+fn wrong(what: impl std::fmt::Display) -> thermocline_transactions::Error {
+    Class::Procedure.error(format_args!("new_order: {what}"))
+}

@@ -1,0 +1,44 @@
+//! Values of results, of the types that the tables' columns have.
+
+use thermocline_transactions::Result;
+use thermocline_transactions::sql::Rows;
+use thermocline_transactions::types::{Decimal, Value, ValueRef};
+
+use super::super::draw::unexpected;
+
+pub fn int(rows: &Rows, row: usize, column: usize) -> Result<i64> {
+    match rows.value(row, column) {
+        ValueRef::Int(value) => Ok(value),
+        other => Err(unexpected(format_args!("{other} where an integer should be"))),
+    }
+}
+
+pub fn decimal(rows: &Rows, row: usize, column: usize) -> Result<Decimal> {
+    match rows.value(row, column) {
+        ValueRef::Decimal(value) => Ok(value),
+        other => Err(unexpected(format_args!("{other} where a decimal should be"))),
+    }
+}
+
+pub fn text(rows: &Rows, row: usize, column: usize) -> Result<&str> {
+    match rows.value(row, column) {
+        ValueRef::Text(value) => Ok(value),
+        other => Err(unexpected(format_args!("{other} where text should be"))),
+    }
+}
+
+/// The only row of a result that has to have one.
+pub fn only<'r>(rows: &'r Rows, what: &str, key: &[Value]) -> Result<&'r Rows> {
+    match rows.len() {
+        1 => Ok(rows),
+        count => {
+            let key: Vec<String> = key.iter().map(Value::to_string).collect();
+            Err(unexpected(format_args!("{count} rows of {what} ({})", key.join(", "))))
+        }
+    }
+}
+
+/// The first `count` values, with which a key begins.
+pub fn first(count: usize, values: &[Value]) -> &[Value] {
+    values.get(..count).unwrap_or(values)
+}
