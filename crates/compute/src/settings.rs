@@ -75,6 +75,18 @@ pub struct Settings {
     pub bloom_filter_fpr: f64,
     /// Whether a busy storage node may have this side fetch the stored bytes and run the fragment.
     pub pushback: bool,
+    /// Executor partitions of a new database's row tables.
+    pub executor_partitions: u16,
+    /// Bytes that rows, their indexes and locators may take.
+    pub row_memory_limit: u64,
+    /// How long a commit waits at most for others to share its sync of the log.
+    pub commit_interval: Duration,
+    /// Bytes of the log that are synced without waiting for more.
+    pub commit_size: usize,
+    /// Whether a commit is told only once it is durable.
+    pub synchronous_commit: bool,
+    /// The longest that a session may do nothing inside a transaction.
+    pub idle_transaction_timeout: Duration,
     /// Dollars per hour of this compute node.
     pub price_compute_hour: f64,
     /// Dollars per thousand requests to storage.
@@ -106,6 +118,12 @@ impl Default for Settings {
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
             pushback: true,
+            executor_partitions: 1,
+            row_memory_limit: 1 << 30,
+            commit_interval: Duration::from_micros(200),
+            commit_size: 1 << 20,
+            synchronous_commit: true,
+            idle_transaction_timeout: Duration::from_secs(60),
             // Table I of the PushdownDB paper: S3 and an r4.8xlarge of one region, 2020. Out of the
             // cloud a GB transferred was 0.09. What storing costs no query changes.
             price_compute_hour: 2.128,
@@ -257,6 +275,53 @@ const SETTINGS: &[Setting] = &[
         description: "whether a busy storage node may send this side for the stored bytes: on or off",
         get: |s| on_off(s.pushback).to_owned(),
         set: |s, text| switch(text).map(|on| s.pushback = on),
+    },
+    Setting {
+        name: "executor_partitions",
+        description: "partitions of row tables, each with a thread of its own; decided when a database gets its first one",
+        get: |s| s.executor_partitions.to_string(),
+        set: |s, text| {
+            let count = at_least(count(text)?, 1, text)?;
+            s.executor_partitions = u16::try_from(count).map_err(|_| format!("{text} is above {}", u16::MAX))?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "row_memory_limit",
+        description: "bytes that row tables and their indexes may take, shared by all sessions of the process",
+        get: |s| format_size(s.row_memory_limit),
+        set: |s, text| at_least(parse_size(text)?, 1 << 20, text).map(|size| s.row_memory_limit = size),
+    },
+    Setting {
+        name: "commit_interval",
+        description: "how long a commit waits at most for others to share its sync, such as 200us; decided at opening",
+        get: |s| format!("{}us", s.commit_interval.as_micros()),
+        set: |s, text| {
+            let interval = parse_duration(text)?;
+            match u32::try_from(interval.as_micros()) {
+                Ok(_) => s.commit_interval = interval,
+                Err(_) => return Err(format!("{text} is more than an hour")),
+            }
+            Ok(())
+        },
+    },
+    Setting {
+        name: "commit_size",
+        description: "bytes of the log that are synced without waiting for more; decided at opening",
+        get: |s| format_size(s.commit_size as u64),
+        set: |s, text| at_least(parse_size(text)?, 1, text).map(|size| s.commit_size = size as usize),
+    },
+    Setting {
+        name: "synchronous_commit",
+        description: "whether commits wait until they are durable: on or off; decided at opening",
+        get: |s| on_off(s.synchronous_commit).to_owned(),
+        set: |s, text| switch(text).map(|on| s.synchronous_commit = on),
+    },
+    Setting {
+        name: "idle_transaction_timeout",
+        description: "longest that a session may do nothing inside a transaction, such as 60s; decided at opening",
+        get: |s| format!("{}ms", s.idle_transaction_timeout.as_millis()),
+        set: |s, text| parse_duration(text).map(|time| s.idle_transaction_timeout = time.max(Duration::from_millis(1))),
     },
     Setting {
         name: "price_compute_hour",

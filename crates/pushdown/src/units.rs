@@ -77,9 +77,10 @@ pub fn parse_rate(text: &str) -> Result<u64, String> {
 /// assert_eq!(parse_duration("1.5 min"), Ok(Duration::from_secs(90)));
 /// ```
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a duration: expected a number and ms, s, min or h");
+    let wrong = || format!("'{text}' is not a duration: expected a number and us, ms, s, min or h");
     let (number, unit) = split(text).ok_or_else(wrong)?;
     let seconds = match unit.as_str() {
+        "us" => 1e-6,
         "" | "ms" => 1e-3,
         "s" => 1.0,
         "min" => 60.0,

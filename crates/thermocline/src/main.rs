@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! main -> cli (arguments) -> sql ------> shell | scripts -> run -> output
+//!                         -> check, restore    of a database that is not open
 //!                         -> storage     a storage node
 //!                         -> generate    benchmark data
 //!                         -> bench       experiments, one JSON object a query

@@ -18,8 +18,9 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("storage", &["pushdown"]),
     ("compute", &["cache", "storage", "pushdown"]),
     ("transactions", &[]),
+    ("database", &["transactions", "compute", "cache", "storage", "pushdown"]),
     ("workloads", &["compute", "transactions", "cache", "storage", "pushdown"]),
-    ("thermocline", &["workloads", "compute", "transactions", "cache", "storage", "pushdown"]),
+    ("thermocline", &["workloads", "database", "compute", "transactions", "cache", "storage", "pushdown"]),
 ];
 
 /// Names of our crates in a manifest's `[dependencies]`.

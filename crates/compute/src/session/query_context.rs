@@ -1,5 +1,6 @@
 //! One execution of one statement: settings as they were, objects as they were, what it did.
 
+use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,6 +28,8 @@ pub struct QueryContext {
     snapshots: tokio::sync::Mutex<HashMap<String, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
     partitions_total: AtomicU64,
+    /// What scans of another engine share, by type.
+    shared: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
 /// What a query did, summed over its scans. Bytes are counted on the wire.
@@ -85,6 +88,7 @@ impl QueryContext {
             snapshots: tokio::sync::Mutex::default(),
             scans: Mutex::default(),
             partitions_total: AtomicU64::new(0),
+            shared: Mutex::default(),
         })
     }
 
@@ -116,6 +120,14 @@ impl QueryContext {
     /// Since when it runs.
     pub fn started(&self) -> Instant {
         self.started
+    }
+
+    /// Something of this type that all scans of the query share; made for the first that asks.
+    pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
+        let mut shared = self.shared.lock();
+        let of_type = shared.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(T::default()));
+        // The entry of a type is of that type.
+        Arc::clone(of_type).downcast().unwrap_or_default()
     }
 
     /// What storage nodes are told about who asks.

@@ -14,6 +14,8 @@ pub struct QueryResult {
     pub batches: Vec<RecordBatch>,
     /// Whether the statement is one that yields rows, be they none.
     pub has_rows: bool,
+    /// Rows that the statement changed; `None` for one that changes none.
+    pub affected: Option<u64>,
     /// Time from the start of planning to the last row.
     pub seconds: f64,
     /// What its scans did.

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, TrackConsumersPool};
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
@@ -41,6 +41,10 @@ pub struct SessionOptions {
     pub threads: Option<usize>,
     /// Limits of storage nodes in this process.
     pub embedded: NodeConfig,
+    /// Another engine's tables, which are in schema `public` beside the external ones.
+    pub guests: Option<Arc<dyn SchemaProvider>>,
+    /// Tables of schema `system` that are about another engine, by name.
+    pub system_tables: Vec<(String, Arc<dyn TableProvider>)>,
 }
 
 impl Default for SessionOptions {
@@ -51,6 +55,8 @@ impl Default for SessionOptions {
             memory_limit: 2 << 30,
             threads: None,
             embedded: NodeConfig::default(),
+            guests: None,
+            system_tables: vec![],
         }
     }
 }
@@ -119,11 +125,11 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
             .build();
         let context = SessionContext::new_with_state(state);
-        let views = Arc::new(PublicSchema::new(Arc::clone(&engine)));
+        let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();
         schemas.register_schema(SCHEMA, Arc::clone(&views) as _)?;
-        schemas
-            .register_schema("system", Arc::new(SystemSchema::new(Arc::clone(&engine), context.state_weak_ref())))?;
+        let system = SystemSchema::new(Arc::clone(&engine), context.state_weak_ref(), options.system_tables);
+        schemas.register_schema("system", Arc::new(system))?;
         context.register_catalog(CATALOG, Arc::new(schemas));
         Ok(Self { context, engine, views, current: Arc::default() })
     }
@@ -195,7 +201,15 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult> {
-        let mut query = self.stream(statement).await?;
+        let query = self.stream(statement).await?;
+        self.collect(query).await
+    }
+
+    /// Keeps the rows of a statement in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn collect(&self, mut query: QueryStream) -> Result<QueryResult> {
         let memory = MemoryConsumer::new("result rows").register(&self.context.runtime_env().memory_pool);
         let mut batches = vec![];
         // An operator may hand on many slices of one array; they hold its memory once.
@@ -213,6 +227,7 @@ impl Session {
             schema: Arc::clone(&query.schema),
             batches,
             has_rows: query.has_rows,
+            affected: query.affected,
             seconds: query.context.started().elapsed().as_secs_f64(),
             stats: query.context.stats(),
         })
@@ -274,7 +289,7 @@ impl Session {
             match self.begin(&plan, &context).await {
                 Ok((schema, rows)) => {
                     let rows = recorded(rows, record);
-                    return Ok(QueryStream { schema, rows, has_rows, context });
+                    return Ok(QueryStream { schema, rows, has_rows, affected: None, context });
                 }
                 Err(error) if attempt == 1 && is_stale(&error) => {
                     // The failed attempt is not a query of the user's.
@@ -325,13 +340,35 @@ impl Session {
         Ok((schema, futures::stream::iter(first.map(Ok)).chain(rest).boxed()))
     }
 
-    fn nothing(&self) -> QueryStream {
+    /// The answer of a statement without rows.
+    pub fn nothing(&self) -> QueryStream {
+        QueryStream { has_rows: false, ..self.answer(Arc::new(arrow::datatypes::Schema::empty()), vec![]) }
+    }
+
+    /// The answer of a statement that another engine has run.
+    pub fn answer(&self, schema: arrow::datatypes::SchemaRef, rows: Vec<RecordBatch>) -> QueryStream {
         QueryStream {
-            schema: Arc::new(arrow::datatypes::Schema::empty()),
-            rows: futures::stream::empty().boxed(),
-            has_rows: false,
+            schema,
+            rows: futures::stream::iter(rows.into_iter().map(Ok)).boxed(),
+            has_rows: true,
+            affected: None,
             context: QueryContext::new(Arc::clone(&self.engine), self.settings()),
         }
+    }
+
+    /// Whether an external table or a view has this name.
+    pub fn has_relation(&self, name: &str) -> bool {
+        self.engine.table(name).is_some() || self.views.has_view(name)
+    }
+
+    /// Whether an index of an external table has this name.
+    pub fn has_index(&self, name: &str) -> bool {
+        self.engine.indexes.get(name).is_some()
+    }
+
+    /// Where running queries get their memory.
+    pub fn memory_pool(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.context.runtime_env().memory_pool)
     }
 
     async fn define(&self, ddl: DdlStatement, keep: bool) -> Result<()> {
@@ -353,7 +390,7 @@ impl Session {
             DdlStatement::CreateView(view) => {
                 let name = view.name.table().to_owned();
                 let sql = view.definition.clone();
-                if self.engine.tables().iter().any(|table| table.definition.name == name) {
+                if self.engine.table(&name).is_some() || self.views.has_guest(&name) {
                     return plan_err!("{name} is a table already");
                 }
                 self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::CreateView(view))).await?;
@@ -380,6 +417,9 @@ impl Session {
         }
         if self.views.has_view(&name) {
             return plan_err!("{name} is a view already");
+        }
+        if self.views.has_guest(&name) {
+            return plan_err!("table {name} already exists");
         }
         let exists = self.engine.tables().iter().any(|table| table.definition.name == name);
         match (exists, statement.if_not_exists, statement.or_replace) {
@@ -450,6 +490,8 @@ pub struct QueryStream {
     pub rows: Rows,
     /// Whether the statement is one that yields rows, be they none.
     pub has_rows: bool,
+    /// Rows that the statement changed; `None` for one that changes none.
+    pub affected: Option<u64>,
     /// What it does.
     pub context: Arc<QueryContext>,
 }

@@ -27,11 +27,17 @@ use crate::settings::Settings;
 pub(super) struct PublicSchema {
     engine: Arc<Engine>,
     views: MemorySchemaProvider,
+    /// Tables of another engine, if there is one.
+    guests: Option<Arc<dyn SchemaProvider>>,
 }
 
 impl PublicSchema {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, views: MemorySchemaProvider::new() }
+    pub(super) fn new(engine: Arc<Engine>, guests: Option<Arc<dyn SchemaProvider>>) -> Self {
+        Self { engine, views: MemorySchemaProvider::new(), guests }
+    }
+
+    pub(super) fn has_guest(&self, name: &str) -> bool {
+        self.guests.as_ref().is_some_and(|guests| guests.table_exist(name))
     }
 
     pub(super) fn has_view(&self, name: &str) -> bool {
@@ -44,11 +50,17 @@ impl SchemaProvider for PublicSchema {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.views.table_names();
         names.extend(self.engine.tables().iter().map(|table| table.definition.name.clone()));
+        names.extend(self.guests.iter().flat_map(|guests| guests.table_names()));
         names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(table) = self.engine.tables().into_iter().find(|table| table.definition.name == name) {
+            return Ok(Some(table));
+        }
+        if let Some(guests) = &self.guests
+            && let Some(table) = guests.table(name).await?
+        {
             return Ok(Some(table));
         }
         self.views.table(name).await
@@ -67,7 +79,7 @@ impl SchemaProvider for PublicSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.views.table_exist(name) || self.engine.tables().iter().any(|table| table.definition.name == name)
+        self.views.table_exist(name) || self.engine.table(name).is_some() || self.has_guest(name)
     }
 }
 
@@ -76,6 +88,8 @@ impl SchemaProvider for PublicSchema {
 pub(super) struct SystemSchema {
     engine: Arc<Engine>,
     state: StateRef,
+    /// Tables about another engine, by name.
+    others: Vec<(String, Arc<dyn TableProvider>)>,
 }
 
 /// The session whose settings `system.settings` shows.
@@ -89,20 +103,26 @@ impl fmt::Debug for StateRef {
 }
 
 impl SystemSchema {
-    pub(super) fn new(engine: Arc<Engine>, state: Weak<RwLock<SessionState>>) -> Self {
-        Self { engine, state: StateRef(state) }
+    pub(super) fn new(
+        engine: Arc<Engine>,
+        state: Weak<RwLock<SessionState>>,
+        others: Vec<(String, Arc<dyn TableProvider>)>,
+    ) -> Self {
+        Self { engine, state: StateRef(state), others }
     }
 }
 
 #[async_trait]
 impl SchemaProvider for SystemSchema {
     fn table_names(&self) -> Vec<String> {
-        TABLES.iter().map(|(name, _)| (*name).to_owned()).collect()
+        let others = self.others.iter().map(|(name, _)| name.clone());
+        TABLES.iter().map(|(name, _)| (*name).to_owned()).chain(others).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let Some((_, rows)) = TABLES.iter().find(|(known, _)| *known == name) else {
-            return Ok(None);
+            let other = self.others.iter().find(|(known, _)| known == name);
+            return Ok(other.map(|(_, table)| Arc::clone(table)));
         };
         let settings = match self.state.0.upgrade() {
             Some(state) => state.read().config_options().extensions.get::<Settings>().cloned().unwrap_or_default(),
@@ -112,7 +132,7 @@ impl SchemaProvider for SystemSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        TABLES.iter().any(|(known, _)| *known == name)
+        TABLES.iter().any(|(known, _)| *known == name) || self.others.iter().any(|(known, _)| known == name)
     }
 }
 

@@ -6,23 +6,30 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
-use thermocline_compute::Session;
+use thermocline_database::Session;
 
 /// Keywords that people type. The parser knows many more, which would drown them.
 const KEYWORDS: &[&str] = &[
+    "ADD",
     "ALL",
+    "ALTER",
     "ANALYZE",
     "AND",
     "AS",
     "ASC",
     "AVG",
+    "BEGIN",
     "BETWEEN",
     "BIGINT",
     "BOOLEAN",
     "BY",
+    "CALL",
     "CASE",
     "CAST",
     "COALESCE",
+    "COLUMN",
+    "COMMIT",
+    "CONFLICT",
     "COPY",
     "COUNT",
     "CREATE",
@@ -30,6 +37,8 @@ const KEYWORDS: &[&str] = &[
     "CSV",
     "DATE",
     "DECIMAL",
+    "DEFAULT",
+    "DELETE",
     "DESC",
     "DESCRIBE",
     "DISTINCT",
@@ -53,12 +62,17 @@ const KEYWORDS: &[&str] = &[
     "IF",
     "ILIKE",
     "IN",
+    "INDEX",
     "INNER",
+    "INSERT",
     "INT",
     "INTERSECT",
     "INTERVAL",
+    "INTO",
     "IS",
     "JOIN",
+    "KEY",
+    "LANGUAGE",
     "LAST",
     "LEFT",
     "LIKE",
@@ -78,8 +92,12 @@ const KEYWORDS: &[&str] = &[
     "OVER",
     "PARQUET",
     "PARTITION",
+    "PRIMARY",
+    "PROCEDURE",
     "REPLACE",
+    "RETURNING",
     "RIGHT",
+    "ROLLBACK",
     "ROLLUP",
     "SELECT",
     "SET",
@@ -94,6 +112,8 @@ const KEYWORDS: &[&str] = &[
     "TO",
     "TRUE",
     "UNION",
+    "UNIQUE",
+    "UPDATE",
     "USING",
     "VALUES",
     "VARCHAR",
@@ -105,8 +125,16 @@ const KEYWORDS: &[&str] = &[
 ];
 
 /// Tables of the schema `system`.
-const SYSTEM_TABLES: &[&str] =
-    &["system.partitions", "system.queries", "system.segments", "system.settings", "system.storage_nodes"];
+const SYSTEM_TABLES: &[&str] = &[
+    "system.indexes",
+    "system.memory",
+    "system.partitions",
+    "system.queries",
+    "system.segments",
+    "system.settings",
+    "system.storage_nodes",
+    "system.tables",
+];
 
 const COMMANDS: &[&str] = &["\\?", "\\d", "\\q", "\\timing"];
 
@@ -127,6 +155,13 @@ impl Words {
             self.names.push(table.definition.name.clone());
             self.names.extend(table.schema().fields().iter().map(|field| field.name().clone()));
         }
+        let rows = session.row_schema();
+        for table in rows.tables() {
+            self.names.push(table.name.to_string());
+            self.names.extend(table.columns.iter().map(|column| column.name.to_string()));
+            self.names.extend(table.indexes.iter().map(|index| index.name.to_string()));
+        }
+        self.names.extend(rows.procedures().map(|procedure| procedure.name.to_string()));
         self.names.sort();
         self.names.dedup();
     }
@@ -185,16 +220,16 @@ impl Helper for Words {}
 mod tests {
     use super::*;
 
-    fn words() -> Words {
+    async fn words() -> Words {
         let mut words = Words::default();
-        words.refresh(&Session::in_memory().unwrap());
+        words.refresh(&Session::in_memory().await.unwrap());
         words.names.extend(["lineorder".to_owned(), "lo_orderdate".to_owned()]);
         words
     }
 
-    #[test]
-    fn words_become_names_and_keywords() {
-        let words = words();
+    #[tokio::test]
+    async fn words_become_names_and_keywords() {
+        let words = words().await;
         assert_eq!(words.candidates("sel"), (0, vec!["select".to_owned()]));
         assert_eq!(words.candidates("SELECT * FROM LINE"), (14, vec!["lineorder".to_owned()]));
         assert_eq!(words.candidates("set thermocline.mo"), (4, vec!["thermocline.mode".to_owned()]));

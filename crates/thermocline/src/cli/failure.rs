@@ -96,7 +96,7 @@ pub fn notice(line: fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thermocline_compute::Session;
+    use thermocline_database::Session;
 
     #[test]
     fn syntax_errors_name_the_place() {

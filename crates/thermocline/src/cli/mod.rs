@@ -4,6 +4,7 @@
 mod say;
 
 mod bench;
+mod check;
 mod completion;
 mod demo;
 mod failure;
@@ -12,6 +13,8 @@ mod interrupt;
 mod node_process;
 mod output;
 mod progress;
+mod recovery_line;
+mod restore;
 mod run;
 mod shell;
 mod sql;
@@ -53,6 +56,10 @@ RUST_LOG=info shows more of what happens, on standard error.";
 pub enum Command {
     /// Run SQL: a shell, or scripts
     Sql(sql::SqlArgs),
+    /// Verify the checksums and invariants of a database that is not open
+    Check(check::CheckArgs),
+    /// Make a backup a new database
+    Restore(restore::RestoreArgs),
     /// Run a storage node: objects, and fragments of queries beside them
     Storage(storage::StorageArgs),
     /// Generate benchmark data
@@ -68,6 +75,8 @@ impl Command {
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Sql(arguments) => block_on(sql::run(arguments)),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Restore(arguments) => restore::run(&arguments),
             Self::Storage(arguments) => block_on(storage::run(arguments)),
             Self::Generate(arguments) => generate::run(&arguments),
             Self::Bench(arguments) => block_on(async { Ok(bench::bench(*arguments).await?) }),

@@ -11,7 +11,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use tokio::task::JoinHandle;
 
 /// Queries that take less show nothing.

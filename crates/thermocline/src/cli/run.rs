@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
-use datafusion::sql::parser::Statement;
 use futures::TryStreamExt;
-use thermocline_compute::{QueryResult, Session};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Session, Statement};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
@@ -33,6 +33,8 @@ const CANCEL_WAIT: Duration = Duration::from_secs(1);
 pub struct Finished {
     /// Rows of its result; `None` if it is one that has none.
     pub rows: Option<u64>,
+    /// Rows that it changed; `None` if it is one that changes none.
+    pub affected: Option<u64>,
     /// From its start to its last row written.
     pub time: Duration,
 }
@@ -55,26 +57,31 @@ impl Runner {
     /// What the statement fails with; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
-        let rows = match self.format {
+        let (rows, affected) = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
         output::flush()?;
-        Ok(Finished { rows, time: started.elapsed() })
+        Ok(Finished { rows, affected, time: started.elapsed() })
     }
 
-    async fn run_table(&mut self, statement: Statement) -> Result<Option<u64>, Failure> {
+    async fn run_table(&mut self, statement: Statement) -> Result<Counts, Failure> {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let session = self.session.clone();
         task.spawn(async move { session.run_statement(statement).await });
-        let finished = self.interrupt.or(task.join_next()).await;
+        let mut finished = self.interrupt.or(task.join_next()).await;
+        if finished.is_err() && self.session.cancel() {
+            // It says whether it was stopped or had ended; a second Ctrl-C does not wait for that.
+            self.interrupt.reset();
+            finished = self.interrupt.or(task.join_next()).await;
+        }
         drop(progress);
         match finished {
             Ok(Some(result)) => {
                 let result = result.map_err(|error| panicked(&error))??;
                 self.print_table(&result)?;
-                Ok(result.has_rows.then_some(result.rows() as u64))
+                Ok((result.has_rows.then_some(result.rows() as u64), result.affected))
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
             Err(failure) => {
@@ -105,7 +112,7 @@ impl Runner {
         Ok(())
     }
 
-    async fn run_streaming(&mut self, statement: Statement) -> Result<Option<u64>, Failure> {
+    async fn run_streaming(&mut self, statement: Statement) -> Result<Counts, Failure> {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let (sender, mut pieces) = mpsc::channel(1);
@@ -116,7 +123,8 @@ impl Runner {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
                 Some(Ok(Err(error))) => Err(error.into()),
-                Some(Ok(Ok(()))) | None => Ok(rows),
+                Some(Ok(Ok(affected))) => Ok((rows, affected)),
+                None => Ok((rows, None)),
             },
             Err(failure) => {
                 drop(pieces);
@@ -134,7 +142,15 @@ impl Runner {
     ) -> Result<Option<u64>, Failure> {
         let mut rows = None;
         let mut text = String::new();
-        while let Some(piece) = self.interrupt.or(pieces.recv()).await? {
+        loop {
+            let piece = match self.interrupt.or(pieces.recv()).await {
+                Err(_) if self.session.cancel() => {
+                    self.interrupt.reset();
+                    self.interrupt.or(pieces.recv()).await?
+                }
+                piece => piece?,
+            };
+            let Some(piece) = piece else { break };
             if let Some(progress) = progress.filter(|_| output::to_terminal()) {
                 // Rows and progress would overwrite each other.
                 progress.stop();
@@ -170,6 +186,9 @@ impl Runner {
     }
 }
 
+/// Rows of the result, and rows that were changed.
+type Counts = (Option<u64>, Option<u64>);
+
 /// What a streaming query hands over.
 enum Piece {
     /// The statement has rows, of this shape.
@@ -178,18 +197,22 @@ enum Piece {
     Rows(RecordBatch),
 }
 
-/// Runs the statement into `pieces`, until nobody wants more.
-async fn stream(session: Session, statement: Statement, pieces: mpsc::Sender<Piece>) -> Result<(), DataFusionError> {
+/// Runs the statement into `pieces`, until nobody wants more; gives back how many rows it changed.
+async fn stream(
+    session: Session,
+    statement: Statement,
+    pieces: mpsc::Sender<Piece>,
+) -> Result<Option<u64>, DataFusionError> {
     let mut query = session.stream(statement).await?;
     if query.has_rows && pieces.send(Piece::Schema(query.schema.clone())).await.is_err() {
-        return Ok(());
+        return Ok(query.affected);
     }
     while let Some(batch) = query.rows.try_next().await? {
         if query.has_rows && pieces.send(Piece::Rows(batch)).await.is_err() {
-            return Ok(());
+            return Ok(query.affected);
         }
     }
-    Ok(())
+    Ok(query.affected)
 }
 
 /// Ends a query, and waits a moment so that storage nodes hear of it.

@@ -6,7 +6,7 @@ use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Editor};
-use thermocline_compute::Session;
+use thermocline_database::Session;
 
 use super::Failure;
 use super::completion::Words;

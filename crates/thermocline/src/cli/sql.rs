@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args};
 use datafusion::common::config::ExtensionOptions;
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::{OpenOptions, Session};
 
 use super::Failure;
 use super::failure::notice;
 use super::interrupt::Interrupt;
 use super::output::Format;
+use super::recovery_line::RecoveryLine;
 use super::run::{Finished, Runner};
 use super::shell;
 
@@ -51,6 +52,7 @@ error. Ctrl-C cancels the query, here and at the storage nodes.
 
 Examples:
   thermocline sql
+  thermocline sql mydb -c 'CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)'
   thermocline sql mydb -c \"CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/data/t'\"
   thermocline sql mydb -c 'SELECT count(*) FROM t' --set mode=pushdown
   thermocline sql mydb --format csv -f report.sql > report.csv
@@ -103,27 +105,32 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     interrupt.reset();
     let mut runner = Runner { session, format: arguments.format, interrupt };
     if interactive {
-        return shell::run(&mut runner).await;
-    }
-    for script in scripts {
-        match script {
-            Script::Text(text) => run_script(&mut runner, &text).await?,
-            Script::File(path) => {
-                let text = read(&mut runner.interrupt, path.clone()).await?;
-                let name = path.display();
-                run_script(&mut runner, &text).await.map_err(|failure| match name.to_string().as_str() {
-                    "-" => failure,
-                    name => failure.context(name),
-                })?;
-            }
+        shell::run(&mut runner).await?;
+    } else {
+        for script in scripts {
+            run_source(&mut runner, script).await?;
         }
     }
-    Ok(())
+    Ok(runner.session.close().await?)
+}
+
+async fn run_source(runner: &mut Runner, script: Script) -> Result<(), Failure> {
+    match script {
+        Script::Text(text) => run_script(runner, &text).await,
+        Script::File(path) => {
+            let text = read(&mut runner.interrupt, path.clone()).await?;
+            let name = path.display();
+            run_script(runner, &text).await.map_err(|failure| match name.to_string().as_str() {
+                "-" => failure,
+                name => failure.context(name),
+            })
+        }
+    }
 }
 
 /// Opens the session with the settings of the command line.
 async fn open(arguments: &SqlArgs) -> Result<Session, Failure> {
-    let mut options = SessionOptions { directory: arguments.directory.clone(), ..SessionOptions::default() };
+    let mut options = OpenOptions { directory: arguments.directory.clone(), ..OpenOptions::default() };
     let wrong = |error: datafusion::common::DataFusionError| match Failure::from(error) {
         Failure::Failed(message) => Failure::Usage(message),
         other => other,
@@ -136,7 +143,8 @@ async fn open(arguments: &SqlArgs) -> Result<Session, Failure> {
             None => others.push((name, value)),
         }
     }
-    let session = Session::open(options).await?;
+    let mut progress = RecoveryLine::new(arguments.directory.as_deref());
+    let session = Session::open(options, move |state| progress.show(state)).await?;
     for (name, value) in others {
         if name.starts_with("datafusion.runtime.") {
             // Not options of the session, so only the statement knows them.
@@ -187,10 +195,11 @@ async fn run_script(runner: &mut Runner, text: &str) -> Result<(), Failure> {
 
 /// `3 rows, 0.012 s`.
 pub fn summary(finished: Finished, timing: bool) -> String {
-    let rows = match finished.rows {
-        None => "done".to_owned(),
-        Some(1) => "1 row".to_owned(),
-        Some(rows) => format!("{rows} rows"),
+    let count = |rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
+    let rows = match (finished.rows, finished.affected) {
+        (Some(rows), _) => count(rows),
+        (None, Some(changed)) if changed > 0 => format!("{} changed", count(changed)),
+        _ => "done".to_owned(),
     };
     if timing { format!("{rows}, {}", seconds(finished.time)) } else { rows }
 }

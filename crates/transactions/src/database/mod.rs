@@ -26,6 +26,7 @@
 //! ```
 
 mod catalog;
+mod check;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod database;
 mod replay;

@@ -1,0 +1,90 @@
+//! Answers of the row engine as batches.
+
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result};
+use thermocline_transactions::database::Answer;
+use thermocline_transactions::types::{DataType as RowType, ValueRef};
+
+use super::column::Column;
+use super::types::field;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// The schema and the rows of an answer; `None` if it is of a statement that gives no rows.
+pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>> {
+    let rows = &answer.rows;
+    let width = rows.width().max(answer.columns.len());
+    if width == 0 {
+        return Ok(None);
+    }
+    let kinds: Vec<Kind> = (0..width).map(|column| Kind::of(answer, column)).collect();
+    let fields: Vec<Field> = kinds.iter().map(|kind| kind.field.clone()).collect();
+    let schema = Arc::new(Schema::new(fields));
+    let mut batches = vec![];
+    for start in (0..rows.len()).step_by(BATCH_ROWS) {
+        let end = rows.len().min(start + BATCH_ROWS);
+        let mut arrays = Vec::with_capacity(width);
+        for (position, kind) in kinds.iter().enumerate() {
+            let mut column = kind.column().map_err(external)?;
+            (start..end).try_for_each(|row| column.push(rows.value(row, position))).map_err(external)?;
+            arrays.push(column.finish());
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(end - start));
+        batches.push(RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)?);
+    }
+    Ok(Some((schema, batches)))
+}
+
+fn external(error: thermocline_transactions::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// What a column of an answer holds.
+struct Kind {
+    field: Field,
+    data_type: RowType,
+    /// Largest scale of its decimals, if each has its own.
+    scale: u8,
+}
+
+impl Kind {
+    /// A column that its procedure does not describe takes its type from its values.
+    fn of(answer: &Answer, position: usize) -> Self {
+        let rows = &answer.rows;
+        let values = || (0..rows.len()).map(|row| rows.value(row, position));
+        let (name, data_type) = match answer.columns.get(position) {
+            Some(column) => (column.name.to_string(), column.data_type),
+            None => {
+                let known = values().find_map(ValueRef::data_type).unwrap_or(RowType::Text);
+                (format!("column{}", position + 1), known)
+            }
+        };
+        let scale = match data_type {
+            RowType::Numeric => values().map(scale).max().unwrap_or(0),
+            _ => 0,
+        };
+        let field = match data_type {
+            RowType::Numeric => Field::new(name, Column::decimals(scale).finish().data_type().clone(), true),
+            data_type => field(&name, data_type, true),
+        };
+        Self { field, data_type, scale }
+    }
+
+    fn column(&self) -> thermocline_transactions::Result<Column> {
+        match self.data_type {
+            RowType::Numeric => Ok(Column::decimals(self.scale)),
+            data_type => Column::new(data_type),
+        }
+    }
+}
+
+fn scale(value: ValueRef<'_>) -> u8 {
+    match value {
+        ValueRef::Decimal(value) => value.scale(),
+        _ => 0,
+    }
+}

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float64Builder,
+    Int16Builder, Int32Builder, Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
+};
+use arrow::datatypes::{DataType, i256};
+use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef};
+use thermocline_transactions::{Error, Result};
+
+use super::types::arrow_type;
+
+/// A column being filled.
+pub enum Column {
+    Boolean(BooleanBuilder),
+    SmallInt(Int16Builder),
+    Integer(Int32Builder),
+    BigInt(Int64Builder),
+    Double(Float64Builder),
+    Decimal(Decimal128Builder, u8),
+    /// Decimals of several scales, all of which fit: 38 digits before the point and 38 behind it.
+    WideDecimal(Decimal256Builder, u8),
+    Text(StringViewBuilder),
+    Bytes(BinaryBuilder),
+    Date(Date32Builder),
+    Timestamp(TimestampMicrosecondBuilder),
+}
+
+/// Digits of the widest decimals.
+const WIDE_DIGITS: u8 = 76;
+
+impl Column {
+    /// An empty column of a table's type.
+    pub fn new(data_type: RowType) -> Result<Self> {
+        let typed = |data_type| Error::internal(format_args!("no array for a column of type {data_type}"));
+        Ok(match data_type {
+            RowType::Boolean => Self::Boolean(BooleanBuilder::new()),
+            RowType::SmallInt => Self::SmallInt(Int16Builder::new()),
+            RowType::Integer => Self::Integer(Int32Builder::new()),
+            RowType::BigInt => Self::BigInt(Int64Builder::new()),
+            RowType::Double => Self::Double(Float64Builder::new()),
+            RowType::Decimal { scale, .. } => {
+                let arrow = arrow_type(data_type).ok_or_else(|| typed(data_type))?;
+                Self::Decimal(Decimal128Builder::new().with_data_type(arrow), scale)
+            }
+            RowType::Numeric => return Err(typed(data_type)),
+            RowType::Text | RowType::Varchar(_) => Self::Text(StringViewBuilder::new()),
+            RowType::Bytea => Self::Bytes(BinaryBuilder::new()),
+            RowType::Date => Self::Date(Date32Builder::new()),
+            RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
+        })
+    }
+
+    /// A column for decimals of up to this scale, whatever their digits.
+    pub fn decimals(scale: u8) -> Self {
+        let arrow = DataType::Decimal256(WIDE_DIGITS, scale.cast_signed());
+        Self::WideDecimal(Decimal256Builder::new().with_data_type(arrow), scale)
+    }
+
+    /// Appends a value of the column's type.
+    pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
+        match (self, value) {
+            (Self::Boolean(column), ValueRef::Boolean(value)) => column.append_value(value),
+            (Self::Boolean(column), ValueRef::Null) => column.append_null(),
+            (Self::SmallInt(column), ValueRef::Int(value)) => {
+                column.append_value(i16::try_from(value).map_err(|_| misfit(ValueRef::Int(value)))?);
+            }
+            (Self::SmallInt(column), ValueRef::Null) => column.append_null(),
+            (Self::Integer(column), ValueRef::Int(value)) => {
+                column.append_value(i32::try_from(value).map_err(|_| misfit(ValueRef::Int(value)))?);
+            }
+            (Self::Integer(column), ValueRef::Null) => column.append_null(),
+            (Self::BigInt(column), ValueRef::Int(value)) => column.append_value(value),
+            (Self::BigInt(column), ValueRef::Null) => column.append_null(),
+            (Self::Double(column), ValueRef::Float(value)) => column.append_value(value),
+            (Self::Double(column), ValueRef::Null) => column.append_null(),
+            (Self::Decimal(column, scale), ValueRef::Decimal(value)) => {
+                column.append_value(units(value, *scale).ok_or_else(|| misfit(ValueRef::Decimal(value)))?);
+            }
+            (Self::Decimal(column, _), ValueRef::Null) => column.append_null(),
+            (Self::WideDecimal(column, scale), ValueRef::Decimal(value)) => {
+                column.append_value(wide_units(value, *scale).ok_or_else(|| misfit(ValueRef::Decimal(value)))?);
+            }
+            (Self::WideDecimal(column, scale), ValueRef::Int(value)) => {
+                let value = Decimal::from(value);
+                column.append_value(wide_units(value, *scale).ok_or_else(|| misfit(ValueRef::Decimal(value)))?);
+            }
+            (Self::WideDecimal(column, _), ValueRef::Null) => column.append_null(),
+            (Self::Text(column), ValueRef::Text(value)) => column.append_value(value),
+            (Self::Text(column), ValueRef::Null) => column.append_null(),
+            (Self::Bytes(column), ValueRef::Bytes(value)) => column.append_value(value),
+            (Self::Bytes(column), ValueRef::Null) => column.append_null(),
+            (Self::Date(column), ValueRef::Date(value)) => column.append_value(value),
+            (Self::Date(column), ValueRef::Null) => column.append_null(),
+            (Self::Timestamp(column), ValueRef::Timestamp(value)) => column.append_value(value),
+            (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
+            (_, value) => return Err(misfit(value)),
+        }
+        Ok(())
+    }
+
+    /// The values, in order; the column is empty again.
+    pub fn finish(&mut self) -> ArrayRef {
+        match self {
+            Self::Boolean(column) => Arc::new(column.finish()),
+            Self::SmallInt(column) => Arc::new(column.finish()),
+            Self::Integer(column) => Arc::new(column.finish()),
+            Self::BigInt(column) => Arc::new(column.finish()),
+            Self::Double(column) => Arc::new(column.finish()),
+            Self::Decimal(column, _) => Arc::new(column.finish()),
+            Self::WideDecimal(column, _) => Arc::new(column.finish()),
+            Self::Text(column) => Arc::new(column.finish()),
+            Self::Bytes(column) => Arc::new(column.finish()),
+            Self::Date(column) => Arc::new(column.finish()),
+            Self::Timestamp(column) => Arc::new(column.finish()),
+        }
+    }
+}
+
+#[cold]
+fn misfit(value: ValueRef<'_>) -> Error {
+    Error::internal(format_args!("value {value} in a column of another type"))
+}
+
+/// A decimal's digits at this scale, if that loses none.
+fn units(value: Decimal, scale: u8) -> Option<i128> {
+    if value.scale() == scale {
+        return Some(value.units());
+    }
+    let more = scale.checked_sub(value.scale())?;
+    value.units().checked_mul(10_i128.checked_pow(more.into())?)
+}
+
+fn wide_units(value: Decimal, scale: u8) -> Option<i256> {
+    let more = scale.checked_sub(value.scale())?;
+    i256::from_i128(value.units()).checked_mul(i256::from_i128(10_i128.checked_pow(more.into())?))
+}

@@ -1,0 +1,11 @@
+//! Values of the row engine as Arrow columns, and back.
+
+mod answer;
+mod column;
+mod types;
+mod value;
+
+pub use answer::batches;
+pub use column::Column;
+pub use types::schema_of;
+pub use value::{Source, check_assignment};

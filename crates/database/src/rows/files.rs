@@ -1,0 +1,63 @@
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
+use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk};
+
+/// Where in a database's directory row tables are.
+pub const ROWS: &str = "rows";
+
+/// A database directory that this process has to itself.
+///
+/// ```text
+/// DB/lock          held while the database is open; says which process has it
+/// DB/catalog.sql   external tables, views and their indexes
+/// DB/rows/         log and snapshots of row tables; there is none before the first row table
+/// ```
+#[derive(Debug)]
+pub struct DatabaseFiles {
+    path: PathBuf,
+    _lock: Box<dyn DirectoryLock>,
+}
+
+impl DatabaseFiles {
+    /// Takes a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made or written, or if another process has it; the error names it.
+    pub fn open(path: &Path) -> Result<Self> {
+        if path.is_file() {
+            return exec_err!("database {}: it is a file, not a directory", path.display());
+        }
+        std::fs::create_dir_all(path).map_err(|error| exec_datafusion_err!("database {}: {error}", path.display()))?;
+        Self::open_existing(path)
+    }
+
+    /// Takes a directory that is there.
+    ///
+    /// # Errors
+    /// As [`DatabaseFiles::open`], and if it is not there.
+    pub fn open_existing(path: &Path) -> Result<Self> {
+        let locked = RealDisk::open(path).and_then(|disk| disk.lock());
+        let lock = locked.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(Self { path: path.to_owned(), _lock: lock })
+    }
+
+    /// The directory of row tables.
+    pub fn rows(&self) -> PathBuf {
+        self.path.join(ROWS)
+    }
+
+    /// Whether there is one.
+    pub fn has_rows(&self) -> bool {
+        self.rows().exists()
+    }
+
+    /// The directory of row tables as the row engine uses it, made if it is not there.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn disk(&self) -> thermocline_transactions::Result<Arc<dyn Disk>> {
+        Ok(Arc::new(RealDisk::open_or_create(self.rows())?))
+    }
+}

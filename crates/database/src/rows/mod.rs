@@ -1,0 +1,27 @@
+//! Row tables, and how DataFusion sees them.
+//!
+//! ```text
+//!  plan: RowTable::scan -----> RowScanExec    (one for each time that a table is named)
+//!            | registers           |
+//!            v                     v first batch wanted
+//!        RowSnapshot --------> RowSnapshot::begin: all tables of the query, as of one moment
+//!                                  |
+//!                                  +--> TableReader -- step --> BatchSink --> Outbox --> batches
+//!                                         (thread of the partition, between transactions)
+//! ```
+
+mod files;
+mod maintenance;
+mod outbox;
+mod row_session;
+mod scan;
+mod schema;
+mod snapshot;
+mod store;
+mod table;
+
+pub use files::DatabaseFiles;
+pub use maintenance::{check, restore};
+pub use row_session::RowSession;
+pub use schema::RowSchema;
+pub use store::{RowSettings, RowStore};

@@ -1,0 +1,112 @@
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::execution::memory_pool::MemoryReservation;
+use parking_lot::Mutex;
+use thermocline_transactions::reader::RowSink;
+use thermocline_transactions::table::Row;
+use thermocline_transactions::types::{DataType, ValueRef};
+use thermocline_transactions::{Error, Result};
+
+use crate::arrow::Column;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
+/// Bytes of text after which a batch is complete with fewer rows.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// Batches of one partition that the query has not taken yet, charged to the query.
+pub struct Outbox {
+    batches: Mutex<VecDeque<(RecordBatch, usize)>>,
+    memory: MemoryReservation,
+}
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox").field("bytes", &self.memory.size()).finish_non_exhaustive()
+    }
+}
+
+impl Outbox {
+    /// An empty one.
+    pub fn new(memory: MemoryReservation) -> Self {
+        Self { batches: Mutex::default(), memory }
+    }
+
+    /// The next batch, if there is one.
+    pub fn take(&self) -> Option<RecordBatch> {
+        let (batch, bytes) = self.batches.lock().pop_front()?;
+        self.memory.shrink(bytes);
+        Some(batch)
+    }
+
+    fn put(&self, table: &str, batch: RecordBatch) -> Result<()> {
+        let bytes = batch.get_array_memory_size();
+        self.memory.try_grow(bytes).map_err(|error| {
+            let error = error.strip_backtrace();
+            Error::OutOfMemory(format!("rows of table \"{table}\" that a query has not taken yet: {error}").into())
+        })?;
+        self.batches.lock().push_back((batch, bytes));
+        Ok(())
+    }
+}
+
+/// Copies some columns of rows into batches, in the thread of their partition.
+pub struct BatchSink {
+    /// For messages.
+    table: Box<str>,
+    schema: SchemaRef,
+    /// Positions in the table, with their arrays.
+    columns: Vec<(usize, Column)>,
+    rows: usize,
+    bytes: usize,
+    outbox: Arc<Outbox>,
+}
+
+impl BatchSink {
+    /// A sink for the columns at these positions of a table.
+    pub fn new(
+        table: &str,
+        schema: SchemaRef,
+        columns: impl Iterator<Item = (usize, DataType)>,
+        outbox: Arc<Outbox>,
+    ) -> Result<Self> {
+        let columns = columns.map(|(position, data_type)| Ok((position, Column::new(data_type)?)));
+        Ok(Self { table: table.into(), schema, columns: columns.collect::<Result<_>>()?, rows: 0, bytes: 0, outbox })
+    }
+
+    fn hand_on(&mut self) -> Result<()> {
+        let arrays = self.columns.iter_mut().map(|(_, column)| column.finish()).collect();
+        let options = RecordBatchOptions::new().with_row_count(Some(self.rows));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options);
+        (self.rows, self.bytes) = (0, 0);
+        self.outbox.put(&self.table, batch.map_err(Error::internal)?)
+    }
+}
+
+impl RowSink for BatchSink {
+    fn row(&mut self, row: Row<'_>) -> Result<()> {
+        for (position, column) in &mut self.columns {
+            let value = row.value(*position);
+            if let ValueRef::Text(text) = value {
+                self.bytes += text.len();
+            } else if let ValueRef::Bytes(bytes) = value {
+                self.bytes += bytes.len();
+            }
+            column.push(value)?;
+        }
+        self.rows += 1;
+        if self.rows >= BATCH_ROWS || self.bytes >= BATCH_BYTES { self.hand_on() } else { Ok(()) }
+    }
+
+    fn pauses(&self) -> bool {
+        self.rows == 0
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.rows > 0 { self.hand_on() } else { Ok(()) }
+    }
+}

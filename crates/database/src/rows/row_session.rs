@@ -1,0 +1,134 @@
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use parking_lot::Mutex;
+use thermocline_transactions::database::Session;
+use thermocline_transactions::schema::{Schema, TableDefinition};
+
+use super::store::RowStore;
+
+/// One session's part in the row engine: its transaction, if it has begun one. The row engine is
+/// started when something is first run in it.
+///
+/// Whatever waits for partitions runs on a thread for blocking work.
+#[derive(Clone)]
+pub struct RowSession {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    store: Arc<RowStore>,
+    /// `None` before the first statement.
+    session: Mutex<Option<Session>>,
+    /// Whether a transaction is open, as of the last statement.
+    in_transaction: AtomicBool,
+}
+
+impl fmt::Debug for RowSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowSession").field("in_transaction", &self.in_transaction()).finish_non_exhaustive()
+    }
+}
+
+impl RowSession {
+    /// A session of this engine.
+    pub fn new(store: Arc<RowStore>) -> Self {
+        let shared = Shared { store, session: Mutex::default(), in_transaction: AtomicBool::new(false) };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The engine.
+    pub fn store(&self) -> &Arc<RowStore> {
+        &self.shared.store
+    }
+
+    /// All definitions of row tables as they are now.
+    pub fn schema(&self) -> Schema {
+        self.shared.store.started().map(|database| database.schema()).unwrap_or_default()
+    }
+
+    /// How many partitions have rows of a table that no other one has.
+    pub fn partitions_of(&self, table: &TableDefinition) -> usize {
+        match (table.partition_by, self.shared.store.started()) {
+            (Some(_), Some(database)) => database.identity().partitions.into(),
+            _ => 1,
+        }
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        self.shared.in_transaction.load(Ordering::Relaxed)
+    }
+
+    /// Stops the statement that runs; false if none does.
+    pub fn cancel(&self) -> bool {
+        false
+    }
+
+    /// Has something done that waits for partitions.
+    ///
+    /// # Errors
+    /// Those of `work`, and if the row engine cannot be started.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let shared = Arc::clone(&self.shared);
+        match tokio::task::spawn_blocking(move || shared.run(work)).await {
+            Ok(result) => result.map_err(|error| DataFusionError::External(Box::new(error))),
+            Err(error) => Err(exec_datafusion_err!("internal error, please report it: {error}")),
+        }
+    }
+
+    /// Ends the session and, if nobody else uses it, the row engine: what it acknowledged is durable then.
+    ///
+    /// # Errors
+    /// If the log could not be written.
+    pub async fn close(&self) -> Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let closed = tokio::task::spawn_blocking(move || {
+            drop(shared.session.lock().take());
+            shared.store.close()
+        });
+        match closed.await {
+            Ok(closed) => closed.map_err(|error| DataFusionError::External(Box::new(error))),
+            Err(error) => Err(exec_datafusion_err!("internal error, please report it: {error}")),
+        }
+    }
+
+    /// Ends the transaction, if one is open, as an error of a statement does.
+    pub async fn fail(&self) {
+        if self.in_transaction() {
+            let shared = Arc::clone(&self.shared);
+            let failed = tokio::task::spawn_blocking(move || {
+                if let Some(session) = &mut *shared.session.lock() {
+                    session.fail();
+                }
+            });
+            if let Err(error) = failed.await {
+                tracing::error!("a transaction was not ended: {error}");
+            }
+        }
+    }
+}
+
+impl Shared {
+    fn run<T>(
+        &self,
+        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T>,
+    ) -> thermocline_transactions::Result<T> {
+        let mut session = self.session.lock();
+        let session = match &mut *session {
+            Some(session) => session,
+            none => {
+                let new = self.store.database()?.session();
+                none.insert(new)
+            }
+        };
+        let result = work(session);
+        self.in_transaction.store(session.in_transaction(), Ordering::Relaxed);
+        result
+    }
+}

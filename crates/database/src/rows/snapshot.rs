@@ -1,0 +1,195 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use parking_lot::Mutex;
+use thermocline_transactions::database::TableReader;
+use thermocline_transactions::ids::PartitionId;
+use thermocline_transactions::reader::{ReadRequest, RowSink};
+use thermocline_transactions::schema::{TableDefinition, TableId};
+use thermocline_transactions::{Error, Result as RowResult};
+
+use super::outbox::{BatchSink, Outbox};
+use super::row_session::RowSession;
+
+/// What a query wants of a table.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The table.
+    pub table: Arc<TableDefinition>,
+    /// Positions of the columns.
+    pub columns: Vec<usize>,
+    /// The columns.
+    pub schema: SchemaRef,
+    /// For each partition that is read.
+    pub outboxes: Vec<Arc<Outbox>>,
+}
+
+impl Request {
+    /// Columns of a table, of so many partitions.
+    pub fn new(
+        table: Arc<TableDefinition>,
+        columns: Vec<usize>,
+        schema: SchemaRef,
+        partitions: usize,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Self {
+        let outbox = |partition| {
+            let consumer = MemoryConsumer::new(format!("rows of {}[{partition}]", table.name));
+            Arc::new(Outbox::new(consumer.register(memory)))
+        };
+        let outboxes = (0..partitions).map(outbox).collect();
+        Self { table, columns, schema, outboxes }
+    }
+
+    fn sink(&self, partition: PartitionId) -> RowResult<BatchSink> {
+        let columns = self.columns.iter().filter_map(|position| {
+            let column = self.table.columns.get(*position)?;
+            Some((*position, column.data_type))
+        });
+        let outbox = self.outboxes.get(usize::from(partition.0));
+        let outbox = outbox.ok_or_else(|| Error::internal("rows of a partition that nobody reads"))?;
+        BatchSink::new(&self.table.name, Arc::clone(&self.schema), columns, Arc::clone(outbox))
+    }
+
+    fn read(self) -> ReadRequest {
+        let table = Arc::clone(&self.table);
+        let sink = move |partition| match self.sink(partition) {
+            Ok(sink) => Box::new(sink) as Box<dyn RowSink>,
+            Err(error) => Box::new(Failed(error)),
+        };
+        ReadRequest { table, sink: Box::new(sink) }
+    }
+}
+
+/// A sink that could not be made.
+struct Failed(Error);
+
+impl RowSink for Failed {
+    fn row(&mut self, _: thermocline_transactions::table::Row<'_>) -> RowResult<()> {
+        Err(self.0.clone())
+    }
+
+    fn finish(&mut self) -> RowResult<()> {
+        Err(self.0.clone())
+    }
+}
+
+/// Row tables as one query sees them.
+///
+/// ```text
+///              register: a request for each scan
+///  planning -----------------------------------+
+///     |                                        |
+///     +-- first batch wanted: begin --> begun: a reader for each request and partition
+/// ```
+pub struct RowSnapshot {
+    session: RowSession,
+    /// `None` once it has begun.
+    requests: Mutex<Option<Vec<Request>>>,
+    readers: tokio::sync::Mutex<Option<Begun>>,
+}
+
+/// By request and partition; taken by who reads. Inside a transaction there is nothing to take: the rows
+/// are in the outboxes.
+type Begun = std::result::Result<Vec<Vec<Option<TableReader>>>, Arc<DataFusionError>>;
+
+impl fmt::Debug for RowSnapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowSnapshot").field("requests", &self.requests.lock()).finish_non_exhaustive()
+    }
+}
+
+impl RowSnapshot {
+    /// What reads a partition of a request, once; begins with the first call. `None` if all its rows are
+    /// there already.
+    ///
+    /// # Errors
+    /// If a table is not any more what it was when the query was planned.
+    pub async fn reader(&self, request: usize, partition: usize) -> Result<Option<TableReader>> {
+        let mut readers = self.readers.lock().await;
+        let begun = match &mut *readers {
+            Some(begun) => begun,
+            none => none.insert(self.begin().await.map_err(Arc::new)),
+        };
+        match begun {
+            Ok(readers) => {
+                Ok(readers.get_mut(request).and_then(|partitions| partitions.get_mut(partition)).and_then(Option::take))
+            }
+            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+        }
+    }
+
+    async fn begin(&self) -> Result<Vec<Vec<Option<TableReader>>>> {
+        let requests = self.requests.lock().take().unwrap_or_default();
+        let readers = self
+            .session
+            .run(move |session| session.read_tables(requests.into_iter().map(Request::read).collect()))
+            .await?;
+        Ok(readers.into_iter().map(|readers| readers.into_iter().map(Some).collect()).collect())
+    }
+}
+
+/// A scan's place in a snapshot.
+#[derive(Debug, Clone)]
+pub struct Registered {
+    /// The snapshot, which lasts as long as the scans.
+    pub snapshot: Arc<RowSnapshot>,
+    /// Which request.
+    pub place: usize,
+    /// What it is.
+    pub request: Request,
+}
+
+/// What the scans of a query share while they are planned.
+#[derive(Debug, Default)]
+pub struct QuerySnapshot {
+    /// The one that scans register with; gone with the plan.
+    current: Mutex<Weak<RowSnapshot>>,
+    /// Rows of each table, roughly, for the planner.
+    rows: tokio::sync::OnceCell<HashMap<TableId, usize>>,
+}
+
+impl QuerySnapshot {
+    /// Adds a scan to the query's snapshot.
+    pub fn register(&self, session: &RowSession, request: Request) -> Registered {
+        let mut current = self.current.lock();
+        if let Some(snapshot) = current.upgrade()
+            && let Some(requests) = &mut *snapshot.requests.lock()
+        {
+            requests.push(request.clone());
+            let place = requests.len() - 1;
+            return Registered { snapshot: Arc::clone(&snapshot), place, request };
+        }
+        let snapshot = Arc::new(RowSnapshot {
+            session: session.clone(),
+            requests: Mutex::new(Some(vec![request.clone()])),
+            readers: tokio::sync::Mutex::default(),
+        });
+        *current = Arc::downgrade(&snapshot);
+        Registered { snapshot, place: 0, request }
+    }
+
+    /// About how many rows a table has.
+    ///
+    /// # Errors
+    /// If the row engine has stopped.
+    pub async fn rows_of(&self, session: &RowSession, table: &TableDefinition) -> Result<usize> {
+        let rows = self.rows.get_or_try_init(|| async {
+            let statistics = session.run(thermocline_transactions::database::Session::statistics).await?;
+            let mut rows = HashMap::new();
+            for partition in &statistics.partitions {
+                for table in &partition.tables {
+                    // A replicated table's rows are in every partition.
+                    let counts = table.table.partition_by.is_some() || partition.partition == PartitionId(0);
+                    *rows.entry(table.table.id).or_insert(0) += if counts { table.rows } else { 0 };
+                }
+            }
+            Ok::<_, DataFusionError>(rows)
+        });
+        Ok(rows.await?.get(&table.id).copied().unwrap_or(0))
+    }
+}

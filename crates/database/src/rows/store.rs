@@ -1,0 +1,160 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thermocline_compute::Settings;
+use thermocline_transactions::Result;
+use thermocline_transactions::database::{Database, Settings as EngineSettings};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::recovery::Progress;
+
+use super::files::DatabaseFiles;
+
+/// How the row engine of a database runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSettings {
+    /// Executor partitions of a new one.
+    pub partitions: u16,
+    /// Bytes that rows, indexes and locators may take.
+    pub memory_bytes_max: u64,
+    /// How long a session may do nothing inside a transaction.
+    pub idle_max: std::time::Duration,
+    /// Group commit.
+    pub commit_interval_us: u32,
+    /// Bytes of the log that are synced without waiting for more.
+    pub commit_bytes: usize,
+    /// Whether a commit is told only once it is durable.
+    pub synchronous_commit: bool,
+}
+
+impl RowSettings {
+    /// What a session's settings say.
+    pub fn of(settings: &Settings) -> Self {
+        Self {
+            partitions: settings.executor_partitions,
+            memory_bytes_max: settings.row_memory_limit,
+            idle_max: settings.idle_transaction_timeout,
+            commit_interval_us: u32::try_from(settings.commit_interval.as_micros()).unwrap_or(u32::MAX),
+            commit_bytes: settings.commit_size,
+            synchronous_commit: settings.synchronous_commit,
+        }
+    }
+
+    fn engine(&self) -> EngineSettings {
+        EngineSettings {
+            partitions: self.partitions,
+            memory_bytes_max: self.memory_bytes_max,
+            idle_max: self.idle_max,
+            log: LogSettings {
+                commit_interval_us: self.commit_interval_us,
+                commit_bytes: self.commit_bytes,
+                synchronous_commit: self.synchronous_commit,
+                ..LogSettings::default()
+            },
+            ..EngineSettings::default()
+        }
+    }
+}
+
+/// The row engine of a database, started when it is first needed: a database without row tables has
+/// neither its threads nor its files.
+#[derive(Debug)]
+pub struct RowStore {
+    /// Where rows are kept; `None` keeps them in memory only.
+    files: Option<DatabaseFiles>,
+    settings: Mutex<RowSettings>,
+    database: Mutex<Option<Arc<Database>>>,
+}
+
+impl RowStore {
+    /// The row engine of a directory, or one in memory; not started.
+    pub fn new(files: Option<DatabaseFiles>, settings: RowSettings) -> Self {
+        Self { files, settings: Mutex::new(settings), database: Mutex::default() }
+    }
+
+    /// Starts it if there are row tables, which takes as long as recovery does.
+    ///
+    /// # Errors
+    /// If the directory cannot be read or written, is damaged, or of a newer version.
+    pub fn recover(&self, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
+        match &self.files {
+            Some(files) if files.has_rows() => self.start(progress).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The row engine, if it has been started.
+    pub fn started(&self) -> Option<Arc<Database>> {
+        self.database.lock().clone()
+    }
+
+    /// The row engine.
+    ///
+    /// # Errors
+    /// As [`RowStore::recover`].
+    pub fn database(&self) -> Result<Arc<Database>> {
+        self.start(&mut |_| {})
+    }
+
+    fn start(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Arc<Database>> {
+        let mut started = self.database.lock();
+        if let Some(database) = &*started {
+            return Ok(Arc::clone(database));
+        }
+        let settings = self.settings.lock().engine();
+        let database = match &self.files {
+            Some(files) => Database::open_with_progress(files.disk()?, settings, progress)?,
+            None => {
+                let nothing = Arc::new(SimulatedDisk::new(0, Faults::default()));
+                Database::open(nothing, EngineSettings { durable: false, ..settings })?
+            }
+        };
+        self.settings.lock().partitions = database.identity().partitions;
+        let database = Arc::new(database);
+        *started = Some(Arc::clone(&database));
+        Ok(database)
+    }
+
+    /// Stops it, unless somebody still uses it, in which case the last to leave stops it.
+    ///
+    /// # Errors
+    /// If the log could not be written.
+    pub fn close(&self) -> Result<()> {
+        match self.database.lock().take().map(Arc::try_unwrap) {
+            Some(Ok(database)) => database.close(),
+            Some(Err(_)) | None => Ok(()),
+        }
+    }
+
+    /// How it runs now.
+    pub fn settings(&self) -> RowSettings {
+        self.settings.lock().clone()
+    }
+
+    /// Changes how it runs, as far as that can be changed.
+    ///
+    /// # Errors
+    /// A sentence that names what is decided when the database is opened.
+    pub fn change(&self, wanted: &RowSettings) -> Result<(), String> {
+        let started = self.database.lock();
+        let mut settings = self.settings.lock();
+        let fixed = RowSettings { memory_bytes_max: wanted.memory_bytes_max, ..settings.clone() };
+        if started.is_some() && fixed != *wanted {
+            let name = match () {
+                () if fixed.partitions != wanted.partitions => "executor_partitions",
+                () if fixed.commit_interval_us != wanted.commit_interval_us => "commit_interval",
+                () if fixed.commit_bytes != wanted.commit_bytes => "commit_size",
+                () if fixed.synchronous_commit != wanted.synchronous_commit => "synchronous_commit",
+                () => "idle_transaction_timeout",
+            };
+            return Err(format!(
+                "thermocline.{name} is decided when the database's row tables are opened: give it with --set"
+            ));
+        }
+        if let Some(database) = &*started {
+            database.set_memory_bytes_max(wanted.memory_bytes_max);
+        }
+        *settings = wanted.clone();
+        Ok(())
+    }
+}

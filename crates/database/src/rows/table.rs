@@ -1,0 +1,72 @@
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use thermocline_compute::QueryContext;
+use thermocline_transactions::schema::TableDefinition;
+
+use super::row_session::RowSession;
+use super::scan::RowScanExec;
+use super::snapshot::{QuerySnapshot, Request};
+use crate::arrow::schema_of;
+
+/// A row table as DataFusion sees it: read only, and whole.
+pub struct RowTable {
+    session: RowSession,
+    definition: Arc<TableDefinition>,
+    schema: SchemaRef,
+}
+
+impl fmt::Debug for RowTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowTable").field("name", &self.definition.name).finish_non_exhaustive()
+    }
+}
+
+impl RowTable {
+    /// A table of a session.
+    pub fn new(session: RowSession, definition: Arc<TableDefinition>) -> Self {
+        let schema = schema_of(&definition);
+        Self { session, definition, schema }
+    }
+}
+
+#[async_trait]
+impl TableProvider for RowTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        // A view may have been planned when the table was another one.
+        let definitions = self.session.schema();
+        let now = definitions.table(&self.definition.name).map_err(external)?;
+        let now = if now.columns.starts_with(&self.definition.columns) { now } else { &self.definition };
+        let snapshot = QueryContext::of(state.config()).shared::<QuerySnapshot>();
+        let rows = snapshot.rows_of(&self.session, now).await?;
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let partitions = self.session.partitions_of(now);
+        let request = Request::new(Arc::clone(now), columns, schema, partitions, &state.runtime_env().memory_pool);
+        Ok(Arc::new(RowScanExec::new(snapshot.register(&self.session, request), rows)))
+    }
+}
+
+fn external(error: thermocline_transactions::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

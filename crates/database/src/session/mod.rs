@@ -1,0 +1,12 @@
+//! One session over both engines.
+
+mod insert;
+mod open;
+mod route;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod session;
+mod statement;
+
+pub use open::OpenOptions;
+pub use session::{Session, sqlstate};
+pub use statement::Statement;

@@ -1,0 +1,142 @@
+//! Which engine runs a statement.
+
+use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::resolve::resolve_table_references;
+use datafusion::sql::sqlparser::ast::{
+    FromTable, Insert, ObjectName, ObjectNamePart, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
+    TableWithJoins,
+};
+use thermocline_transactions::schema::Schema;
+
+use super::statement::Statement;
+
+/// What is done with a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// The row engine runs it, or it fails.
+    Rows,
+    /// The row engine runs it if it can, else the analytic engine.
+    RowsFirst,
+    /// Rows of a query go into a row table; the row engine runs all of it if it can.
+    Insert,
+    /// The analytic engine runs it.
+    Analytic,
+}
+
+/// What decides: which names are row tables, and which are taken by the analytic engine.
+pub struct Names<'a> {
+    /// Row tables and their indexes.
+    pub rows: &'a Schema,
+    /// Whether an external table or a view has a name.
+    pub has_relation: &'a dyn Fn(&str) -> bool,
+    /// Whether an external table's index has a name.
+    pub has_index: &'a dyn Fn(&str) -> bool,
+}
+
+impl Names<'_> {
+    fn is_row_table(&self, name: &ObjectName) -> bool {
+        simple(name).is_some_and(|name| self.rows.table(&name).is_ok())
+    }
+
+    /// Where a statement goes.
+    ///
+    /// # Errors
+    /// If it defines a name that the other engine has.
+    pub fn route(&self, statement: &Statement) -> Result<Route> {
+        match &statement.parsed {
+            None => Ok(Route::Rows),
+            Some(Parsed::Statement(ast)) => self.ast(ast),
+            Some(Parsed::Explain(explain)) => {
+                let options = &explain.options;
+                let plain = !options.analyze && !options.verbose && options.format.is_none();
+                Ok(match explain.statement.as_ref() {
+                    Parsed::Statement(inner) if plain => match self.ast(inner)? {
+                        Route::Analytic => Route::Analytic,
+                        _ => Route::RowsFirst,
+                    },
+                    _ => Route::Analytic,
+                })
+            }
+            Some(_) => Ok(Route::Analytic),
+        }
+    }
+
+    fn ast(&self, ast: &Ast) -> Result<Route> {
+        Ok(match ast {
+            Ast::StartTransaction { .. } | Ast::Commit { .. } | Ast::Rollback { .. } => Route::Rows,
+            Ast::CreateProcedure { .. } | Ast::DropProcedure { .. } | Ast::Call(_) => Route::Rows,
+            Ast::CreateTable(table) => {
+                if let Some(name) = simple(&table.name).filter(|name| (self.has_relation)(name)) {
+                    return match table.if_not_exists {
+                        true => Ok(Route::Analytic),
+                        false => plan_err!("{name} is an external table or a view already"),
+                    };
+                }
+                Route::Rows
+            }
+            Ast::CreateIndex(index) => {
+                let name = index.name.as_ref().and_then(simple);
+                if !self.is_row_table(&index.table_name) {
+                    if let Some(name) = name.filter(|name| self.rows.index(name).is_some()) {
+                        return plan_err!("index {name} already exists");
+                    }
+                    return Ok(Route::Analytic);
+                }
+                if let Some(name) = name.filter(|name| (self.has_index)(name)) {
+                    return plan_err!("index {name} already exists");
+                }
+                Route::Rows
+            }
+            Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => Route::Rows,
+            Ast::Drop { object_type: ObjectType::Table, names, .. } => {
+                if names.iter().any(|name| self.is_row_table(name)) { Route::Rows } else { Route::Analytic }
+            }
+            Ast::Drop { object_type: ObjectType::Index, names, .. } => {
+                let is_ours = |name: &ObjectName| simple(name).is_some_and(|name| self.rows.index(&name).is_some());
+                if names.iter().any(is_ours) { Route::Rows } else { Route::Analytic }
+            }
+            Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if !self.is_analytic(name) => Route::Insert,
+            Ast::Update(update) if !self.is_analytic_factor(&update.table) => Route::Rows,
+            Ast::Delete(delete) => {
+                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                if from.iter().any(|from| self.is_analytic_factor(from)) { Route::Analytic } else { Route::Rows }
+            }
+            Ast::Query(query) => self.query(query)?,
+            _ => Route::Analytic,
+        })
+    }
+
+    fn is_analytic(&self, name: &ObjectName) -> bool {
+        simple(name).is_none_or(|name| (self.has_relation)(&name))
+    }
+
+    fn is_analytic_factor(&self, table: &TableWithJoins) -> bool {
+        matches!(&table.relation, TableFactor::Table { name, .. } if self.is_analytic(name))
+    }
+
+    /// The row engine is asked first if it has all tables; without a table there is nothing to ask it for.
+    fn query(&self, query: &Query) -> Result<Route> {
+        let statement = Parsed::Statement(Box::new(Ast::Query(Box::new(query.clone()))));
+        let (tables, _) = resolve_table_references(&statement, true)?;
+        let is_rows = |table: &TableReference| {
+            table.catalog().is_none()
+                && table.schema().is_none_or(|schema| schema == "public")
+                && self.rows.table(table.table()).is_ok()
+        };
+        Ok(if !tables.is_empty() && tables.iter().all(is_rows) { Route::RowsFirst } else { Route::Analytic })
+    }
+}
+
+/// The name of something in schema `public`; `None` for names in other schemas.
+fn simple(name: &ObjectName) -> Option<String> {
+    let part = |part: &ObjectNamePart| {
+        let part = part.as_ident()?;
+        Some(if part.quote_style.is_some() { part.value.clone() } else { part.value.to_lowercase() })
+    };
+    match name.0.as_slice() {
+        [name] => part(name),
+        [schema, name] if part(schema).as_deref() == Some("public") => part(name),
+        _ => None,
+    }
+}

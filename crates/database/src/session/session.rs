@@ -1,0 +1,283 @@
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use thermocline_compute::{Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings};
+use thermocline_transactions::database::Answer;
+use thermocline_transactions::recovery::Progress;
+use thermocline_transactions::schema::Schema;
+use thermocline_transactions::{Class, Error};
+
+use super::insert;
+use super::open::OpenOptions;
+use super::route::{Names, Route};
+use super::statement::Statement;
+use crate::arrow::batches;
+use crate::rows::{DatabaseFiles, RowSchema, RowSession, RowSettings, RowStore};
+use crate::system;
+
+/// A session of a database.
+///
+/// ```text
+///  Statement --Names::route--> Rows -----------------> row engine
+///                              RowsFirst ------------> row engine, or "not here" --+
+///                              Insert: VALUES -------> row engine                  |
+///                                      a query ------> analytic engine --rows--> row engine, all or nothing
+///                              Analytic -------------> analytic engine <-----------+
+/// ```
+///
+/// A statement changes to the analytic engine only before anything of it has run, or if it is a query.
+#[derive(Debug, Clone)]
+pub struct Session {
+    analytic: Analytic,
+    rows: RowSession,
+}
+
+impl Session {
+    /// A database without a directory, at default settings.
+    ///
+    /// # Errors
+    /// If no runtime can be made.
+    pub async fn in_memory() -> Result<Self> {
+        Self::open(OpenOptions::default(), |_| {}).await
+    }
+
+    /// Opens a database: takes its directory, recovers its row tables, restores what its catalog defines.
+    /// `progress` hears how far recovery is.
+    ///
+    /// # Errors
+    /// If the directory cannot be used, is another process's, or holds what cannot be read.
+    pub async fn open(options: OpenOptions, progress: impl FnMut(&Progress) + Send + 'static) -> Result<Self> {
+        let settings = RowSettings::of(&options.settings);
+        let files = options.directory.as_deref().map(DatabaseFiles::open).transpose()?;
+        let store = Arc::new(RowStore::new(files, settings));
+        let recovering = Arc::clone(&store);
+        let mut progress = progress;
+        tokio::task::spawn_blocking(move || recovering.recover(&mut progress))
+            .await
+            .map_err(|error| exec_datafusion_err!("internal error, please report it: {error}"))?
+            .map_err(external)?;
+        let rows = RowSession::new(store);
+        let mut analytic = options.analytic();
+        analytic.settings.executor_partitions = rows.store().settings().partitions;
+        analytic.guests = Some(Arc::new(RowSchema::new(rows.clone())));
+        analytic.system_tables = system::tables(&rows);
+        Ok(Self { analytic: Analytic::open(analytic).await?, rows })
+    }
+
+    /// Ends the session, waits for what still runs in the row engine, and says whether all of it is durable.
+    ///
+    /// # Errors
+    /// If the log could not be written.
+    pub async fn close(&self) -> Result<()> {
+        self.rows.close().await
+    }
+
+    /// What this session shares with others of the process, on the analytic side.
+    pub fn engine(&self) -> &Arc<Engine> {
+        self.analytic.engine()
+    }
+
+    /// All definitions of row tables and procedures as they are now.
+    pub fn row_schema(&self) -> Schema {
+        self.rows.schema()
+    }
+
+    /// The settings as they are now.
+    pub fn settings(&self) -> Settings {
+        self.analytic.settings()
+    }
+
+    /// Changes a setting, as `SET` does. The prefix `thermocline.` may be left out.
+    ///
+    /// # Errors
+    /// If there is no such setting, the value does not fit it, or it cannot be changed any more.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        let before = self.settings();
+        self.analytic.set(name, value)?;
+        self.apply(&before)
+    }
+
+    /// Tells the row engine of changed settings, and takes back what it does not accept.
+    fn apply(&self, before: &Settings) -> Result<()> {
+        let Err(why) = self.rows.store().change(&RowSettings::of(&self.settings())) else { return Ok(()) };
+        for (name, value, _) in before.rows() {
+            self.analytic.set(&name, &value)?;
+        }
+        plan_err!("{why}")
+    }
+
+    /// The query of the analytic engine that runs now.
+    pub fn current(&self) -> Option<Arc<QueryContext>> {
+        self.analytic.current()
+    }
+
+    /// Whether a transaction is open.
+    pub fn in_transaction(&self) -> bool {
+        self.rows.in_transaction()
+    }
+
+    /// Stops the statement that runs in the row engine; false if none does. Its answer says what became of
+    /// it: it may have ended before.
+    pub fn cancel(&self) -> bool {
+        self.rows.cancel()
+    }
+
+    /// Cuts a script into statements.
+    ///
+    /// # Errors
+    /// If it does not parse; the error names line and column.
+    pub fn parse(script: &str) -> Result<Vec<Statement>> {
+        Statement::parse(script)
+    }
+
+    /// Runs one statement and keeps its rows in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// Whatever the statement deserves.
+    pub async fn run(&self, sql: &str) -> Result<QueryResult> {
+        let mut statements = Self::parse(sql)?;
+        match (statements.pop(), statements.is_empty()) {
+            (Some(statement), true) => self.run_statement(statement).await,
+            (None, _) => plan_err!("there is no statement"),
+            _ => plan_err!("expected one statement"),
+        }
+    }
+
+    /// Runs a parsed statement and keeps its rows in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult> {
+        let rows = self.stream(statement).await?;
+        let collected = self.analytic.collect(rows).await;
+        self.transaction_of(collected).await
+    }
+
+    /// Runs a parsed statement up to its first rows. Dropping the stream cancels the rest.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        let route = self.route(&statement);
+        let result = match route {
+            Ok(Route::Rows) => self.rows(&statement.text).await,
+            Ok(Route::RowsFirst) => self.rows_first(statement).await,
+            Ok(Route::Insert) => self.insert(statement).await,
+            Ok(Route::Analytic) => self.analytic(statement).await,
+            Err(error) => Err(error),
+        };
+        self.transaction_of(result).await
+    }
+
+    fn route(&self, statement: &Statement) -> Result<Route> {
+        let schema = self.rows.schema();
+        let names = Names {
+            rows: &schema,
+            has_relation: &|name| self.analytic.has_relation(name),
+            has_index: &|name| self.analytic.has_index(name),
+        };
+        names.route(statement)
+    }
+
+    /// An error in one engine ends a transaction in the other.
+    async fn transaction_of<T>(&self, result: Result<T>) -> Result<T> {
+        if result.is_err() {
+            self.rows.fail().await;
+        }
+        result
+    }
+
+    async fn rows(&self, text: &Arc<str>) -> Result<QueryStream> {
+        let text = Arc::clone(text);
+        let answer = self.rows.run(move |session| session.execute(&text, &[])).await?;
+        self.answer(&answer)
+    }
+
+    async fn rows_first(&self, statement: Statement) -> Result<QueryStream> {
+        let text = Arc::clone(&statement.text);
+        let answer = self.rows.run(move |session| {
+            session.prepare(&text)?;
+            session.execute(&text, &[])
+        });
+        match answer.await {
+            Ok(answer) => self.answer(&answer),
+            Err(error) if is_beyond_rows(&error) => self.analytic(statement).await,
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn insert(&self, statement: Statement) -> Result<QueryStream> {
+        let Some(Parsed::Statement(ast)) = &statement.parsed else { return self.rows(&statement.text).await };
+        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text).await };
+        let text = Arc::clone(&statement.text);
+        let prepared = self.rows.run(move |session| session.prepare(&text)).await;
+        match prepared {
+            // What it inserts may be of external tables.
+            Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
+                let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
+                let rows = self.analytic.stream(Statement::analytic(&plan.query)?).await?;
+                let rows = self.analytic.collect(rows).await?;
+                plan.check(&rows.schema)?;
+                let one = plan.with_parameters(&rows.schema)?;
+                let answer = self.rows.run(move |session| plan.run(session, &one, &rows.batches)).await?;
+                self.answer(&answer)
+            }
+            Err(error) => Err(error),
+            Ok(()) => self.rows(&statement.text).await,
+        }
+    }
+
+    async fn analytic(&self, statement: Statement) -> Result<QueryStream> {
+        let Some(parsed) = statement.parsed else { return plan_err!("{} is not a query", statement.text) };
+        let before = self.settings();
+        let stream = self.analytic.stream(parsed).await?;
+        self.apply(&before)?;
+        Ok(stream)
+    }
+
+    fn answer(&self, answer: &Answer) -> Result<QueryStream> {
+        let mut stream = match batches(answer)? {
+            Some((schema, batches)) => self.analytic.answer(schema, batches),
+            None => self.analytic.nothing(),
+        };
+        stream.affected = (!stream.has_rows).then_some(answer.affected);
+        Ok(stream)
+    }
+}
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// The row engine's error, if it is one.
+fn row_error(error: &DataFusionError) -> Option<&Error> {
+    match error.find_root() {
+        DataFusionError::External(error) => error.downcast_ref(),
+        _ => None,
+    }
+}
+
+/// The five characters that clients go by; `None` for an error of the analytic engine.
+pub fn sqlstate(error: &DataFusionError) -> Option<&str> {
+    row_error(error).map(Error::sqlstate)
+}
+
+fn is_not_here(error: &DataFusionError) -> bool {
+    matches!(row_error(error), Some(Error::NotHere(_) | Error::User(Class::Unsupported, _)))
+}
+
+fn is_undefined_table(error: &DataFusionError) -> bool {
+    matches!(row_error(error), Some(Error::User(Class::UndefinedTable, _)))
+}
+
+/// Whether a query that changes nothing may be run by the other engine: this one does not do it, or its
+/// result is larger than it gives.
+fn is_beyond_rows(error: &DataFusionError) -> bool {
+    is_not_here(error)
+        || matches!(
+            row_error(error),
+            Some(Error::User(Class::LimitExceeded | Class::Syntax | Class::UndefinedFunction, _))
+        )
+}

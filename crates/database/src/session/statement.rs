@@ -1,0 +1,174 @@
+use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+/// A statement of a script, not yet given to an engine.
+#[derive(Debug, Clone)]
+pub struct Statement {
+    /// As it was written, without comments before it and the semicolon behind it.
+    pub text: Arc<str>,
+    /// What the analytic engine's parser makes of it; `None` for what only the row engine knows.
+    pub(super) parsed: Option<Parsed>,
+}
+
+impl Statement {
+    /// Cuts a script into statements. Semicolons in strings, comments and bodies of procedures do not
+    /// count.
+    ///
+    /// # Errors
+    /// If it does not parse; the error names line and column.
+    pub fn parse(script: &str) -> Result<Vec<Self>> {
+        let tokens = Tokenizer::new(&GenericDialect {}, script)
+            .tokenize_with_location()
+            .map_err(|error| DataFusionError::from(datafusion::sql::sqlparser::parser::ParserError::from(error)))?;
+        let mut statements = vec![];
+        let mut place = Place { at: Location::new(1, 1), offset: 0 };
+        let mut first: Option<Place> = None;
+        let mut words = vec![];
+        for token in &tokens {
+            if matches!(token.token, Token::Whitespace(_) | Token::EOF) {
+                continue;
+            }
+            place.advance(script, token.span.start);
+            match (&token.token, first) {
+                (Token::SemiColon, Some(from)) => {
+                    statements.push(Self::one(script, from, place.offset, &words)?);
+                    first = None;
+                }
+                (Token::SemiColon, None) => {}
+                (_, from) => {
+                    if from.is_none() {
+                        first = Some(place);
+                        words.clear();
+                    }
+                    words.extend((words.len() < KEYWORDS).then(|| keyword(token)));
+                }
+            }
+        }
+        if let Some(from) = first {
+            statements.push(Self::one(script, from, script.len(), &words)?);
+        }
+        Ok(statements)
+    }
+
+    fn one(script: &str, from: Place, end: usize, words: &[Keyword]) -> Result<Self> {
+        let text = script.get(from.offset..end).unwrap_or_default().trim_end();
+        if is_of_rows(words) {
+            return Ok(Self { text: text.into(), parsed: None });
+        }
+        match parse_one(text) {
+            Ok(parsed) => Ok(Self { text: text.into(), parsed: Some(parsed) }),
+            // Such as options that only row tables have.
+            Err(_) if thermocline_transactions::sql::parse(text).is_ok() => {
+                Ok(Self { text: text.into(), parsed: None })
+            }
+            // Once more where it stands, so that the error names its place in the script.
+            Err(error) => Err(parse_one(&from.pad(text)).err().unwrap_or(error)),
+        }
+    }
+
+    /// A statement of the analytic engine.
+    pub(super) fn analytic(text: &str) -> Result<Parsed> {
+        parse_one(text)
+    }
+}
+
+/// How many words say what a statement is.
+const KEYWORDS: usize = 4;
+
+fn keyword(token: &TokenWithSpan) -> Keyword {
+    match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    }
+}
+
+/// Whether only the row engine knows statements that begin so.
+fn is_of_rows(words: &[Keyword]) -> bool {
+    matches!(
+        words,
+        [Keyword::CALL, ..]
+            | [Keyword::CREATE | Keyword::DROP, Keyword::PROCEDURE, ..]
+            | [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE, ..]
+    )
+}
+
+fn parse_one(text: &str) -> Result<Parsed> {
+    let mut parsed = DFParserBuilder::new(text).with_dialect(&GenericDialect {}).build()?.parse_statements()?;
+    parsed
+        .pop_front()
+        .filter(|_| parsed.is_empty())
+        .ok_or_else(|| DataFusionError::Internal(format!("a part of a script that is not one statement: {text}")))
+}
+
+/// A place in a script.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    at: Location,
+    offset: usize,
+}
+
+impl Place {
+    /// Goes on to a later place.
+    fn advance(&mut self, script: &str, to: Location) {
+        for next in script.get(self.offset..).unwrap_or_default().chars() {
+            if (self.at.line, self.at.column) >= (to.line, to.column) {
+                break;
+            }
+            self.offset += next.len_utf8();
+            self.at = match next {
+                '\n' => Location::new(self.at.line + 1, 1),
+                _ => Location::new(self.at.line, self.at.column + 1),
+            };
+        }
+    }
+
+    /// The text at this place of a script that is blank otherwise.
+    fn pad(self, text: &str) -> String {
+        let before = |count: u64| usize::try_from(count.saturating_sub(1)).unwrap_or(0);
+        format!("{}{}{text}", "\n".repeat(before(self.at.line)), " ".repeat(before(self.at.column)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(script: &str) -> Vec<(String, bool)> {
+        let statements = Statement::parse(script).unwrap();
+        statements.into_iter().map(|statement| (statement.text.to_string(), statement.parsed.is_some())).collect()
+    }
+
+    #[test]
+    fn scripts_are_cut_where_statements_end() {
+        let script = "-- first\nSELECT 'a;ü' ; ;\nCREATE PROCEDURE p(k BIGINT) LANGUAGE SQL AS $$ SELECT 1; SELECT 2; $$;\n\
+                      CALL p(1); create or replace procedure p() language sql as 'select 1' ;\n\
+                      CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k) WITH (evictable = false);\n\
+                      INSERT INTO t VALUES (1) ON CONFLICT (k) DO NOTHING; SELECT `x;` -- end";
+        let texts = texts(script);
+        let expected = [
+            ("SELECT 'a;ü'", true),
+            ("CREATE PROCEDURE p(k BIGINT) LANGUAGE SQL AS $$ SELECT 1; SELECT 2; $$", false),
+            ("CALL p(1)", false),
+            ("create or replace procedure p() language sql as 'select 1'", false),
+            ("CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k) WITH (evictable = false)", false),
+            ("INSERT INTO t VALUES (1) ON CONFLICT (k) DO NOTHING", true),
+            ("SELECT `x;` -- end", true),
+        ];
+        assert_eq!(texts.len(), expected.len(), "{texts:?}");
+        for ((text, parsed), (expected, analytic)) in texts.iter().zip(expected) {
+            assert_eq!((text.as_str(), *parsed), (expected, analytic));
+        }
+        assert!(Statement::parse(" ; -- nothing\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn errors_name_their_place_in_the_script() {
+        let error = Statement::parse("SELECT 1;\n  SELEC 2; SELECT 3").unwrap_err().to_string();
+        assert!(error.contains("Line: 2, Column: 3"), "{error}");
+    }
+}

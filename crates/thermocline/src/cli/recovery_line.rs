@@ -1,0 +1,57 @@
+//! How far recovery is, on standard error, once it takes long.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thermocline_transactions::recovery::Progress;
+
+use super::failure::notice;
+
+/// Recoveries that take less show nothing.
+const DELAY: Duration = Duration::from_secs(1);
+/// Between two lines.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// Lines about one recovery.
+#[derive(Debug)]
+pub struct RecoveryLine {
+    directory: PathBuf,
+    next: Instant,
+}
+
+impl RecoveryLine {
+    /// For the database in a directory, from now on.
+    pub fn new(directory: Option<&Path>) -> Self {
+        Self { directory: directory.unwrap_or(Path::new("")).to_owned(), next: Instant::now() + DELAY }
+    }
+
+    /// Says how far it is, unless it did so a moment ago.
+    pub fn show(&mut self, progress: &Progress) {
+        if Instant::now() >= self.next {
+            self.next = Instant::now() + INTERVAL;
+            notice(format_args!("recovering {}: {}", self.directory.display(), text(progress)));
+        }
+    }
+}
+
+fn text(progress: &Progress) -> String {
+    let Progress { rows, rows_total, log_bytes, log_bytes_total, records } = *progress;
+    if log_bytes == 0 && rows < rows_total {
+        return format!("{rows} of {rows_total} rows of the snapshot");
+    }
+    const MIB: u64 = 1 << 20;
+    format!("{} of {} MiB of the log, {records} transactions", log_bytes / MIB, log_bytes_total.div_ceil(MIB))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_snapshot_comes_before_the_log() {
+        let progress = Progress { rows: 5, rows_total: 10, log_bytes_total: 3 << 20, ..Progress::default() };
+        assert_eq!(text(&progress), "5 of 10 rows of the snapshot");
+        let progress = Progress { rows: 10, log_bytes: 1 << 20, records: 7, ..progress };
+        assert_eq!(text(&progress), "1 of 3 MiB of the log, 7 transactions");
+    }
+}

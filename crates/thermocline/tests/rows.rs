@@ -1,0 +1,367 @@
+//! Row tables through the command line: statements of every kind, both engines in one session, what is
+//! kept, and what is refused.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_thermocline");
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// Runs a script and gives back what it says.
+fn output(directory: Option<&Path>, settings: &[&str], script: &str) -> Output {
+    let mut command = Command::new(BINARY);
+    command.arg("sql").args(directory).args(["--format", "csv", "-c", script]);
+    for setting in settings {
+        command.args(["--set", setting]);
+    }
+    command.output().unwrap()
+}
+
+/// The rows that a script prints.
+fn rows(directory: Option<&Path>, script: &str) -> String {
+    let done = output(directory, &["executor_partitions=2"], script);
+    assert!(done.status.success(), "{script}\n{}", text(&done.stderr));
+    text(&done.stdout)
+}
+
+/// The error that ends a script.
+fn error(directory: Option<&Path>, script: &str) -> String {
+    let done = output(directory, &["executor_partitions=2"], script);
+    assert_eq!(done.status.code(), Some(1), "{script}\n{}", text(&done.stdout));
+    text(&done.stderr)
+}
+
+const ACCOUNTS: &str = "\
+CREATE TABLE accounts (id BIGINT PRIMARY KEY, owner TEXT, balance DECIMAL(12, 2) NOT NULL) PARTITION BY (id);
+CREATE INDEX accounts_owner ON accounts (owner);
+INSERT INTO accounts VALUES (1, 'Ada', 100), (2, 'Ben', 20.5), (3, NULL, 0);";
+
+/// Tables, and a Parquet table `t (i BIGINT, s VARCHAR)` with the numbers below 1000.
+fn with_external(folder: &Path) -> String {
+    let data = folder.join("t/t.parquet");
+    std::fs::create_dir_all(data.parent().unwrap()).unwrap();
+    if !data.exists() {
+        let copy = format!(
+            "COPY (SELECT value AS i, 'n' || value AS s FROM generate_series(0, 999)) TO '{}' STORED AS PARQUET",
+            data.display()
+        );
+        rows(None, &copy);
+    }
+    format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}';", folder.join("t").display())
+}
+
+#[test]
+fn statements_of_one_session() {
+    let script = format!(
+        "{ACCOUNTS}
+        SELECT * FROM accounts ORDER BY id;
+        UPDATE accounts SET balance = balance * 2 WHERE owner = 'Ben' RETURNING id, balance;
+        DELETE FROM accounts WHERE id = 1;
+        ALTER TABLE accounts ADD COLUMN kind TEXT DEFAULT 'current';
+        INSERT INTO accounts (id, balance) VALUES (2, 7) ON CONFLICT (id) DO UPDATE SET balance = 8;
+        SELECT id, owner, balance, kind FROM accounts ORDER BY id;
+        DROP INDEX accounts_owner;
+        DROP TABLE accounts;
+        SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    );
+    assert_eq!(
+        rows(None, &script),
+        "id,owner,balance\n1,Ada,100.00\n2,Ben,20.50\n3,,0.00\n\
+         id,balance\n2,41.00\n\
+         id,owner,balance,kind\n2,Ben,8.00,current\n3,,0.00,current\n\
+         table_name\n"
+    );
+}
+
+#[test]
+fn a_transaction_is_kept_whole_or_not_at_all() {
+    let script = format!(
+        "{ACCOUNTS}
+        BEGIN; UPDATE accounts SET balance = 0; SELECT sum(balance) AS s FROM accounts; ROLLBACK;
+        BEGIN; DELETE FROM accounts WHERE id = 3; COMMIT;
+        SELECT count(*) AS n, sum(balance) AS s FROM accounts;"
+    );
+    assert_eq!(rows(None, &script), "s\n0.00\nn,s\n2,120.50\n");
+    // Also where the other engine reads what the transaction has changed.
+    let script = format!(
+        "{ACCOUNTS} BEGIN; INSERT INTO accounts VALUES (4, 'Cleo', 1);
+        SELECT id, row_number() OVER (ORDER BY id DESC) AS place FROM accounts ORDER BY place LIMIT 2; ROLLBACK;
+        SELECT count(DISTINCT id) AS n FROM (SELECT id FROM accounts UNION ALL SELECT id FROM accounts)"
+    );
+    assert_eq!(rows(None, &script), "id,place\n4,1\n3,2\nn\n3\n");
+    let failed = error(None, "CREATE TABLE k (k BIGINT PRIMARY KEY); BEGIN; INSERT INTO k VALUES (1), (1)");
+    assert!(failed.contains("duplicate key") && failed.contains("k_pkey"), "{failed}");
+}
+
+#[test]
+fn procedures_are_cut_at_the_right_semicolons() {
+    let script = format!(
+        "{ACCOUNTS}
+        CREATE PROCEDURE pay(source BIGINT, target BIGINT, amount DECIMAL(12, 2)) LANGUAGE SQL AS $$
+            UPDATE accounts SET balance = balance - amount WHERE id = source;
+            UPDATE accounts SET balance = balance + amount WHERE id = target;
+            SELECT id, balance FROM accounts WHERE id IN (source, target) ORDER BY id; -- a comment; with one
+        $$;
+        CALL pay(1, 2, 30.25);
+        DROP PROCEDURE pay;"
+    );
+    assert_eq!(rows(None, &script), "id,balance\n1,69.75\n2,50.75\n");
+    let failed = error(None, "CALL nobody(1)");
+    assert!(failed.contains("procedure \"nobody\" does not exist"), "{failed}");
+}
+
+#[test]
+fn queries_that_the_row_engine_does_not_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let external = with_external(folder.path());
+    let script = format!(
+        "{ACCOUNTS} {external}
+        SELECT a.owner, t.s FROM accounts a LEFT JOIN t ON t.i = a.id ORDER BY a.id;
+        WITH RECURSIVE up(id) AS (SELECT id FROM accounts WHERE id = 1
+            UNION ALL SELECT a.id FROM accounts a JOIN up ON a.id = up.id + 1) SELECT count(*) AS n FROM up;
+        SELECT owner FROM accounts EXCEPT SELECT 'Ada';
+        CREATE VIEW rich AS SELECT owner FROM accounts WHERE balance > 50;
+        INSERT INTO accounts VALUES (9, 'Zoe', 99);
+        SELECT owner FROM rich ORDER BY 1;"
+    );
+    let printed = rows(None, &script);
+    assert!(printed.starts_with("owner,s\nAda,n1\nBen,n2\n,n3\nn\n3\nowner\n"), "{printed}");
+    assert!(printed.ends_with("owner\nAda\nZoe\n"), "{printed}");
+}
+
+#[test]
+fn rows_of_external_tables_are_inserted_all_or_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let external = with_external(folder.path());
+    let script = format!(
+        "CREATE TABLE k (i BIGINT PRIMARY KEY, s VARCHAR(5), n SMALLINT DEFAULT 7) PARTITION BY (i); {external}
+        INSERT INTO k (i, s) SELECT i, s FROM t WHERE i < 500;
+        INSERT INTO k SELECT i, upper(s), i % 2 FROM t WHERE i BETWEEN 499 AND 501
+            ON CONFLICT (i) DO UPDATE SET s = 'again';
+        SELECT count(*) AS rows, sum(n) AS n, max(i) AS last FROM k;
+        SELECT s FROM k WHERE i >= 499 ORDER BY i;"
+    );
+    assert_eq!(rows(None, &script), "rows,n,last\n502,3501,501\ns\nagain\nN500\nN501\n");
+    let database = folder.path().join("db");
+    let table = "CREATE TABLE k (i BIGINT PRIMARY KEY, s VARCHAR(3)) PARTITION BY (i)";
+    rows(Some(&database), &format!("{table}; {external}"));
+    // The last hundred do not fit, and the first of them ends it.
+    let failed = error(Some(&database), "INSERT INTO k SELECT i, s FROM t");
+    assert!(failed.contains("VARCHAR(3)") || failed.contains("too long"), "{failed}");
+    let failed = error(Some(&database), "INSERT INTO k SELECT s, i FROM t");
+    assert!(failed.contains("column \"i\"") && failed.contains("BIGINT"), "{failed}");
+    assert_eq!(rows(Some(&database), "SELECT count(*) AS n FROM k"), "n\n0\n");
+}
+
+#[test]
+fn explain_says_which_engine_and_how() {
+    let plan = rows(None, &format!("{ACCOUNTS} EXPLAIN SELECT * FROM accounts WHERE id = 2"));
+    assert!(plan.contains("accounts_pkey"), "{plan}");
+    let plan = rows(None, &format!("{ACCOUNTS} EXPLAIN SELECT id, rank() OVER (ORDER BY id) FROM accounts"));
+    assert!(plan.contains("RowScanExec: table=accounts, columns=[id]"), "{plan}");
+}
+
+#[test]
+fn types_are_the_same_in_both_engines() {
+    let script =
+        "CREATE TABLE v (k INT PRIMARY KEY, b BOOLEAN, s SMALLINT, l BIGINT, f DOUBLE PRECISION, d DECIMAL(5, 2),
+            w DECIMAL(38, 10), t TEXT, y BYTEA, day DATE, at TIMESTAMP);
+        INSERT INTO v VALUES (1, true, -32768, 9223372036854775807, 0.1, -1.25, 1234567890123456789012345678.0123456789,
+            'größe, \"x\"', '\\x00ff', '2024-02-29', '2024-02-29 23:59:59.123456');
+        INSERT INTO v (k) VALUES (2);
+        SELECT * FROM v ORDER BY k;
+        SELECT v.* FROM v LEFT JOIN (SELECT 1 AS one) ON one = k ORDER BY k;
+        SELECT arrow_typeof(d) AS d, arrow_typeof(at) AS at, arrow_typeof(t) AS t FROM v WHERE k = 1";
+    let printed = rows(None, script);
+    let lines: Vec<&str> = printed.lines().collect();
+    assert_eq!(lines.len(), 8, "{printed}");
+    assert_eq!(lines[1], lines[4], "{printed}");
+    assert_eq!((lines[2], lines[5]), ("2,,,,,,,,,,", "2,,,,,,,,,,"));
+    assert!(lines[1].contains("9223372036854775807,0.1,-1.25,1234567890123456789012345678.0123456789"), "{printed}");
+    assert_eq!(lines[7], "\"Decimal128(5, 2)\",Timestamp(µs),Utf8View");
+}
+
+#[test]
+fn names_belong_to_one_engine() {
+    let folder = tempfile::tempdir().unwrap();
+    let external = with_external(folder.path());
+    for (script, part) in [
+        (format!("{external} CREATE TABLE t (k INT PRIMARY KEY)"), "t is an external table"),
+        (format!("CREATE TABLE t (k INT PRIMARY KEY); {external}"), "table t already exists"),
+        (format!("{ACCOUNTS} CREATE VIEW accounts AS SELECT 1"), "accounts is a table already"),
+        (format!("{external} INSERT INTO t VALUES (1, 'x')"), "read only"),
+        ("INSERT INTO nothing VALUES (1)".to_owned(), "\"nothing\" does not exist"),
+        (format!("{ACCOUNTS} SELECT nothing FROM accounts"), "nothing"),
+        (format!("{ACCOUNTS} SELECT * FROM accounts; SELECT * FROM accounts WHERE"), "syntax error"),
+        ("CREATE TABLE n (a BIGINT)".to_owned(), "needs a PRIMARY KEY"),
+        ("COMMIT".to_owned(), "there is no transaction"),
+    ] {
+        let failed = error(None, &script);
+        assert!(failed.contains(part), "{script}\n{failed}");
+    }
+}
+
+#[test]
+fn system_tables_and_settings() {
+    let script = format!(
+        "{ACCOUNTS} SELECT table_name, partition_by, partitions, rows FROM system.tables;
+        SELECT count(*) AS n FROM system.memory WHERE structure = 'index' AND table_name = 'accounts';
+        SELECT sum(bytes) = (SELECT bytes FROM system.memory WHERE structure = 'all rows and indexes') AS same
+            FROM system.memory WHERE table_name IS NOT NULL;
+        BEGIN; INSERT INTO accounts VALUES (9, NULL, 0);
+        SELECT rows FROM system.tables; ROLLBACK;
+        SELECT value FROM system.settings WHERE name = 'thermocline.executor_partitions'"
+    );
+    assert_eq!(
+        rows(None, &script),
+        "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\nvalue\n2\n"
+    );
+    let failed = error(None, &format!("{ACCOUNTS} SET thermocline.commit_interval = '1ms'"));
+    assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");
+    let full = output(
+        None,
+        &["row_memory_limit=4MiB"],
+        "CREATE TABLE k (k BIGINT PRIMARY KEY, s TEXT); \
+        INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1, 10000)",
+    );
+    assert!(text(&full.stderr).contains("out of memory"), "{}", text(&full.stderr));
+}
+
+/// A process that has run a script and waits.
+fn start(directory: &Path, script: &str) -> Child {
+    let mut child = Command::new(BINARY)
+        .arg("sql")
+        .arg(directory)
+        .args(["--format", "csv", "--set", "executor_partitions=2", "-c", script, "-f", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    if line != "done\n" {
+        let mut said = String::new();
+        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
+        panic!("{line}{said}");
+    }
+    child
+}
+
+#[test]
+fn what_was_acknowledged_survives_kill_9() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    for round in 0..5 {
+        let script = match round {
+            0 => format!("{ACCOUNTS} SELECT 1 AS done"),
+            round => format!(
+                "BEGIN; INSERT INTO accounts VALUES (1{round}, 'n', 1); COMMIT; \
+                 UPDATE accounts SET balance = balance + 1 WHERE id = 3; SELECT 1 AS done"
+            ),
+        };
+        let mut child = start(&database, &script);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let expected = format!("n,balance\n{},{round}.00\n", 3 + round);
+        let sql = "SELECT count(*) AS n, max(balance) FILTER (WHERE id = 3) AS balance FROM accounts";
+        assert_eq!(rows(Some(&database), sql), expected, "round {round}");
+    }
+}
+
+#[test]
+fn a_database_is_for_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let mut child = start(&database, "SELECT 1 AS done");
+    let failed = error(Some(&database), "SELECT 1");
+    assert!(failed.contains(&format!("process {} has it open", child.id())), "{failed}");
+    assert!(failed.contains(database.to_str().unwrap()), "{failed}");
+    assert!(!database.join("rows").exists(), "without row tables there is no row engine");
+    child.stdin.take().unwrap().write_all(b"CREATE TABLE k (k BIGINT PRIMARY KEY);").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(rows(Some(&database), "SELECT count(*) AS n FROM k"), "n\n0\n");
+}
+
+#[test]
+fn what_cannot_be_opened_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    assert!(error(Some(&file), "SELECT 1").contains("it is a file"));
+    assert!(error(Some(&file.join("db")), "SELECT 1").contains("file/db"));
+
+    let database = folder.path().join("db");
+    rows(Some(&database), "CREATE TABLE k (k BIGINT PRIMARY KEY); INSERT INTO k VALUES (1)");
+    let log = std::fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
+    let log = log.into_iter().find(|path| path.to_str().unwrap().contains("log")).unwrap();
+    let bytes = std::fs::read(&log).unwrap();
+
+    let mut damaged = bytes.clone();
+    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    damaged[middle] ^= 1;
+    std::fs::write(&log, &damaged).unwrap();
+    let failed = error(Some(&database), "SELECT * FROM k");
+    assert!(failed.contains(log.file_name().unwrap().to_str().unwrap()), "{failed}");
+
+    std::fs::write(&log, &bytes).unwrap();
+    assert_eq!(rows(Some(&database), "SELECT * FROM k"), "k\n1\n");
+}
+
+/// The blocks of a page that are fenced with this word.
+fn blocks<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
+    let fence = format!("```{word}\n");
+    page.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap()).collect()
+}
+
+#[test]
+fn the_example_of_the_documentation_works_as_printed() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/transactions.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let (script, expected) = (blocks(&page, "sh")[0], blocks(&page, "text")[0]);
+    let folder = tempfile::tempdir().unwrap();
+    let binaries = Path::new(BINARY).parent().unwrap();
+    let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap());
+    let done = Command::new("timeout")
+        .args(["60", "bash", "-c", script])
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(done.status.success(), "{}", text(&done.stderr));
+    let lines = |text: &str| text.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>();
+    assert_eq!(lines(&text(&done.stdout)), lines(expected), "{}", text(&done.stderr));
+    let checked = Command::new(BINARY).arg("check").arg(folder.path().join("bank")).output().unwrap();
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+}
+
+#[test]
+fn check_finds_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let check = || Command::new(BINARY).arg("check").arg(&database).output().unwrap();
+    assert!(text(&check().stderr).contains("does not exist"));
+    rows(Some(&database), "SELECT 1");
+    assert_eq!(text(&check().stdout), "no row tables\n");
+    rows(Some(&database), ACCOUNTS);
+    let sound = check();
+    assert!(sound.status.success() && text(&sound.stdout).contains("log segments"), "{}", text(&sound.stderr));
+    for entry in std::fs::read_dir(database.join("rows")).unwrap() {
+        let path = entry.unwrap().path();
+        let mut bytes = std::fs::read(&path).unwrap();
+        if bytes.len() > 600 {
+            bytes[100] ^= 4;
+            std::fs::write(&path, bytes).unwrap();
+        }
+    }
+    let damaged = check();
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(text(&damaged.stdout).contains("damaged: "), "{}", text(&damaged.stdout));
+    assert!(text(&damaged.stderr).contains("is damaged"));
+}

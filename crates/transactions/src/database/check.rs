@@ -1,0 +1,30 @@
+use std::sync::Arc;
+
+use super::catalog::Definitions;
+use super::database::Database;
+use super::replay::Replayer;
+use crate::check::{Report, check};
+use crate::disk::Disk;
+use crate::error::Result;
+use crate::procedure::{Limits, Registration};
+use crate::recovery::{Progress, Rebuild};
+use crate::schema::Schema;
+use crate::table::Budget;
+
+impl Database {
+    /// Checks a database that nobody has open: every file, and the state that they give together. Changes
+    /// nothing. The memory that it takes is that of the open database.
+    ///
+    /// # Errors
+    /// If a file cannot be read; what is damaged is in the report.
+    pub fn check(
+        disk: &dyn Disk,
+        procedures: Vec<Registration>,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Report> {
+        let _lock = disk.lock()?;
+        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
+        let budget = Arc::new(Budget::unlimited());
+        check(disk, |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer), progress)
+    }
+}
