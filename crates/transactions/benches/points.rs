@@ -183,7 +183,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
         );
         let released = Arc::clone(&releases);
         let told = Box::new(move |sequence| released.released(sequence));
-        LogThread::start(Collector::new(settings, Sequence(1)), writer, told).unwrap()
+        LogThread::start(Collector::new(settings, Sequence(1)), writer, Arc::new(Budget::unlimited()), told).unwrap()
     });
     let journal: Arc<dyn Journal> = match &log {
         Some(log) => Arc::new(log.handle()),

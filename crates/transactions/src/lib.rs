@@ -8,6 +8,7 @@ pub mod disk;
 pub mod engine;
 pub mod error;
 pub mod ids;
+pub mod interrupt;
 pub mod log;
 pub mod partition;
 pub mod procedure;

@@ -161,7 +161,8 @@ fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn 
     let releases = Releases::new(partitions.into());
     let told = Arc::clone(&releases);
     let told = Box::new(move |released| told.released(released));
-    let log = LogThread::start(Collector::new(settings, Sequence(1)), writer, told).unwrap();
+    let log =
+        LogThread::start(Collector::new(settings, Sequence(1)), writer, Arc::new(Budget::unlimited()), told).unwrap();
     let (members, schema) = members(partitions);
     let engine = Engine::start(options(1000), members, Arc::new(log.handle()), releases).unwrap();
     (engine, log, disk, schema)
@@ -213,8 +214,8 @@ fn concurrent_transfers_leave_the_sum_and_every_order_is_one() {
             });
         }
     });
-    let rows =
-        [0, 1, 2].map(|id| engine.visit(PartitionId(id), |member| member.partition.table(TABLE).unwrap().rows()));
+    let rows = [0, 1, 2]
+        .map(|id| engine.handle().visit(PartitionId(id), |member| member.partition.table(TABLE).unwrap().rows()));
     assert_eq!(rows.into_iter().map(Result::unwrap).sum::<usize>(), 30);
     let members = engine.stop();
     assert_eq!(members.len(), 3);
@@ -279,8 +280,8 @@ fn sessions_hold_their_partitions() {
     let mut client = engine.client();
     client.call(Arc::new(Bank::Add), arguments(&[1, 10])).unwrap();
 
-    let mut session = engine.begin(Route::All).unwrap();
-    assert_eq!(session.run(&Bank::Transfer, &arguments(&[1, 2, 4])), Ok(4));
+    let mut session = engine.begin(Route::All, None).unwrap();
+    assert_eq!(session.run(&Bank::Transfer, &arguments(&[1, 2, 4]), None), Ok(4));
     std::thread::scope(|scope| {
         let blocked = scope.spawn(|| engine.client().call(Arc::new(Bank::Sum), arguments(&[])));
         std::thread::sleep(Duration::from_millis(10));
@@ -290,24 +291,24 @@ fn sessions_hold_their_partitions() {
     });
     assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[1, 0])), Ok(6));
 
-    let mut session = engine.begin(Route::All).unwrap();
-    session.run(&Bank::Add, &arguments(&[2, 100])).unwrap();
+    let mut session = engine.begin(Route::All, None).unwrap();
+    session.run(&Bank::Add, &arguments(&[2, 100]), None).unwrap();
     session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
     // A statement that fails ends the transaction, and nothing but ROLLBACK is possible.
-    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(1)))).unwrap();
-    session.run(&Bank::Add, &arguments(&[1, 100])).unwrap();
-    assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100])).unwrap_err().sqlstate(), "P0001");
+    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
+    session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
+    assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100]), None).unwrap_err().sqlstate(), "P0001");
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
-    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1])).unwrap_err().sqlstate(), "25P02");
+    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P02");
     assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
 
     // One that does nothing loses its partitions.
-    let mut session = engine.begin(Route::All).unwrap();
-    session.run(&Bank::Add, &arguments(&[1, 100])).unwrap();
+    let mut session = engine.begin(Route::All, None).unwrap();
+    session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
-    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1])).unwrap_err().sqlstate(), "25P03");
+    assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P03");
     assert_eq!(engine.stop().len(), 2);
 }
 
@@ -333,7 +334,7 @@ fn a_log_that_fails_stops_everything_and_everybody_is_told() {
             failed += clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>();
         });
         assert!(failed > 300, "{failed}");
-        assert!(engine.begin(Route::All).is_err());
+        assert!(engine.begin(Route::All, None).is_err());
         assert!(matches!(log.close(), Err(Error::Io(_))));
         engine.stop();
     }
@@ -353,14 +354,14 @@ fn a_definition_is_made_everywhere_or_nowhere() {
     let mut table = TableDefinition::clone(&table);
     table.indexes.last_mut().unwrap().unique = true;
     let change = Change::CreateIndex { table: Arc::new(table), index };
-    let error = engine.define(sql, change, schema.clone(), || panic!("not defined")).unwrap_err();
+    let error = engine.handle().define(sql, change, schema.clone(), || panic!("not defined")).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
     let sql = "CREATE INDEX balances ON account (balance)";
     let (after, change) = schema.define(sql).unwrap();
-    engine.define(sql, change, schema, || {}).unwrap();
+    engine.handle().define(sql, change, schema, || {}).unwrap();
     let sql = "ALTER TABLE account ADD COLUMN note TEXT DEFAULT 'none'";
     let (_, change) = after.define(sql).unwrap();
-    engine.define(sql, change, after, || {}).unwrap();
+    engine.handle().define(sql, change, after, || {}).unwrap();
     for member in engine.stop() {
         let table = member.partition.table(TABLE).unwrap();
         assert_eq!(table.definition().indexes.len(), 2);

@@ -66,9 +66,12 @@ type Before = Arc<Mutex<BTreeMap<(TableId, TupleId), Option<Vec<u8>>>>>;
 struct Watch(Before);
 
 impl PreImages for Watch {
-    fn changed(&mut self, change: table::Change<'_>) {
+    fn changed(&mut self, change: table::Change<'_>) -> bool {
         self.0.lock().unwrap().entry((change.table, change.id)).or_insert_with(|| change.before.map(<[u8]>::to_vec));
+        true
     }
+
+    fn defined(&mut self) {}
 }
 
 #[test]
@@ -83,7 +86,7 @@ fn effects_replay_aborts_vanish_and_pre_images_lead_back() {
             let before = one.state_hashes().unwrap();
             if number == 150 {
                 let images = Before::default();
-                one.watch(Some(Box::new(Watch(Arc::clone(&images)))));
+                one.watch(Box::new(Watch(Arc::clone(&images))));
                 watched = Some((images, before.clone()));
             }
             let run: u64 = rng.random();

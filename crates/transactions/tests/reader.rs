@@ -130,8 +130,8 @@ fn what_ends_a_reading() {
     let mut readers = session.read_tables(vec![request(&database, "t", &rows, 10)]).unwrap().remove(0);
     run(&mut session, "DELETE FROM t");
     assert_eq!(rows.lock().unwrap().len(), 10);
-    let errors = readers.iter_mut().filter_map(|reader| reader.step(100).err());
-    assert!(errors.map(|error| error.sqlstate()).any(|state| state == "53200"));
+    let mut errors = readers.iter_mut().filter_map(|reader| reader.step(100).err());
+    assert!(errors.any(|error| error.sqlstate() == "53200"));
     rows.lock().unwrap().clear();
 
     // Nobody is told of changes once a reader is gone.

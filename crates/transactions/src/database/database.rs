@@ -1,24 +1,33 @@
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::catalog::{Catalog, Definitions};
+use super::memory::MemoryReport;
 use super::replay::Replayer;
 use super::session::Session;
 use super::settings::Settings;
+use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::Work;
+use crate::backup::backup;
 use crate::disk::{DirectoryLock, Disk};
-use crate::engine::{Client, Engine, Journal, NoJournal, Options, Releases};
+use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Releases};
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::log::{Collector, LogThread, Writer};
+use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
 use crate::recovery::{Progress, Rebuild, recover};
 use crate::schema::{Change, Schema};
+use crate::snapshot::Manifest;
 use crate::table::Budget;
+
+/// Bytes that tables leave to working memory at most.
+const RESERVE_BYTES_MAX: u64 = 256 << 20;
 
 /// An open database. It is closed, and all that was committed is durable, when this and all its sessions
 /// are dropped.
@@ -26,13 +35,19 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
-/// What sessions use. Fields are dropped in this order: partitions, log, lock.
+/// What sessions use. Fields are dropped in this order: snapshots, partitions, log, lock.
 pub(super) struct Shared {
+    /// `None` without a log.
+    snapshots: Option<Snapshots>,
+    pub handle: Handle<Work>,
     pub engine: Engine<Work>,
     pub catalog: Arc<Catalog>,
     /// `None` without a log.
     log: Option<LogThread>,
     budget: Arc<Budget>,
+    disk: Arc<dyn Disk>,
+    pub idle_timeout: Duration,
+    pub statement_timeout: Option<Duration>,
     identity: Identity,
     _lock: Box<dyn DirectoryLock>,
 }
@@ -56,8 +71,9 @@ impl Database {
         settings: Settings,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self> {
-        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, idle_max, .. } = settings;
-        let Settings { log: log_settings, durable, limits, procedures, seed, clock, .. } = settings;
+        let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
+        let Settings { idle_timeout, statement_timeout, .. } = settings;
+        let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
         if partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
         }
@@ -75,18 +91,19 @@ impl Database {
         let (rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
         for member in &mut members {
-            member.transaction = crate::partition::Transaction::new(crate::partition::Head::default(), undo_bytes_max);
+            member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
-        budget.set_limit(memory_bytes_max);
+        set_limit(&budget, memory_bytes_max);
         let definitions = replayer.into_definitions().with(schema, limits);
         let catalog = Arc::new(Catalog::new(definitions));
 
         let releases = Releases::new(members.len());
         let (log, journal): (_, Arc<dyn Journal>) = if durable {
-            let writer = Writer::new(disk, identity, log_settings.segment_bytes, recovered.end.clone());
+            let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone());
             let released = Arc::clone(&releases);
             let on_released = Box::new(move |sequence| released.released(sequence));
-            let log = LogThread::start(Collector::new(log_settings, recovered.end.next), writer, on_released)?;
+            let collector = Collector::new(log_settings, recovered.end.next);
+            let log = LogThread::start(collector, writer, Arc::clone(&budget), on_released)?;
             // Results of what only read wait for nothing but the records before.
             releases.released(Ok(log.handle().released()));
             let handle = log.handle();
@@ -99,14 +116,38 @@ impl Database {
         let start = recovered.timestamp;
         let options = Options {
             queue_length,
-            idle_max,
+            idle_max: idle_timeout,
             first_transaction: TransactionId(recovered.transaction.0 + 1),
             seed: random.next(),
             // Time goes on from where the log is even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };
         let engine = Engine::start(options, members, journal, releases)?;
-        Ok(Self { shared: Arc::new(Shared { engine, catalog, log, budget, identity, _lock: lock }) })
+        let handle = engine.handle();
+        let source = |log: &LogThread| Source {
+            disk: Arc::clone(&disk),
+            identity,
+            handle: handle.clone(),
+            log: log.handle(),
+            catalog: Arc::clone(&catalog),
+            settings: snapshots,
+            log_bytes: recovered.progress.log_bytes,
+        };
+        let snapshots = log.as_ref().map(source).map(Snapshots::start).transpose()?;
+        let shared = Shared {
+            snapshots,
+            handle,
+            engine,
+            catalog,
+            log,
+            budget,
+            disk,
+            idle_timeout,
+            statement_timeout,
+            identity,
+            _lock: lock,
+        };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Somebody who executes SQL, one statement after the other.
@@ -147,21 +188,46 @@ impl Database {
         self.shared.engine.restarts()
     }
 
+    /// What memory is used for, in sum.
+    pub fn memory(&self) -> MemoryReport {
+        MemoryReport::of(&self.shared.budget)
+    }
+
     /// Bytes that rows, indexes and locators take.
     pub fn memory_bytes(&self) -> u64 {
         self.shared.budget.used()
     }
 
-    /// Allows rows, indexes and locators to take more or less from now on.
+    /// Takes a snapshot of all that was committed before, and waits for it; the log before it is removed.
+    /// Transactions go on meanwhile. If it fails, the snapshot before it and the log stay as they are.
+    /// Snapshots are also taken by themselves: see [`SnapshotSettings`](super::SnapshotSettings).
+    pub fn snapshot(&self) -> Result<SnapshotReport> {
+        self.shared.snapshots()?.take()
+    }
+
+    /// What became of the last snapshots.
+    pub fn snapshot_status(&self) -> SnapshotStatus {
+        self.shared.snapshots.as_ref().map(Snapshots::status).unwrap_or_default()
+    }
+
+    /// Writes a backup into an empty directory: the state of a moment after this call began.
+    pub fn backup(&self, into: &dyn Disk) -> Result<Manifest> {
+        self.snapshot()?;
+        let _kept = self.shared.snapshots()?.keep();
+        backup(&*self.shared.disk, into)
+    }
+
+    /// Allows more or less memory from now on; see [`Settings::memory_bytes_max`].
     pub fn set_memory_bytes_max(&self, bytes: u64) {
-        self.shared.budget.set_limit(bytes);
+        set_limit(&self.shared.budget, bytes);
     }
 
     /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Only
     /// without sessions, which would have nothing to talk to.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.shared) {
-            Ok(Shared { engine, log, .. }) => {
+            Ok(Shared { snapshots, engine, log, .. }) => {
+                drop(snapshots);
                 engine.stop();
                 log.map_or(Ok(()), LogThread::close)
             }
@@ -170,11 +236,20 @@ impl Database {
     }
 }
 
+fn set_limit(budget: &Budget, bytes: u64) {
+    budget.set_limit(bytes, (bytes / 16).min(RESERVE_BYTES_MAX));
+}
+
 impl Shared {
+    fn snapshots(&self) -> Result<&Snapshots> {
+        let missing = || Class::InvalidParameter.error("a database without a log has no snapshots");
+        self.snapshots.as_ref().ok_or_else(missing)
+    }
+
     /// Begins to read tables, all at one place in the order of all transactions, and waits until what
     /// they hold is durable. A reader for each partition that is read, for each request.
     pub fn read_tables(self: &Arc<Self>, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
-        let reads = self.engine.exclusively(move |members, _, _| {
+        let reads = self.handle.exclusively(move |members, _, _| {
             let mut reads = Vec::with_capacity(requests.len());
             for request in &mut requests {
                 let mut of_table = Vec::with_capacity(members.len());
@@ -198,7 +273,7 @@ impl Shared {
                 .map(|id| {
                     let id = PartitionId(id);
                     let queued = self.engine.queued(id);
-                    self.engine.visit(id, move |member| PartitionStatistics::of(member, queued))
+                    self.handle.visit(id, move |member| PartitionStatistics::of(member, queued))
                 })
                 .collect::<Result<_>>()?,
         };
@@ -220,7 +295,7 @@ impl Shared {
             return Ok(());
         }
         let catalog = Arc::clone(&self.catalog);
-        let result = self.engine.define(sql, change, before.schema.clone(), move || catalog.install(after));
+        let result = self.handle.define(sql, change, before.schema.clone(), move || catalog.install(after));
         drop(defining);
         result.map_err(|error| match error {
             Error::OtherPartition(_) => Error::internal("a definition for some partitions"),

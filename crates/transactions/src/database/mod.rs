@@ -29,16 +29,20 @@ mod catalog;
 mod check;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod database;
+mod memory;
 mod replay;
 mod session;
 mod settings;
+mod snapshots;
 mod statistics;
 mod table_reader;
 mod work;
 
 pub use database::Database;
-pub use session::Session;
+pub use memory::MemoryReport;
+pub use session::{Canceller, Session};
 pub use settings::Settings;
+pub use snapshots::{SnapshotReport, SnapshotSettings, SnapshotStatus};
 pub use statistics::{PartitionStatistics, Statistics, TableStatistics};
 pub use table_reader::TableReader;
 pub use work::{Answer, Work};

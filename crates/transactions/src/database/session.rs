@@ -1,7 +1,9 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use sqlparser::ast::Statement;
 
 use super::catalog::Definitions;
@@ -11,6 +13,7 @@ use super::table_reader::TableReader;
 use super::work::{Answer, Work};
 use crate::engine::{Client, Interactive, Route};
 use crate::error::{Class, Error, Result};
+use crate::interrupt::{Cause, Interrupt};
 use crate::partition::Member;
 use crate::procedure::CallArguments;
 use crate::reader::{ReadRequest, read_all};
@@ -37,6 +40,12 @@ const ATTEMPTS_MAX: usize = 16;
 ///    +-- COMMIT, ... --+                   +-- an error: 25P02 until ROLLBACK
 /// ```
 pub struct Session {
+    /// How long a statement may take, waiting included; `None` for any time.
+    statement_timeout: Option<Duration>,
+    /// How long it may do nothing inside a transaction.
+    idle_timeout: Duration,
+    /// What runs now, for whoever wants to stop it.
+    running: Arc<Mutex<Option<Arc<Interrupt>>>>,
     shared: Arc<Shared>,
     client: Client<Work>,
     /// What texts mean, in the newest version.
@@ -69,7 +78,33 @@ impl fmt::Debug for Session {
 impl Session {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let client = shared.engine.client();
-        Self { shared, client, commands: HashMap::new(), transaction: State::Idle }
+        Self {
+            statement_timeout: shared.statement_timeout,
+            idle_timeout: shared.idle_timeout,
+            running: Arc::default(),
+            shared,
+            client,
+            commands: HashMap::new(),
+            transaction: State::Idle,
+        }
+    }
+
+    /// How long a statement may take from now on, waiting for its turn included; `None` for any time. One
+    /// that takes longer is rolled back with SQLSTATE 57014; so is a procedure, and the transaction that it
+    /// is in.
+    pub fn set_statement_timeout(&mut self, timeout: Option<Duration>) {
+        self.statement_timeout = timeout;
+    }
+
+    /// How long transactions that begin from now on may wait for their next statement. One that waits longer
+    /// is rolled back, and its next statement gets SQLSTATE 25P03.
+    pub fn set_idle_timeout(&mut self, timeout: Duration) {
+        self.idle_timeout = timeout;
+    }
+
+    /// What stops the session's statements, from another thread.
+    pub fn canceller(&self) -> Canceller {
+        Canceller { running: Arc::clone(&self.running) }
     }
 
     /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`,
@@ -100,7 +135,7 @@ impl Session {
     /// reader for each partition that is read, for each request. Inside a transaction all rows have been
     /// handed on when this comes back.
     pub fn read_tables(&mut self, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
-        match self.open()? {
+        match self.open(None)? {
             None => self.shared.read_tables(requests),
             Some(transaction) => transaction.visit(|members| {
                 requests
@@ -208,16 +243,30 @@ impl Session {
     }
 
     fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
-        match self.open()? {
-            Some(transaction) => transaction.run(work, &arguments),
-            None => self.client.call(Arc::clone(work), arguments),
+        let interrupt = Arc::new(Interrupt::new(self.statement_timeout));
+        *self.running.lock() = Some(Arc::clone(&interrupt));
+        let result = self.work_interruptible(work, arguments, &interrupt);
+        *self.running.lock() = None;
+        result
+    }
+
+    fn work_interruptible(
+        &mut self,
+        work: &Arc<Work>,
+        arguments: Box<[Value]>,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<Answer> {
+        match self.open(Some(interrupt))? {
+            Some(transaction) => transaction.run(work, &arguments, Some(interrupt)),
+            None => self.client.call_interruptible(Arc::clone(work), arguments, interrupt),
         }
     }
 
     /// The transaction, if there is one; its first statement makes it hold the partitions.
-    fn open(&mut self) -> Result<Option<&mut Interactive<Work>>> {
+    fn open(&mut self, interrupt: Option<&Interrupt>) -> Result<Option<&mut Interactive<Work>>> {
         if let State::Begun = self.transaction {
-            self.transaction = State::Open(self.shared.engine.begin(Route::All)?);
+            let engine = &self.shared.engine;
+            self.transaction = State::Open(engine.begin_with(Route::All, self.idle_timeout, interrupt)?);
         }
         Ok(match &mut self.transaction {
             State::Open(transaction) => Some(transaction),
@@ -231,6 +280,25 @@ impl Session {
         match &mut self.transaction {
             State::Open(transaction) => transaction.fail(),
             State::Begun | State::Idle => {}
+        }
+    }
+}
+
+/// Stops the statement that a session runs when it is asked to; cloning gives another one.
+#[derive(Debug, Clone)]
+pub struct Canceller {
+    running: Arc<Mutex<Option<Arc<Interrupt>>>>,
+}
+
+impl Canceller {
+    /// Stops what runs now: it ends with SQLSTATE 57014, unless it was over before. False if nothing runs.
+    pub fn cancel(&self) -> bool {
+        match &*self.running.lock() {
+            Some(interrupt) => {
+                interrupt.stop(Cause::User);
+                true
+            }
+            None => false,
         }
     }
 }

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::snapshots::SnapshotSettings;
 use crate::ids::Micros;
 use crate::log::LogSettings;
 use crate::procedure::{Limits, Registration};
@@ -9,19 +10,26 @@ use crate::procedure::{Limits, Registration};
 pub struct Settings {
     /// Executor partitions of a new database; one that exists keeps its own.
     pub partitions: u16,
-    /// Bytes that rows, indexes and locators may take together.
+    /// Bytes that rows, indexes and locators may take together with what is needed while it runs: changes of
+    /// running transactions, requests that wait, the log's buffers, rows that a snapshot has not written. Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
     /// Requests that wait for a partition at most; more are refused with 40001.
     pub queue_length: usize,
-    /// How long a session may do nothing inside a transaction.
-    pub idle_max: Duration,
+    /// How long a session may do nothing inside a transaction; see
+    /// [`Session::set_idle_timeout`](super::Session::set_idle_timeout).
+    pub idle_timeout: Duration,
+    /// How long a session's statement may take; `None` for any time. See
+    /// [`Session::set_statement_timeout`](super::Session::set_statement_timeout).
+    pub statement_timeout: Option<Duration>,
     /// Group commit and segments.
     pub log: LogSettings,
     /// Whether there is a log. Without one, which only a new database can be, all that was done is gone when
     /// the database is closed.
     pub durable: bool,
+    /// When snapshots are taken.
+    pub snapshots: SnapshotSettings,
     /// What one transaction may do.
     pub limits: Limits,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
@@ -39,6 +47,7 @@ impl fmt::Debug for Settings {
             .field("memory_bytes_max", &self.memory_bytes_max)
             .field("log", &self.log)
             .field("durable", &self.durable)
+            .field("snapshots", &self.snapshots)
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
@@ -53,9 +62,11 @@ impl Default for Settings {
             memory_bytes_max: 1 << 30,
             undo_bytes_max: 64 << 20,
             queue_length: 4096,
-            idle_max: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            statement_timeout: None,
             log: LogSettings::default(),
             durable: true,
+            snapshots: SnapshotSettings::default(),
             limits: Limits::default(),
             procedures: Vec::new(),
             seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,

@@ -32,7 +32,7 @@ impl TableReader {
     pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
         let Some((shared, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
         let read = Arc::clone(read);
-        let step = match shared.engine.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
+        let step = match shared.handle.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
             Err(Error::Retry(_)) => return Ok(ReadStep::Busy),
             step => step??,
         };

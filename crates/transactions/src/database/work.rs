@@ -108,5 +108,5 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
 pub(super) fn environment(scope: &Scope<'_>, definitions: &Definitions) -> Environment {
     let head = scope.head();
     let seed = head.seed.wrapping_add((scope.changes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Environment::new(head.timestamp.0, seed, definitions.limits.rows_max)
+    Environment::new(head.timestamp.0, seed, definitions.limits.rows_max).with_interrupt(scope.interrupt())
 }

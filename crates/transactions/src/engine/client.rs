@@ -1,12 +1,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use super::executor::target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
 use super::worker::{Item, Request, Shared};
 use crate::error::{Error, Result};
+use crate::interrupt::{Cause, Interrupt};
 use crate::types::Value;
 
 /// Has transactions run, many at a time: results come to its mailbox in any order.
@@ -16,19 +18,36 @@ pub struct Client<P: Program + ?Sized> {
     /// Requests for each partition that have not been put into its queue.
     unsent: Vec<Vec<Item<P>>>,
     any: AtomicU32,
+    /// The tag of the next call: calls that were given up may be answered later.
+    call_next: u64,
 }
+
+/// How often somebody who waits looks whether he was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 impl<P: Program + ?Sized> Client<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
-        Self { shared, mailbox: Mailbox::new(), unsent, any: AtomicU32::new(0) }
+        Self { shared, mailbox: Mailbox::new(), unsent, any: AtomicU32::new(0), call_next: 1 << 63 }
     }
 
     /// Notes a transaction, which goes out with [`Client::send`]. Its result comes with this tag.
     pub fn submit(&mut self, program: Arc<P>, arguments: Box<[Value]>, tag: u64) -> Result<()> {
+        self.submit_interruptible(program, arguments, tag, None)
+    }
+
+    /// The same for one that can be stopped. If it is stopped before it runs, its result comes when its turn
+    /// would have come.
+    pub fn submit_interruptible(
+        &mut self,
+        program: Arc<P>,
+        arguments: Box<[Value]>,
+        tag: u64,
+        interrupt: Option<Arc<Interrupt>>,
+    ) -> Result<()> {
         let route = program.route(&arguments)?;
-        let ticket = Ticket::new(Arc::clone(&self.mailbox), tag);
-        let request = Request { program, arguments, ticket };
+        let ticket = Ticket::new(Arc::clone(&self.mailbox), tag, Arc::clone(&self.shared.broken));
+        let request = Request { program, arguments, ticket, interrupt };
         let any = self.any.fetch_add(1, Ordering::Relaxed);
         match target(route, self.unsent.len() as u32, any) {
             None => self.shared.request_over_all(request),
@@ -60,11 +79,49 @@ impl<P: Program + ?Sized> Client<P> {
         self.mailbox.receive()
     }
 
-    /// Runs one transaction and waits for it.
+    /// Runs one transaction and waits for it. Not while others that were submitted have not been received.
     pub fn call(&mut self, program: Arc<P>, arguments: Box<[Value]>) -> Result<P::Outcome> {
-        self.submit(program, arguments, 0)?;
+        let tag = self.start_call(program, arguments, None)?;
+        loop {
+            // Of a call that was given up, anything else.
+            if let Some(reply) = self.receive().into_iter().find(|reply| reply.tag == tag) {
+                return reply.result;
+            }
+        }
+    }
+
+    /// The same for one that can be stopped: if it has not begun by then, nobody waits for it any longer.
+    /// Otherwise its result comes, an error with SQLSTATE 57014 unless it was over before.
+    pub fn call_interruptible(
+        &mut self,
+        program: Arc<P>,
+        arguments: Box<[Value]>,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<P::Outcome> {
+        let tag = self.start_call(program, arguments, Some(Arc::clone(interrupt)))?;
+        loop {
+            if let Some(reply) = self.mailbox.receive_for(LOOK_EVERY).into_iter().find(|reply| reply.tag == tag) {
+                return reply.result;
+            }
+            if interrupt.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+                interrupt.stop(Cause::Timeout);
+            }
+            if interrupt.is_withdrawn() {
+                return Err(interrupt.error());
+            }
+        }
+    }
+
+    fn start_call(
+        &mut self,
+        program: Arc<P>,
+        arguments: Box<[Value]>,
+        interrupt: Option<Arc<Interrupt>>,
+    ) -> Result<u64> {
+        let tag = self.call_next;
+        self.call_next += 1;
+        self.submit_interruptible(program, arguments, tag, interrupt)?;
         self.send();
-        let reply = self.receive().pop_front();
-        reply.map_or_else(|| Err(Error::internal("an empty mailbox")), |reply| reply.result)
+        Ok(tag)
     }
 }

@@ -1,23 +1,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-
 use super::client::Client;
-use super::executor::{Executor, Heads, with_log_head};
+use super::executor::{Executor, Heads};
+use super::handle::Handle;
 use super::interactive::Interactive;
 use super::program::{Journal, Program, Route};
 use super::queue::Queue;
 use super::releases::Releases;
-use super::worker::{Item, Job, Shared, Visit, Worker};
+use super::worker::{Shared, Worker};
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
-use crate::log::Batch;
-use crate::partition::{Digest, Head, Member};
-use crate::schema::{Change, Schema};
+use crate::interrupt::Interrupt;
+use crate::partition::Member;
 
 /// How an engine runs.
 pub struct Options {
@@ -58,15 +55,10 @@ impl<P: Program + ?Sized> Engine<P> {
             return Err(Error::internal("the partitions of an engine are not all partitions in order"));
         }
         let Options { queue_length, idle_max, first_transaction, seed, clock } = options;
-        let queues = members.iter().map(|_| Queue::new(queue_length)).collect();
-        let shared = Arc::new(Shared {
-            queues,
-            journal,
-            releases,
-            clock,
-            broken: Mutex::new(None),
-            restarts: AtomicU64::new(0),
-        });
+        let queues =
+            members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
+        let shared =
+            Arc::new(Shared { queues, journal, releases, clock, broken: Arc::default(), restarts: AtomicU64::new(0) });
         let mut engine = Self { shared, threads: Vec::new(), idle_max };
         for (number, member) in members.into_iter().enumerate() {
             let number_bits = number as u64;
@@ -89,52 +81,20 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction that a session leads statement by statement, over the partitions of this route.
-    pub fn begin(&self, route: Route) -> Result<Interactive<P>> {
-        Interactive::begin(Arc::clone(&self.shared), route, self.idle_max)
+    /// Begins a transaction that a session leads statement by statement, over the partitions of this route;
+    /// waiting for them can be stopped. Until it ends it may do nothing for as long as the options say.
+    pub fn begin(&self, route: Route, interrupt: Option<&Interrupt>) -> Result<Interactive<P>> {
+        self.begin_with(route, self.idle_max, interrupt)
     }
 
-    /// Has something done at one place in the order of all transactions, while no other one runs, and
-    /// waits until that is durable. What it appends to the batch is logged there.
-    pub fn exclusively<T: Send + 'static>(
+    /// The same with another idle timeout.
+    pub fn begin_with(
         &self,
-        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let job: Job<P::Outcome> = Box::new(move |members, head, batch| {
-            let result = work(members, head, batch);
-            if result.is_err() {
-                batch.clear();
-            }
-            // Whoever does not wait any more need not know.
-            let _ = sender.send(result);
-            Ok(None)
-        });
-        if !self.shared.over_all(job) {
-            return Err(self.shared.refusal());
-        }
-        let result = receiver.recv().map_err(|_| self.shared.refusal())??;
-        // Behind the record, because threads go on only when that is in the log.
-        let sequence = self.shared.journal.append(&mut Batch::default())?;
-        self.shared.releases.wait(sequence)?;
-        Ok(result)
-    }
-
-    /// Has something done in one partition between two of its transactions, such as a step of a snapshot,
-    /// and waits for it. It changes no row: nothing of it is logged.
-    pub fn visit<T: Send + 'static>(
-        &self,
-        partition: PartitionId,
-        work: impl FnOnce(&mut Member) -> T + Send + 'static,
-    ) -> Result<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let visit: Visit = Box::new(move |member| drop(sender.send(work(member))));
-        let queue = self.shared.queues.get(partition.0 as usize);
-        let queue = queue.ok_or_else(|| Error::internal(format_args!("there is no partition {}", partition.0)))?;
-        if queue.push([Item::Visit(visit)]).next().is_some() {
-            return Err(self.shared.refusal());
-        }
-        receiver.recv().map_err(|_| self.shared.refusal())
+        route: Route,
+        idle_max: Duration,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Interactive<P>> {
+        Interactive::begin(Arc::clone(&self.shared), route, idle_max, interrupt)
     }
 
     /// Requests that wait for a partition.
@@ -142,32 +102,9 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.queues.get(partition.0 as usize).map_or(0, Queue::len)
     }
 
-    /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
-    /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
-    /// before anything else runs in them.
-    pub fn define(
-        &self,
-        sql: &str,
-        change: Change,
-        before: Schema,
-        defined: impl FnOnce() + Send + 'static,
-    ) -> Result<()> {
-        let sql = sql.to_owned();
-        self.exclusively(move |members, head, batch| {
-            with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql))?;
-            for number in 0..members.len() {
-                let Some(member) = members.get_mut(number) else { continue };
-                if let Err(error) = member.partition.define(&change) {
-                    members
-                        .iter_mut()
-                        .take(number)
-                        .try_for_each(|member| member.partition.undefine(&change, &before))?;
-                    return Err(error);
-                }
-            }
-            defined();
-            Ok(())
-        })
+    /// Access for what is neither a client nor a session.
+    pub fn handle(&self) -> Handle<P> {
+        Handle::new(Arc::clone(&self.shared))
     }
 
     /// Runs what has been asked for, then gives back the partitions; fewer than there were if a bug or
@@ -177,7 +114,7 @@ impl<P: Program + ?Sized> Engine<P> {
     }
 
     fn join(&mut self) -> Vec<Member> {
-        self.shared.queues.iter().for_each(Queue::close);
+        self.shared.stop(Error::Cancelled("the database is closed".into()));
         self.threads.drain(..).filter_map(|thread| thread.join().ok().flatten()).collect()
     }
 }

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use super::program::{Program, Route};
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
+use crate::interrupt::Interrupt;
 use crate::log::{Batch, Head as LogHead};
 use crate::partition::{Digest, Head, Member, Scope};
 use crate::types::Value;
@@ -65,11 +68,25 @@ impl Executor {
 
     /// Runs a transaction over this partition alone.
     pub fn run<P: Program + ?Sized>(&mut self, program: &P, arguments: &[Value], timestamp: Micros) -> Ran<P::Outcome> {
+        self.run_interruptible(program, arguments, timestamp, None)
+    }
+
+    /// The same for one that can be stopped.
+    pub fn run_interruptible<P: Program + ?Sized>(
+        &mut self,
+        program: &P,
+        arguments: &[Value],
+        timestamp: Micros,
+        interrupt: Option<&Arc<Interrupt>>,
+    ) -> Ran<P::Outcome> {
+        if let Some(Err(stopped)) = interrupt.map(|interrupt| interrupt.start()) {
+            return Ran::Done(Err(stopped));
+        }
         let head = self.heads.next(timestamp);
         let Some(member) = &mut self.member else {
             return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
         };
-        run(std::slice::from_mut(member), head, program, arguments, &mut self.batch)
+        run_all(std::slice::from_mut(member), head, program, arguments, &mut self.batch, interrupt)
     }
 }
 
@@ -81,8 +98,20 @@ pub fn run<P: Program + ?Sized>(
     arguments: &[Value],
     batch: &mut Batch,
 ) -> Ran<P::Outcome> {
+    run_all(members, head, program, arguments, batch, None)
+}
+
+/// The same for one that can be stopped.
+pub(super) fn run_all<P: Program + ?Sized>(
+    members: &mut [Member],
+    head: Head,
+    program: &P,
+    arguments: &[Value],
+    batch: &mut Batch,
+    interrupt: Option<&Arc<Interrupt>>,
+) -> Ran<P::Outcome> {
     begin(members, head);
-    let result = program.run(&mut Scope::new(members), arguments);
+    let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
     let result = result.and_then(|outcome| {
         if members.iter().any(|member| !member.transaction.is_read_only()) {
             let digest = digest(members)?;

@@ -9,6 +9,7 @@ use super::program::{Program, Route};
 use super::worker::Shared;
 use crate::error::{Class, Error, Result};
 use crate::ids::Sequence;
+use crate::interrupt::Interrupt;
 use crate::log::{Batch, Effect};
 use crate::partition::{Member, Scope};
 use crate::types::Value;
@@ -32,35 +33,42 @@ pub struct Interactive<P: Program + ?Sized> {
 
 impl<P: Program + ?Sized> Interactive<P> {
     /// Waits until the partitions of the route are free for it.
-    pub(super) fn begin(shared: Arc<Shared<P>>, route: Route, idle_max: Duration) -> Result<Self> {
+    pub(super) fn begin(
+        shared: Arc<Shared<P>>,
+        route: Route,
+        idle_max: Duration,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<Self> {
         let count = shared.queues.len() as u32;
         let partitions = target(route, count, 0).map_or_else(|| (0..count).collect(), |only| vec![only]);
         let meeting = Arc::new(Meeting::new(partitions.len(), idle_max));
-        if !shared.meet(&partitions, &meeting, None) {
+        if !shared.meet(&partitions, &meeting, None, false) {
             return Err(shared.refusal());
         }
         let session = Self { shared, meeting, failed: false };
         // What it will read may not be durable yet, and its results are told at once.
-        drop(session.enter(&session.meeting)?);
+        drop(session.enter(&session.meeting, interrupt)?);
         let sequence = session.shared.journal.append(&mut Batch::default())?;
         session.shared.releases.wait(sequence)?;
         Ok(session)
     }
 
-    fn enter<'a>(&self, meeting: &'a Meeting) -> Result<MutexGuard<'a, Gathered>> {
+    fn enter<'a>(&self, meeting: &'a Meeting, interrupt: Option<&Interrupt>) -> Result<MutexGuard<'a, Gathered>> {
         if self.failed {
             return Err(Class::FailedTransaction
                 .error("the transaction has failed; nothing but ROLLBACK is possible until it ends"));
         }
         let idle = || Class::IdleTimeout.error("the transaction was rolled back: the session did nothing for too long");
-        meeting.enter().ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
+        meeting.enter(interrupt)?.ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
     }
 
-    /// Runs a statement or a procedure in it.
-    pub fn run(&mut self, program: &P, arguments: &[Value]) -> Result<P::Outcome> {
+    /// Runs a statement or a procedure in it. An error, also of having been stopped, ends the transaction.
+    pub fn run(&mut self, program: &P, arguments: &[Value], interrupt: Option<&Arc<Interrupt>>) -> Result<P::Outcome> {
         let meeting = Arc::clone(&self.meeting);
-        let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
-        let result = program.run(&mut Scope::new(&mut state.members), arguments);
+        let mut state = self.enter(&meeting, None).inspect_err(|_| self.failed = true)?;
+        let started = interrupt.map_or(Ok(()), |interrupt| interrupt.start());
+        let result =
+            started.and_then(|()| program.run(&mut Scope::with_interrupt(&mut state.members, interrupt), arguments));
         state.touch();
         drop(state);
         if result.is_err() {
@@ -72,7 +80,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// Looks at its partitions, and at what it changed there. An error ends it as one of a statement does.
     pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> Result<T>) -> Result<T> {
         let meeting = Arc::clone(&self.meeting);
-        let mut state = self.enter(&meeting).inspect_err(|_| self.failed = true)?;
+        let mut state = self.enter(&meeting, None).inspect_err(|_| self.failed = true)?;
         let result = look(&state.members);
         state.touch();
         drop(state);
@@ -86,7 +94,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// is left to do is [`Interactive::rollback`].
     pub fn fail(&mut self) {
         if !self.failed
-            && let Some(mut state) = self.meeting.enter()
+            && let Ok(Some(mut state)) = self.meeting.enter(None)
         {
             let aborted = abort(&mut state.members);
             self.meeting.end(state, aborted.map(|()| Sequence::ZERO));
@@ -97,7 +105,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// Keeps what it changed, once that is durable.
     pub fn commit(mut self) -> Result<()> {
         let meeting = Arc::clone(&self.meeting);
-        let mut state = self.enter(&meeting)?;
+        let mut state = self.enter(&meeting, None)?;
         self.failed = true;
         let mut batch = Batch::default();
         let appended = log(&state, &mut batch).and_then(|()| self.shared.journal.append(&mut batch));

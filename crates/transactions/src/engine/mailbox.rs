@@ -1,5 +1,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -14,12 +15,16 @@ pub struct Reply<O> {
     pub result: Result<O>,
 }
 
+/// Why an engine has stopped; `None` while it has not.
+pub type Stopped = Arc<Mutex<Option<Error>>>;
+
 /// The duty to answer one request. Dropped without an answer, because the engine stops, it answers
-/// with an error.
+/// with the reason for that.
 #[derive(Debug)]
 pub struct Ticket<O> {
     mailbox: Option<Arc<Mailbox<O>>>,
     tag: u64,
+    stopped: Stopped,
 }
 
 /// A result and where it goes.
@@ -27,8 +32,8 @@ pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 
 impl<O> Ticket<O> {
     /// Answers go to this mailbox.
-    pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
-        Self { mailbox: Some(mailbox), tag }
+    pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64, stopped: Stopped) -> Self {
+        Self { mailbox: Some(mailbox), tag, stopped }
     }
 
     /// The answer, to be delivered when it may be told.
@@ -45,8 +50,9 @@ impl<O> Ticket<O> {
 impl<O> Drop for Ticket<O> {
     fn drop(&mut self) {
         if let Some(mailbox) = self.mailbox.take() {
-            let result = Err(Error::Cancelled("the engine has stopped".into()));
-            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result })]);
+            let reason = self.stopped.lock().clone();
+            let error = reason.unwrap_or_else(|| Error::Cancelled("the engine has stopped".into()));
+            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error) })]);
         }
     }
 }
@@ -76,6 +82,15 @@ impl<O> Mailbox<O> {
             drop(held);
             mailbox.arrived.notify_one();
         }
+    }
+
+    /// Takes all results there are; waits for the first, but not longer than this.
+    pub fn receive_for(&self, wait: Duration) -> VecDeque<Reply<O>> {
+        let mut replies = self.replies.lock();
+        if replies.is_empty() {
+            self.arrived.wait_for(&mut replies, wait);
+        }
+        std::mem::take(&mut replies)
     }
 
     /// Takes all results there are; waits for the first.

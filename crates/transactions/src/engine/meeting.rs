@@ -5,6 +5,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use super::executor::abort;
 use crate::error::{Error, Result};
 use crate::ids::{PartitionId, Sequence};
+use crate::interrupt::Interrupt;
 use crate::partition::Member;
 
 /// Where the threads of several partitions bring their rows for one transaction over all of them.
@@ -12,8 +13,9 @@ use crate::partition::Member;
 /// ```text
 ///            arrive (last)              end
 /// Gathering ---------------> Ready ------------> Over(sequence)
-///                              |  idle too long       ^
-///                              +----------------------+
+///     |                        |  idle too long       ^
+///     | stopped                +----------------------+
+///     +-----------------------------------------------+
 /// ```
 ///
 /// The threads stay in [`Meeting::arrive`] until it is over, so nobody else touches the rows.
@@ -25,6 +27,9 @@ pub struct Meeting {
     /// How long a session may do nothing while it has the partitions.
     idle_max: Duration,
 }
+
+/// How often a session that waits for partitions looks whether it was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The partitions of a meeting.
 #[derive(Debug)]
@@ -62,8 +67,11 @@ impl Meeting {
     ) -> Result<(Member, Sequence)> {
         let id = member.partition.id();
         let mut state = self.state.lock();
-        if let Phase::Over(Err(error)) = &state.phase {
-            return Err(error.clone());
+        match &state.phase {
+            Phase::Over(Err(error)) => return Err(error.clone()),
+            // Given up before all were here.
+            Phase::Over(Ok(sequence)) => return Ok((member, *sequence)),
+            Phase::Gathering | Phase::Ready => {}
         }
         let at = state.members.partition_point(|other| other.partition.id() < id);
         state.members.insert(at, member);
@@ -95,15 +103,24 @@ impl Meeting {
         }
     }
 
-    /// The partitions, for a session; waits until all are here. `None` if the meeting is over because
-    /// the session did nothing for too long.
-    pub fn enter(&self) -> Option<MutexGuard<'_, Gathered>> {
+    /// The partitions, for a session; waits until all are here or it is stopped, which gives back those that
+    /// are. `None` if the meeting is over because the session did nothing for too long.
+    pub fn enter(&self, interrupt: Option<&Interrupt>) -> Result<Option<MutexGuard<'_, Gathered>>> {
         let mut state = self.state.lock();
         while state.phase == Phase::Gathering {
-            self.changed.wait(&mut state);
+            let Some(interrupt) = interrupt else {
+                self.changed.wait(&mut state);
+                continue;
+            };
+            if let Err(stopped) = interrupt.check() {
+                state.phase = Phase::Over(Ok(Sequence::ZERO));
+                self.changed.notify_all();
+                return Err(stopped);
+            }
+            self.changed.wait_for(&mut state, LOOK_EVERY);
         }
         state.active = Instant::now();
-        (state.phase == Phase::Ready).then_some(state)
+        Ok((state.phase == Phase::Ready).then_some(state))
     }
 
     /// A partition cannot come: nobody waits for it any longer.

@@ -20,6 +20,7 @@ mod client;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod engine;
 mod executor;
+mod handle;
 mod held;
 mod interactive;
 mod mailbox;
@@ -32,6 +33,7 @@ mod worker;
 pub use client::Client;
 pub use engine::{Engine, Options};
 pub use executor::{Executor, Heads, Ran, run};
+pub use handle::Handle;
 pub use held::Held;
 pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};

@@ -1,29 +1,78 @@
 use std::collections::VecDeque;
 
+use std::sync::Arc;
+
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-/// Requests for one partition: never more than its capacity, so that a flood is refused and not
-/// remembered.
+use crate::table::{Budget, Working};
+
+/// What an item takes besides its place in a queue.
+pub trait Weigh {
+    /// Bytes of memory that it points to.
+    fn heap_bytes(&self) -> usize;
+}
+
+/// Requests for one partition: never more than its capacity, nor than there is memory for, so that a
+/// flood is refused and not remembered.
+///
+/// The budget is told in steps of [`CHARGE_BYTES`], so that it is not touched for each request.
+/// Invariant: `charged` is what it was told, and at least the bytes of the queue.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
     capacity: usize,
+    budget: Arc<Budget>,
 }
+
+const CHARGE_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
 pub struct State<T> {
     items: VecDeque<T>,
+    /// Bytes that the items point to.
+    heap_bytes: usize,
+    charged: usize,
     closed: bool,
     /// Whether the partition's thread sleeps.
     idle: bool,
 }
 
-impl<T> Queue<T> {
+impl<T: Weigh> State<T> {
+    /// Puts an item in; gives it back if there is no memory for it.
+    fn put(&mut self, item: T, budget: &Budget, own: bool) -> Option<T> {
+        let heap_bytes = self.heap_bytes + item.heap_bytes();
+        let bytes = self.items.capacity() * size_of::<T>() + heap_bytes;
+        if bytes > self.charged {
+            let charge = bytes.next_multiple_of(CHARGE_BYTES);
+            if !own && budget.check_working(charge - self.charged).is_err() {
+                return Some(item);
+            }
+            budget.resize_working(Working::Queues, self.charged, charge);
+            self.charged = charge;
+        }
+        self.heap_bytes = heap_bytes;
+        self.items.push_back(item);
+        None
+    }
+
+    /// What was taken out does not count any more.
+    fn taken(&mut self, heap_bytes: usize, budget: &Budget) {
+        self.heap_bytes -= heap_bytes;
+        let bytes = (self.items.capacity() * size_of::<T>() + self.heap_bytes).next_multiple_of(CHARGE_BYTES);
+        // Not at once up again.
+        if self.charged > bytes + CHARGE_BYTES {
+            budget.resize_working(Working::Queues, self.charged, bytes);
+            self.charged = bytes;
+        }
+    }
+}
+
+impl<T: Weigh> Queue<T> {
     /// A queue for this many requests.
-    pub fn new(capacity: usize) -> Self {
-        let state = State { items: VecDeque::new(), closed: false, idle: false };
-        Self { state: Mutex::new(state), arrived: Condvar::new(), capacity: capacity.max(1) }
+    pub fn new(capacity: usize, budget: Arc<Budget>) -> Self {
+        let state = State { items: VecDeque::new(), heap_bytes: 0, charged: 0, closed: false, idle: false };
+        Self { state: Mutex::new(state), arrived: Condvar::new(), capacity: capacity.max(1), budget }
     }
 
     /// Puts requests in until one does not fit; gives back those that do not.
@@ -31,9 +80,27 @@ impl<T> Queue<T> {
         let mut items = items.into_iter();
         let mut state = self.state.lock();
         let free = if state.closed { 0 } else { self.capacity.saturating_sub(state.items.len()) };
-        state.items.extend(items.by_ref().take(free));
+        let mut back = None;
+        for item in items.by_ref().take(free) {
+            back = state.put(item, &self.budget, false);
+            if back.is_some() {
+                break;
+            }
+        }
         self.wake(state);
-        items
+        back.into_iter().chain(items)
+    }
+
+    /// Puts in a request of the engine's own, of which there are few, even where the queue is full; false
+    /// once it is closed.
+    pub fn push_own(&self, item: T) -> bool {
+        let mut state = self.state.lock();
+        if state.closed {
+            return false;
+        }
+        state.put(item, &self.budget, true);
+        self.wake(state);
+        true
     }
 
     fn wake(&self, mut state: MutexGuard<'_, State<T>>) {
@@ -45,17 +112,17 @@ impl<T> Queue<T> {
     }
 
     /// Puts one item into each of several queues at one moment, or, where one of them is full or closed,
-    /// into none.
+    /// into none. The engine's own go also into full ones.
     ///
     /// The queues are given in one order by everybody, so this cannot deadlock; and because all of them
     /// are locked at once, two such pushes are in the same order in every queue that they share.
-    pub fn push_to_all(queues: &[&Self], mut item: impl FnMut() -> T) -> bool {
+    pub fn push_to_all(queues: &[&Self], own: bool, mut item: impl FnMut() -> T) -> bool {
         let mut locked: Vec<_> = queues.iter().map(|queue| (queue, queue.state.lock())).collect();
-        if locked.iter().any(|(queue, state)| state.closed || state.items.len() >= queue.capacity) {
+        if locked.iter().any(|(queue, state)| state.closed || !own && state.items.len() >= queue.capacity) {
             return false;
         }
-        for (_, state) in &mut locked {
-            state.items.push_back(item());
+        for (queue, state) in &mut locked {
+            state.put(item(), &queue.budget, true);
         }
         for (queue, state) in locked {
             queue.wake(state);
@@ -75,7 +142,10 @@ impl<T> Queue<T> {
             self.arrived.wait(&mut state);
         }
         let count = state.items.len().min(most);
+        let before = into.len();
         into.extend(state.items.drain(..count));
+        let heap_bytes = into.iter().skip(before).map(Weigh::heap_bytes).sum();
+        state.taken(heap_bytes, &self.budget);
         true
     }
 
@@ -90,5 +160,11 @@ impl<T> Queue<T> {
         state.closed = true;
         self.wake(state);
         self.arrived.notify_all();
+    }
+}
+
+impl<T> Drop for Queue<T> {
+    fn drop(&mut self) {
+        self.budget.resize_working(Working::Queues, self.state.get_mut().charged, 0);
     }
 }

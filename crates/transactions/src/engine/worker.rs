@@ -6,13 +6,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::executor::{self, Executor, Ran};
-use super::mailbox::{Delivery, Mailbox, Ticket};
+use super::mailbox::{Delivery, Mailbox, Stopped, Ticket};
 use super::meeting::Meeting;
 use super::program::{Journal, Program};
-use super::queue::Queue;
+use super::queue::{Queue, Weigh};
 use super::releases::{Releases, unknown};
 use crate::error::{Error, Result};
 use crate::ids::{Micros, Sequence};
+use crate::interrupt::Interrupt;
 use crate::log::Batch;
 use crate::partition::{Head, Member};
 use crate::types::Value;
@@ -25,6 +26,17 @@ pub struct Request<P: Program + ?Sized> {
     pub program: Arc<P>,
     pub arguments: Box<[Value]>,
     pub ticket: Ticket<P::Outcome>,
+    /// What stops it; `None` if nothing does.
+    pub interrupt: Option<Arc<Interrupt>>,
+}
+
+impl<P: Program + ?Sized> Weigh for Item<P> {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::One(request) => request.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum(),
+            Self::Visit(_) | Self::Meet(..) => 0,
+        }
+    }
 }
 
 /// What a queue holds.
@@ -51,7 +63,7 @@ pub struct Shared<P: Program + ?Sized> {
     pub releases: Arc<Releases<P::Outcome>>,
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
     /// Why nothing runs any more.
-    pub broken: Mutex<Option<Error>>,
+    pub broken: Stopped,
     /// Transactions that were begun on one partition and needed others.
     pub restarts: AtomicU64,
 }
@@ -63,34 +75,38 @@ impl<P: Program + ?Sized> Shared<P> {
         self.queues.iter().for_each(Queue::close);
     }
 
-    /// Has the threads of these partitions meet; false if one of their queues is full.
-    pub fn meet(&self, partitions: &[u32], meeting: &Arc<Meeting>, job: Option<Job<P::Outcome>>) -> bool {
+    /// Has the threads of these partitions meet; false if one of their queues is full, which does not
+    /// matter to what is the engine's own.
+    pub fn meet(&self, partitions: &[u32], meeting: &Arc<Meeting>, job: Option<Job<P::Outcome>>, own: bool) -> bool {
         let job = Arc::new(Mutex::new(job));
         let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
-        Queue::push_to_all(&queues, || Item::Meet(Arc::clone(meeting), Arc::clone(&job)))
+        Queue::push_to_all(&queues, own, || Item::Meet(Arc::clone(meeting), Arc::clone(&job)))
     }
 
-    /// Has a job done over all partitions; where a queue is full, the job is dropped.
-    pub fn over_all(&self, job: Job<P::Outcome>) -> bool {
+    /// Has a job done over all partitions; where it finds no room, the job is dropped.
+    pub fn over_all(&self, job: Job<P::Outcome>, own: bool) -> bool {
         let partitions: Vec<u32> = (0..self.queues.len() as u32).collect();
-        self.meet(&partitions, &Arc::new(Meeting::new(partitions.len(), Duration::MAX)), Some(job))
+        self.meet(&partitions, &Arc::new(Meeting::new(partitions.len(), Duration::MAX)), Some(job), own)
     }
 
     /// Runs a request over all partitions.
     pub fn request_over_all(self: &Arc<Self>, request: Request<P>) {
-        let Request { program, arguments, ticket } = request;
+        let Request { program, arguments, ticket, interrupt } = request;
         // Refused with a reason of its own, so the ticket has to survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
         let job: Job<P::Outcome> = Box::new(move |members, head, batch| {
-            let result = match executor::run(members, head, &*program, &arguments, batch) {
+            if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
+                return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
+            }
+            let result = match executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref()) {
                 Ran::Done(result) => result,
                 Ran::OtherPartition => Err(Error::internal("a transaction over all partitions needs another one")),
                 Ran::Broken(error) => return Err(error),
             };
             Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
         });
-        if !self.over_all(job)
+        if !self.over_all(job, false)
             && let Some(ticket) = ticket.lock().take()
         {
             ticket.refuse(self.refusal());
@@ -141,7 +157,7 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     fn one(&mut self, item: Item<P>, now: Micros) -> Result<()> {
-        let Request { program, arguments, ticket } = match item {
+        let Request { program, arguments, ticket, interrupt } = match item {
             Item::One(request) => request,
             Item::Visit(visit) => {
                 if let Some(member) = &mut self.executor.member {
@@ -159,11 +175,11 @@ impl<P: Program + ?Sized> Worker<P> {
             ticket.refuse(self.shared.refusal());
             return Ok(());
         }
-        match self.executor.run(&*program, &arguments, now) {
+        match self.executor.run_interruptible(&*program, &arguments, now, interrupt.as_ref()) {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition => {
                 self.shared.restarts.fetch_add(1, Ordering::Relaxed);
-                self.shared.request_over_all(Request { program, arguments, ticket });
+                self.shared.request_over_all(Request { program, arguments, ticket, interrupt });
             }
             Ran::Broken(error) => {
                 self.executor.member = None;

@@ -74,6 +74,8 @@ pub struct Collector {
     /// Last sequence of the group in flight; `None` if there is none.
     in_flight: Option<Sequence>,
     next: Sequence,
+    /// Bytes of records since the start.
+    appended_bytes: u64,
     durable: Sequence,
     released_on_failure: Option<(Sequence, Error)>,
 }
@@ -89,6 +91,13 @@ pub struct PendingGroup {
     pub(super) last: Sequence,
 }
 
+impl PendingGroup {
+    /// Bytes of memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
 impl Collector {
     /// The log goes on with this sequence; all before it are durable.
     pub fn new(settings: LogSettings, next: Sequence) -> Self {
@@ -101,6 +110,7 @@ impl Collector {
             hurry: false,
             in_flight: None,
             next,
+            appended_bytes: 0,
             durable: Sequence(next.0.saturating_sub(1)),
             released_on_failure: None,
         }
@@ -122,6 +132,7 @@ impl Collector {
         if !batch.is_empty() {
             self.open.extend_from_slice(batch.as_slice());
             self.open_records += u64::from(batch.records());
+            self.appended_bytes += batch.bytes() as u64;
             self.next = self.next.plus(batch.records().into());
             self.open_since.get_or_insert(now);
             batch.clear();
@@ -189,6 +200,11 @@ impl Collector {
     /// The last record that was appended.
     pub const fn appended(&self) -> Sequence {
         Sequence(self.next.0.saturating_sub(1))
+    }
+
+    /// Bytes of records since the start.
+    pub const fn appended_bytes(&self) -> u64 {
+        self.appended_bytes
     }
 
     /// Up to where a crash takes nothing.

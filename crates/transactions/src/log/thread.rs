@@ -10,6 +10,7 @@ use super::collector::{Collector, Due};
 use super::record::Batch;
 use super::writer::Writer;
 use crate::ids::{Micros, Sequence};
+use crate::table::{Budget, Working};
 use crate::{Error, Result};
 
 /// Called after what may be told to clients has changed, from the log's thread: with the last
@@ -39,6 +40,30 @@ struct State {
     /// Segments that a snapshot covers; the writer has not been told yet.
     covered: Option<Sequence>,
     closing: bool,
+    /// Bytes of the group that is being written.
+    in_flight: usize,
+    budget: Arc<Budget>,
+    /// What the budget was told.
+    charged: usize,
+}
+
+impl State {
+    fn memory_bytes(&self) -> usize {
+        self.collector.memory_bytes() + self.in_flight
+    }
+
+    /// Buffers seldom get another size.
+    fn charge(&mut self) {
+        let bytes = self.memory_bytes();
+        self.budget.resize_working(Working::Log, self.charged, bytes);
+        self.charged = bytes;
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.budget.resize_working(Working::Log, self.charged, 0);
+    }
 }
 
 /// The thread that writes and syncs; dropping writes what waits, then ends the log.
@@ -49,9 +74,9 @@ pub struct LogThread {
 }
 
 impl LogThread {
-    /// Starts the thread.
-    pub fn start(collector: Collector, writer: Writer, on_released: OnReleased) -> Result<Self> {
-        let state = Mutex::new(State { collector, covered: None, closing: false });
+    /// Starts the thread; the budget is told of the buffers.
+    pub fn start(collector: Collector, writer: Writer, budget: Arc<Budget>, on_released: OnReleased) -> Result<Self> {
+        let state = Mutex::new(State { collector, covered: None, closing: false, in_flight: 0, budget, charged: 0 });
         let (work, progress, start) = (Condvar::new(), Condvar::new(), Instant::now());
         let handle = LogHandle { shared: Arc::new(Shared { state, work, progress, start }) };
         let shared = Arc::clone(&handle.shared);
@@ -98,6 +123,7 @@ impl LogHandle {
         }
         let before = state.collector.due(now);
         let sequence = state.collector.append(batch, now)?;
+        state.charge();
         // The thread sleeps until something is due; it need not know of every append.
         if state.collector.due(now) != before {
             self.shared.work.notify_one();
@@ -113,6 +139,16 @@ impl LogHandle {
     /// [`Collector::appended`].
     pub fn appended(&self) -> Sequence {
         self.shared.state.lock().collector.appended()
+    }
+
+    /// [`Collector::durable`].
+    pub fn durable(&self) -> Sequence {
+        self.shared.state.lock().collector.durable()
+    }
+
+    /// [`Collector::appended_bytes`].
+    pub fn appended_bytes(&self) -> u64 {
+        self.shared.state.lock().collector.appended_bytes()
     }
 
     /// Waits until everything up to this sequence is durable, at once rather than after the interval.
@@ -135,7 +171,7 @@ impl LogHandle {
 
     /// Bytes of memory in its buffers.
     pub fn memory_bytes(&self) -> usize {
-        self.shared.state.lock().collector.memory_bytes()
+        self.shared.state.lock().memory_bytes()
     }
 }
 
@@ -178,10 +214,14 @@ impl Shared {
                 }
                 Due::At(_) | Due::Now => {
                     if let Some(mut group) = state.collector.take() {
+                        state.in_flight = group.memory_bytes();
+                        state.charge();
                         drop(state);
                         let result = writer.write(&mut group).and_then(|()| writer.sync());
                         state = self.state.lock();
                         state.collector.done(group, result);
+                        state.in_flight = 0;
+                        state.charge();
                         self.progress.notify_all();
                     }
                 }
@@ -213,7 +253,8 @@ mod tests {
         let writer = Writer::new(disk, identity, settings.segment_bytes, LogEnd::empty());
         let (sender, receiver) = mpsc::channel();
         let on_released = Box::new(move |released| drop(sender.send(released)));
-        (LogThread::start(Collector::new(settings, Sequence(1)), writer, on_released).unwrap(), receiver)
+        let budget = Arc::new(Budget::unlimited());
+        (LogThread::start(Collector::new(settings, Sequence(1)), writer, budget, on_released).unwrap(), receiver)
     }
 
     fn append(log: &LogHandle) -> Result<Sequence> {

@@ -12,11 +12,15 @@ use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Table, TupleId};
 use crate::types::{PartitionHash, Value, ValueRef};
 
-/// Told of every row that a committed transaction changed, before the next one runs: a snapshot that
-/// has not come to the row yet needs what it was.
+/// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
+/// that has not come to the row yet needs what it was.
 pub trait PreImages: Send {
     /// A row changed; a row that changed several times is told several times, the oldest image first.
-    fn changed(&mut self, change: table::Change<'_>);
+    /// False if nobody wants to know any more.
+    fn changed(&mut self, change: table::Change<'_>) -> bool;
+
+    /// Tables or their rows' shape are about to change. Nothing is told after this.
+    fn defined(&mut self);
 }
 
 /// A share of the rows: all tables' rows of one partition.
@@ -28,7 +32,7 @@ pub struct Partition {
     tables: Vec<Option<Table>>,
     budget: Arc<Budget>,
     seed: u64,
-    pre_images: Option<Box<dyn PreImages>>,
+    pre_images: Vec<Box<dyn PreImages>>,
     /// Queries that are reading tables.
     readers: Vec<SharedRead>,
 }
@@ -46,7 +50,7 @@ impl Partition {
     /// Partition `id` of `count`, without tables. The seed decides where hashed keys are, which nothing can
     /// see.
     pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
-        Self { id, count, tables: Vec::new(), budget, seed, pre_images: None, readers: Vec::new() }
+        Self { id, count, tables: Vec::new(), budget, seed, pre_images: Vec::new(), readers: Vec::new() }
     }
 
     /// Which one.
@@ -65,7 +69,7 @@ impl Partition {
     }
 
     /// The memory that it shares with the other partitions.
-    pub fn budget(&self) -> &Budget {
+    pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
@@ -135,8 +139,8 @@ impl Partition {
 
     /// Keeps the transaction's changes, and makes it ready for the next.
     pub fn commit(&mut self, transaction: &mut Transaction) {
-        if let Some(pre_images) = &mut self.pre_images {
-            transaction.undo.iter().for_each(|change| pre_images.changed(change));
+        if !self.pre_images.is_empty() {
+            self.pre_images.retain_mut(|one| transaction.undo.iter().all(|change| one.changed(change)));
         }
         if !self.readers.is_empty() {
             self.tell_readers(transaction);
@@ -181,9 +185,14 @@ impl Partition {
         Ok(())
     }
 
-    /// Starts or stops telling of changes.
-    pub fn watch(&mut self, pre_images: Option<Box<dyn PreImages>>) -> Option<Box<dyn PreImages>> {
-        std::mem::replace(&mut self.pre_images, pre_images)
+    /// Tells of changes from now on, until that says it does not want to know, or the schema changes.
+    pub fn watch(&mut self, pre_images: Box<dyn PreImages>) {
+        self.pre_images.push(pre_images);
+    }
+
+    /// Tells nobody of changes any more.
+    pub fn unwatch(&mut self) {
+        self.pre_images.clear();
     }
 
     /// Begins to read a table as it is now; `None` if another partition has the same rows and is read.
@@ -210,6 +219,9 @@ impl Partition {
     /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
     /// here.
     pub fn define(&mut self, change: &Change) -> Result<()> {
+        if !matches!(change, Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_)) {
+            self.pre_images.drain(..).for_each(|mut one| one.defined());
+        }
         match change {
             Change::CreateTable(definition) => self.create_table(definition),
             Change::DropTable(definition) => {

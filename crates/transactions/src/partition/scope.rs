@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use super::{Head, Partition, Transaction};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
+use crate::interrupt::Interrupt;
 use crate::types::PartitionHash;
 
 /// A partition and the transaction that has it.
@@ -15,7 +18,8 @@ pub struct Member {
 impl Member {
     /// A partition without a transaction.
     pub fn new(partition: Partition, undo_bytes_max: usize) -> Self {
-        Self { partition, transaction: Transaction::new(Head::default(), undo_bytes_max) }
+        let budget = Arc::clone(partition.budget());
+        Self { partition, transaction: Transaction::charged(Head::default(), undo_bytes_max, budget) }
     }
 
     /// Partition and transaction, to be used together.
@@ -31,12 +35,23 @@ impl Member {
 #[derive(Debug)]
 pub struct Scope<'a> {
     members: &'a mut [Member],
+    interrupt: Option<&'a Arc<Interrupt>>,
 }
 
 impl<'a> Scope<'a> {
     /// A scope of at least one partition.
     pub fn new(members: &'a mut [Member]) -> Self {
-        Self { members }
+        Self { members, interrupt: None }
+    }
+
+    /// One whose transaction can be stopped.
+    pub fn with_interrupt(members: &'a mut [Member], interrupt: Option<&'a Arc<Interrupt>>) -> Self {
+        Self { members, interrupt }
+    }
+
+    /// What stops the transaction; `None` if nothing does, as in replay.
+    pub fn interrupt(&self) -> Option<&'a Arc<Interrupt>> {
+        self.interrupt
     }
 
     /// What the transaction is.

@@ -1,5 +1,7 @@
+use std::sync::Arc;
+
 use crate::ids::{Micros, TransactionId};
-use crate::table::Undo;
+use crate::table::{Budget, Undo};
 
 /// What a transaction is: all that its procedure can know of the world, and what the log records of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -25,6 +27,11 @@ impl Transaction {
     /// A transaction that may change `bytes_max` of rows in this partition.
     pub fn new(head: Head, bytes_max: usize) -> Self {
         Self { head, undo: Undo::new(bytes_max) }
+    }
+
+    /// The same, whose memory this budget is told.
+    pub fn charged(head: Head, bytes_max: usize, budget: Arc<Budget>) -> Self {
+        Self { head, undo: Undo::charged(bytes_max, budget) }
     }
 
     /// Did it change anything here?

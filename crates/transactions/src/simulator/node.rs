@@ -11,7 +11,7 @@ use crate::ids::{Identity, Micros, Sequence, TransactionId};
 use crate::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, PendingGroup, Writer};
 use crate::partition::{Head, Member};
 use crate::schema::{Schema, TableId};
-use crate::snapshot::{Copier, SnapshotWriter, Step, remove_snapshots};
+use crate::snapshot::{Barrier, Taking};
 use crate::{Error, Result};
 
 /// Hash of each table of a partition.
@@ -62,12 +62,6 @@ enum Flight {
     Written(PendingGroup),
 }
 
-struct Snapshot {
-    copiers: Vec<Option<Copier>>,
-    writer: SnapshotWriter,
-    position: Sequence,
-}
-
 /// What ran and is in the log.
 pub enum Committed {
     /// A call.
@@ -87,7 +81,7 @@ pub struct Node {
     pub collector: Collector,
     writer: Writer,
     flight: Option<Flight>,
-    snapshot: Option<Snapshot>,
+    snapshot: Option<Taking>,
     pub now: Micros,
     /// The rows as they should be now.
     pub model: Model,
@@ -293,8 +287,6 @@ impl Node {
                 }
             },
             Job::Define(sql) => {
-                // The rows' shape changes under a snapshot.
-                self.abandon_snapshot(members)?;
                 if let Ok((schema, change)) = self.schema.define(&sql) {
                     members.iter_mut().try_for_each(|member| member.partition.define(&change))?;
                     let (transaction, timestamp) = (head.id, head.timestamp);
@@ -353,20 +345,16 @@ impl Node {
     }
 
     fn barrier(&mut self, members: &mut [Member], head: Head) -> Result<()> {
-        let position = self.collector.appended();
-        let place = (position, head.id, head.timestamp);
-        let disk = Arc::new(self.disk.clone());
-        match SnapshotWriter::begin(disk, self.identity, place, &self.schema.to_sql()) {
+        let barrier = Barrier::at(members, head, self.collector.appended(), &self.schema, 1 << 16);
+        if self.bug == Some(Bug::NoPreImages) {
+            members.iter_mut().for_each(|member| member.partition.unwatch());
+        }
+        match Taking::begin(Arc::new(self.disk.clone()), self.identity, barrier) {
             // A snapshot that fails is tried again some time; the log goes on.
             Err(error) if self.disk.crashed() => Err(error),
-            Err(_) | Ok(None) => Ok(()),
-            Ok(Some(writer)) => {
-                let bytes_max = 1 << 16;
-                let copiers = members.iter_mut().map(|member| Some(Copier::begin(&mut member.partition, bytes_max)));
-                self.snapshot = Some(Snapshot { copiers: copiers.collect(), writer, position });
-                if self.bug == Some(Bug::NoPreImages) {
-                    members.iter_mut().for_each(|member| drop(member.partition.watch(None)));
-                }
+            Err(_) => Ok(()),
+            Ok(snapshot) => {
+                self.snapshot = snapshot;
                 Ok(())
             }
         }
@@ -376,15 +364,13 @@ impl Node {
     /// completed.
     pub fn snapshot(&mut self, number: usize, rows: u32) -> Result<()> {
         let Some(mut snapshot) = self.snapshot.take() else { return Ok(()) };
-        let result = self.snapshot_step(&mut snapshot, number, rows);
-        let finished = snapshot.copiers.iter().all(Option::is_none);
-        match result {
-            Ok(()) if finished && self.collector.durable() >= snapshot.position => {
+        let member = self.seats.get(number).and_then(|seat| seat.executor.member.as_ref());
+        match member.map_or(Ok(()), |member| snapshot.step(&member.partition, rows)) {
+            Ok(()) if snapshot.is_copied() && self.collector.durable() >= snapshot.position() => {
                 let durable = self.collector.durable();
-                let completed = snapshot.writer.complete(durable).and_then(|_| {
+                let completed = snapshot.complete(durable).and_then(|manifest| {
                     self.snapshots += 1;
-                    remove_snapshots(&self.disk, snapshot.position)?;
-                    self.writer.remove_covered(snapshot.position)
+                    self.writer.remove_covered(manifest.position)
                 });
                 // Nothing but a crash may hurt the log; files that were not removed go later.
                 if self.disk.crashed() { completed } else { Ok(()) }
@@ -394,47 +380,11 @@ impl Node {
                 Ok(())
             }
             Err(error) if self.disk.crashed() => Err(error),
-            Err(_) => self.end_snapshot(snapshot),
-        }
-    }
-
-    fn snapshot_step(&mut self, snapshot: &mut Snapshot, number: usize, rows: u32) -> Result<()> {
-        let Some(place) = snapshot.copiers.get_mut(number) else { return Ok(()) };
-        let Some(copier) = place else { return Ok(()) };
-        let Some(member) = self.seats.get_mut(number).and_then(|seat| seat.executor.member.as_mut()) else {
-            return Ok(());
-        };
-        let step = copier.step(&member.partition, rows)?;
-        while let Some(chunk) = copier.take_chunk() {
-            snapshot.writer.append(member.partition.id(), chunk)?;
-        }
-        if step == Step::Done
-            && let Some(copier) = place.take()
-        {
-            copier.end(&mut member.partition);
-        }
-        Ok(())
-    }
-
-    fn end_snapshot(&mut self, snapshot: Snapshot) -> Result<()> {
-        for (seat, copier) in self.seats.iter_mut().zip(snapshot.copiers) {
-            if let (Some(member), Some(copier)) = (&mut seat.executor.member, copier) {
-                copier.end(&mut member.partition);
+            Err(_) => {
+                let abandoned = snapshot.abandon();
+                if self.disk.crashed() { abandoned } else { Ok(()) }
             }
         }
-        let abandoned = snapshot.writer.abandon();
-        if self.disk.crashed() { abandoned } else { Ok(()) }
-    }
-
-    fn abandon_snapshot(&mut self, members: &mut [Member]) -> Result<()> {
-        let Some(snapshot) = self.snapshot.take() else { return Ok(()) };
-        for (member, copier) in members.iter_mut().zip(snapshot.copiers) {
-            if let Some(copier) = copier {
-                copier.end(&mut member.partition);
-            }
-        }
-        let abandoned = snapshot.writer.abandon();
-        if self.disk.crashed() { abandoned } else { Ok(()) }
     }
 
     /// Writes all that ran, and ends the log.

@@ -1,14 +1,14 @@
 //! Copies the rows of one partition while its transactions go on.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::rows::ChunkBuilder;
+use super::rows::{CHUNK_BYTES, ChunkBuilder};
 use crate::partition::{Partition, PreImages};
 use crate::schema::TableId;
-use crate::table::{Change, TupleId};
+use crate::table::{Budget, Change, TupleId, Working};
 use crate::{Error, Result};
 
 /// A partition's share of a snapshot.
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// -----------------------> copying -----> copying ... -----------> done
 ///                             |   changed(row not copied yet): its image of before is copied
 ///                             |
-///                             +-- too many images wait for the disk --> failed
+///                             +-- too many images wait, or a definition --> failed
 /// ```
 ///
 /// For each table, with `cursor` the next id to copy and `bound` above all ids at the barrier:
@@ -27,8 +27,8 @@ use crate::{Error, Result};
 /// - an id from `bound` on was free at the barrier
 /// - `cursor` and the marks only grow
 ///
-/// Runs in the partition's thread, between transactions; the lock is for the partition's other
-/// reference to it and never waits.
+/// Steps run in the partition's thread, between transactions; chunks are taken by whoever writes or
+/// reads them, which holds the lock for a moment. Dropping it ends the copying.
 #[derive(Debug)]
 pub struct Copier {
     state: Arc<Mutex<State>>,
@@ -43,6 +43,7 @@ pub enum Step {
     Done,
 }
 
+/// Invariant: `charged` is what the budget was told, and [`State::memory_bytes`] after each change.
 #[derive(Debug)]
 struct State {
     /// Tables that are not copied yet; the first is being copied.
@@ -53,6 +54,8 @@ struct State {
     chunk_bytes: usize,
     bytes_max: usize,
     failed: Option<Error>,
+    budget: Arc<Budget>,
+    charged: usize,
 }
 
 #[derive(Debug)]
@@ -66,8 +69,8 @@ struct TableCopy {
 
 impl Copier {
     /// Starts with a partition that stands at the barrier. At most `bytes_max` bytes wait in memory: if
-    /// transactions change rows faster than the chunks are written, the snapshot fails rather than hold
-    /// up transactions or take their memory.
+    /// transactions change rows faster than the chunks are taken, the copy fails rather than hold up
+    /// transactions or take their memory.
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
@@ -82,21 +85,20 @@ impl Copier {
                 TableCopy { table, cursor: TupleId(0), bound, done: vec![0; words] }
             })
             .collect();
-        let (open, chunks) = (ChunkBuilder::default(), VecDeque::new());
-        let state = State { tables, open, chunks, chunk_bytes: 0, bytes_max, failed: None };
+        let (open, chunks, budget) = (ChunkBuilder::default(), VecDeque::new(), Arc::clone(partition.budget()));
+        let mut state = State { tables, open, chunks, chunk_bytes: 0, bytes_max, failed: None, budget, charged: 0 };
+        state.charge();
         let state = Arc::new(Mutex::new(state));
-        partition.watch(Some(Box::new(Watcher { state: Arc::clone(&state) })));
+        partition.watch(Box::new(Watcher { state: Arc::downgrade(&state) }));
         Self { state }
     }
 
-    /// Looks at up to so many ids and copies the rows.
+    /// Looks at up to so many ids and copies the rows, up to about a chunk.
     pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
         let state = &mut *self.state.lock();
-        let mut left = ids;
-        while left > 0 {
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
-            }
+        let (mut left, mut bytes) = (ids, 0);
+        while left > 0 && bytes < CHUNK_BYTES {
+            state.check()?;
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
             let next = table.next(copy.cursor).filter(|id| *id < copy.bound);
@@ -107,17 +109,20 @@ impl Copier {
             copy.cursor = TupleId(id.0 + 1);
             let table_id = copy.table;
             if !copy.is_done(id) {
-                let row = table.row(id)?;
-                state.push(table_id, id, row.image());
+                let image = table.row(id)?.image();
+                bytes += image.len();
+                state.push(table_id, id, image);
             }
             left -= 1;
         }
+        state.check()?;
         if !state.tables.is_empty() {
             return Ok(Step::More);
         }
         if let Some(chunk) = state.open.take() {
             state.keep(chunk);
         }
+        state.charge();
         Ok(Step::Done)
     }
 
@@ -125,20 +130,14 @@ impl Copier {
     pub fn take_chunk(&self) -> Option<Vec<u8>> {
         let mut state = self.state.lock();
         let chunk = state.chunks.pop_front()?;
-        state.chunk_bytes -= chunk.len();
+        state.chunk_bytes -= chunk.capacity();
+        state.charge();
         Some(chunk)
     }
 
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> usize {
-        let state = self.state.lock();
-        let marks: usize = state.tables.iter().map(|copy| copy.done.len() * 8).sum();
-        state.chunk_bytes + state.open.memory_bytes() + marks
-    }
-
-    /// Ends the copying, done or not.
-    pub fn end(self, partition: &mut Partition) {
-        partition.watch(None);
+        self.state.lock().memory_bytes()
     }
 }
 
@@ -161,37 +160,81 @@ impl TableCopy {
 }
 
 impl State {
+    fn check(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
     fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
         if let Some(chunk) = self.open.push(table, id, image) {
             self.keep(chunk);
         }
+        self.charge();
     }
 
     fn keep(&mut self, chunk: Vec<u8>) {
-        self.chunk_bytes += chunk.len();
+        self.chunk_bytes += chunk.capacity();
         self.chunks.push_back(chunk);
         if self.chunk_bytes > self.bytes_max {
-            let message = format!("a snapshot has more than {} bytes waiting for the disk", self.bytes_max);
-            self.failed = Some(Error::OutOfMemory(message.into()));
-            (self.chunks, self.chunk_bytes) = (VecDeque::new(), 0);
-            self.tables.clear();
+            let message = format!("a copy of the rows has more than {} bytes waiting", self.bytes_max);
+            self.fail(Error::OutOfMemory(message.into()));
+        } else if let Err(full) = self.budget.check_working(0) {
+            // Transactions need the memory more.
+            self.fail(Error::OutOfMemory(format!("a copy of the rows: {full}").into()));
         }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+        (self.chunks, self.chunk_bytes, self.open) = (VecDeque::new(), 0, ChunkBuilder::default());
+        self.tables.clear();
+        self.charge();
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let marks: usize = self.tables.iter().map(|copy| copy.done.len() * 8).sum();
+        self.chunk_bytes + self.open.memory_bytes() + marks
+    }
+
+    fn charge(&mut self) {
+        let bytes = self.memory_bytes();
+        self.budget.resize_working(Working::Snapshots, self.charged, bytes);
+        self.charged = bytes;
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.budget.resize_working(Working::Snapshots, self.charged, 0);
     }
 }
 
 #[derive(Debug)]
 struct Watcher {
-    state: Arc<Mutex<State>>,
+    state: Weak<Mutex<State>>,
 }
 
 impl PreImages for Watcher {
-    fn changed(&mut self, change: Change<'_>) {
-        let state = &mut *self.state.lock();
-        let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else { return };
+    fn changed(&mut self, change: Change<'_>) -> bool {
+        let Some(state) = self.state.upgrade() else { return false };
+        let state = &mut *state.lock();
+        let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else {
+            return !state.tables.is_empty();
+        };
         if copy.mark(change.id)
             && let Some(before) = change.before
         {
             state.push(change.table, change.id, before);
+        }
+        true
+    }
+
+    fn defined(&mut self) {
+        if let Some(state) = self.state.upgrade() {
+            let state = &mut *state.lock();
+            // What is copied completely keeps its shape.
+            if !state.tables.is_empty() {
+                state.fail(Error::Retry("the schema has changed while rows were copied".into()));
+            }
         }
     }
 }

@@ -14,16 +14,20 @@
 //! last, `snapshot-S.manifest` with the checksums of the others. Files without a manifest are what is
 //! left of a snapshot that was not finished.
 //!
-//! Left out: when to take one (`engine`), and what happens to it after a crash ([`crate::recovery`]).
+//! [`Taking`] drives them, in the engine's threads and in the simulator alike.
+//!
+//! Left out: when to take one ([`crate::database`]), and what happens to it after a crash ([`crate::recovery`]).
 
 mod copier;
 mod manifest;
 mod rows;
+mod taking;
 mod writer;
 
 pub use copier::{Copier, Step};
 pub use manifest::{Manifest, PartitionRows, SnapshotFile, list_snapshots, read_definitions};
 pub use rows::{CHUNK_BYTES, Chunk, RowFileReader, RowsHeader};
+pub use taking::{Barrier, Taking};
 pub use writer::{SnapshotWriter, remove_snapshots, remove_unfinished};
 
 #[cfg(test)]

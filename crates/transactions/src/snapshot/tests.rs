@@ -10,7 +10,7 @@ use crate::random::Random;
 use crate::schema::{
     Change, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,
 };
-use crate::table::{Budget, TupleId};
+use crate::table::{Budget, TupleId, Working};
 use crate::types::{DataType, ValueRef};
 
 const IDENTITY: Identity = Identity { database: DatabaseId(1), partitions: 1 };
@@ -137,7 +137,7 @@ fn a_snapshot_holds_the_rows_of_the_barrier_whatever_happens_meanwhile() {
             }
         }
         assert!(copier.memory_bytes() < 1 << 10);
-        copier.end(&mut run.partition);
+        drop(copier);
         run.transact();
         writer.complete(POSITION).unwrap();
         disk.restart(Crash::Power);
@@ -162,7 +162,9 @@ fn too_much_waiting_fails_the_snapshot_and_nothing_else() {
     assert_eq!(copier.step(&run.partition, 1).unwrap_err().sqlstate(), "53200");
     assert_eq!(copier.take_chunk(), None);
     assert!(copier.memory_bytes() < 500_000);
-    copier.end(&mut run.partition);
+    assert_eq!(run.partition.budget().working(Working::Snapshots), copier.memory_bytes() as u64);
+    drop(copier);
+    assert_eq!(run.partition.budget().working_total(), 0);
     run.transact();
 }
 

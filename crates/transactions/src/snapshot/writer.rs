@@ -12,7 +12,7 @@ use crate::{Error, Result};
 
 /// Bytes after which a row file is synced, so that the last sync does not have to write everything at
 /// once and hold up the log's.
-const SYNC_BYTES: u64 = 16 << 20;
+const SYNC_BYTES: u64 = 4 << 20;
 
 /// A snapshot being written.
 #[derive(Debug)]
@@ -112,6 +112,19 @@ pub fn remove_snapshots(disk: &dyn Disk, before: Sequence) -> Result<()> {
     // Without its manifest, the rest of a snapshot means nothing.
     remove_files(disk, |file| file.position() < before && matches!(file, SnapshotFile::Manifest(_)))?;
     remove_files(disk, |file| file.position() < before)
+}
+
+/// Removes what is left of an attempt at this position, unless it has a manifest: what came after that
+/// may have failed, but the snapshot is whole.
+pub(super) fn remove_attempt(disk: &dyn Disk, position: Sequence) -> Result<()> {
+    if list_snapshots(disk)?.contains(&position) {
+        return Ok(());
+    }
+    let unfinished = format!("{}{TEMPORARY}", SnapshotFile::Manifest(position).name());
+    if disk.list()?.contains(&unfinished) {
+        disk.remove(&unfinished)?;
+    }
+    remove_files(disk, |file| file.position() == position)
 }
 
 /// Removes what no manifest speaks of: unfinished snapshots and files. Only for one who has the

@@ -1,25 +1,56 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The memory that all rows, indexes and locators of a node may take together.
+/// The memory that a node may take: rows, indexes and locators, and what is needed while it runs.
 ///
-/// Every structure asks before it grows ([`Budget::check`]) and tells its size afterwards
+/// Every structure of a table asks before it grows ([`Budget::check`]) and tells its size afterwards
 /// ([`Budget::resize`]). It asks only when it needs another arena or a larger table, never per row,
-/// so one counter for all partitions costs nothing. Invariant: `used` is the sum of `bytes()` of all
-/// structures that share the budget.
+/// so one counter for all partitions costs nothing. Working memory ([`Working`]) is told when a buffer
+/// gets another capacity, not for each use of it.
 ///
-/// Undoing a transaction may grow an index back to where it was; it tells its size but does not ask,
-/// because an abort cannot fail.
+/// Invariants: `used` is the sum of `bytes()` of all tables' structures that share the budget; the
+/// counter of each kind of working memory is the sum of the capacities of its buffers.
+///
+/// Tables leave a reserve free, so that with full tables there is still room for the undo of a DELETE,
+/// for reads' requests and for the log. Undoing a transaction may grow an index back to where it was;
+/// it tells its size but does not ask, because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
+    /// Bytes that tables leave to working memory.
+    reserve: AtomicU64,
     used: AtomicU64,
+    working: [AtomicU64; Working::ALL.len()],
+}
+
+/// What memory is needed for besides tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Working {
+    /// Images of before of running transactions.
+    Undo,
+    /// Requests that wait for a partition.
+    Queues,
+    /// Records that wait for the disk.
+    Log,
+    /// Rows that wait for the disk: copies, and images of before of rows that changed.
+    Snapshots,
+}
+
+impl Working {
+    /// All kinds and how they are called.
+    pub const ALL: [(Self, &'static str); 4] =
+        [(Self::Undo, "undo"), (Self::Queues, "queues"), (Self::Log, "log"), (Self::Snapshots, "snapshots")];
 }
 
 impl Budget {
-    /// A budget of `limit` bytes.
+    /// A budget of `limit` bytes, all of which tables may take.
     pub fn new(limit: u64) -> Self {
-        Self { limit: AtomicU64::new(limit), used: AtomicU64::new(0) }
+        Self {
+            limit: AtomicU64::new(limit),
+            reserve: AtomicU64::new(0),
+            used: AtomicU64::new(0),
+            working: Default::default(),
+        }
     }
 
     /// A budget that never says no, for recovery: what was committed fits, whatever the order in
@@ -33,32 +64,69 @@ impl Budget {
         self.limit.load(Ordering::Relaxed)
     }
 
-    /// Allows more or less from now on; what is used already stays.
-    pub fn set_limit(&self, limit: u64) {
+    /// Allows more or less from now on, with so many bytes that tables leave free; what is used already
+    /// stays.
+    pub fn set_limit(&self, limit: u64, reserve: u64) {
         self.limit.store(limit, Ordering::Relaxed);
+        self.reserve.store(reserve, Ordering::Relaxed);
     }
 
-    /// Bytes in use.
+    /// Bytes that tables use.
     pub fn used(&self) -> u64 {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Is there room for `bytes` more?
+    /// Bytes of one kind of working memory.
+    pub fn working(&self, kind: Working) -> u64 {
+        self.working.get(kind as usize).map_or(0, |bytes| bytes.load(Ordering::Relaxed))
+    }
+
+    /// Bytes of all kinds of working memory.
+    pub fn working_total(&self) -> u64 {
+        self.working.iter().map(|bytes| bytes.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Bytes that tables leave to working memory.
+    pub fn reserve(&self) -> u64 {
+        self.reserve.load(Ordering::Relaxed)
+    }
+
+    /// Is there room for `bytes` more of a table?
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        let used = self.used();
-        if used.saturating_add(bytes as u64) > self.limit() {
-            return Err(Full { bytes: bytes as u64, used, limit: self.limit() });
+        self.check_with(bytes, self.working_total().max(self.reserve()))
+    }
+
+    /// Is there room for `bytes` more of working memory?
+    pub fn check_working(&self, bytes: usize) -> Result<(), Full> {
+        self.check_with(bytes, self.working_total())
+    }
+
+    fn check_with(&self, bytes: usize, besides: u64) -> Result<(), Full> {
+        let (used, limit) = (self.used().saturating_add(besides), self.limit());
+        if used.saturating_add(bytes as u64) > limit {
+            return Err(Full { bytes: bytes as u64, used, limit });
         }
         Ok(())
     }
 
-    /// A structure went from `before` to `after` bytes.
+    /// A structure of a table went from `before` to `after` bytes.
     pub fn resize(&self, before: usize, after: usize) {
-        if after >= before {
-            self.used.fetch_add((after - before) as u64, Ordering::Relaxed);
-        } else {
-            self.used.fetch_sub((before - after) as u64, Ordering::Relaxed);
+        resize(&self.used, before, after);
+    }
+
+    /// A buffer of working memory went from `before` to `after` bytes.
+    pub fn resize_working(&self, kind: Working, before: usize, after: usize) {
+        if let Some(bytes) = self.working.get(kind as usize).filter(|_| before != after) {
+            resize(bytes, before, after);
         }
+    }
+}
+
+fn resize(counter: &AtomicU64, before: usize, after: usize) {
+    if after >= before {
+        counter.fetch_add((after - before) as u64, Ordering::Relaxed);
+    } else {
+        counter.fetch_sub((before - after) as u64, Ordering::Relaxed);
     }
 }
 

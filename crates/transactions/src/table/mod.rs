@@ -20,7 +20,7 @@ mod table;
 mod tuple_ids;
 mod undo;
 
-pub use budget::{Budget, Full};
+pub use budget::{Budget, Full, Working};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use layout::{Layout, Row};
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};

@@ -1,3 +1,6 @@
+use std::sync::Arc;
+
+use super::budget::{Budget, Working};
 use super::tuple_ids::TupleId;
 use crate::error::{Error, Result};
 use crate::schema::TableId;
@@ -9,6 +12,9 @@ pub struct Undo {
     changes: Vec<Entry>,
     images: Vec<u8>,
     bytes_max: usize,
+    /// Told of the buffers' capacities; `None` for a transaction that nobody counts.
+    budget: Option<Arc<Budget>>,
+    charged: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +39,13 @@ pub struct Change<'a> {
 impl Undo {
     /// No changes. More than `bytes_max` are refused.
     pub fn new(bytes_max: usize) -> Self {
-        Self { changes: Vec::new(), images: Vec::new(), bytes_max }
+        Self { changes: Vec::new(), images: Vec::new(), bytes_max, budget: None, charged: 0 }
+    }
+
+    /// No changes, with this budget told of what they will take. More than it has are refused.
+    pub fn charged(bytes_max: usize, budget: Arc<Budget>) -> Self {
+        let budget = Some(budget);
+        Self { changes: Vec::new(), images: Vec::new(), bytes_max, budget, charged: 0 }
     }
 
     /// Notes a change that is about to be made.
@@ -44,6 +56,7 @@ impl Undo {
                 format!("a transaction may change {} bytes of rows at most", self.bytes_max).into(),
             ));
         }
+        self.make_room(before.map_or(0, <[u8]>::len))?;
         let image = before.map(|before| {
             let start = self.images.len();
             self.images.extend_from_slice(before);
@@ -51,6 +64,38 @@ impl Undo {
         });
         self.changes.push(Entry { table, id, image });
         Ok(())
+    }
+
+    /// Grows the buffers for one more change, if the budget allows it.
+    fn make_room(&mut self, image_bytes: usize) -> Result<()> {
+        let images = (self.images.capacity() - self.images.len() < image_bytes)
+            .then(|| (self.images.len() + image_bytes).max(2 * self.images.capacity()));
+        let changes = (self.changes.len() == self.changes.capacity()).then(|| (2 * self.changes.capacity()).max(16));
+        if images.is_none() && changes.is_none() {
+            return Ok(());
+        }
+        if let Some(budget) = &self.budget {
+            let more = images.map_or(0, |bytes| bytes - self.images.capacity())
+                + changes.map_or(0, |count| (count - self.changes.capacity()) * size_of::<Entry>());
+            let room = budget.check_working(more);
+            room.map_err(|full| Error::OutOfMemory(format!("a transaction's changes: {full}").into()))?;
+        }
+        if let Some(bytes) = images {
+            self.images.reserve_exact(bytes - self.images.len());
+        }
+        if let Some(count) = changes {
+            self.changes.reserve_exact(count - self.changes.len());
+        }
+        self.charge();
+        Ok(())
+    }
+
+    fn charge(&mut self) {
+        let bytes = self.images.capacity() + self.changes.capacity() * size_of::<Entry>();
+        if let Some(budget) = self.budget.as_ref().filter(|_| bytes != self.charged) {
+            budget.resize_working(Working::Undo, self.charged, bytes);
+            self.charged = bytes;
+        }
     }
 
     /// Takes the note of the last change back, which was not made after all.
@@ -96,5 +141,14 @@ impl Undo {
         self.images.clear();
         self.images.shrink_to(1 << 20);
         self.changes.shrink_to(1 << 14);
+        self.charge();
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.resize_working(Working::Undo, self.charged, 0);
+        }
     }
 }

@@ -62,6 +62,15 @@ pub enum ValueRef<'a> {
 const _: () = assert!(size_of::<Value>() == 24 && size_of::<ValueRef<'static>>() == 24);
 
 impl Value {
+    /// Bytes of memory that it points to.
+    pub fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
     /// The same value, borrowed.
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {

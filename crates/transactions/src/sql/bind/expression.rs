@@ -245,9 +245,13 @@ impl Binder<'_> {
 
     fn in_list(&mut self, value: &ast::Expr, list: &[ast::Expr]) -> Result<Typed> {
         let mut value = self.expression(value)?;
+        let list: Vec<Typed> = list.iter().map(|item| self.expression(item)).collect::<Result<_>>()?;
+        // One that has no type of its own gets that of the first that has one.
+        if let Some(data_type) = value.data_type.or_else(|| list.iter().find_map(|item| item.data_type)) {
+            value = self.settle(value, data_type)?;
+        }
         let mut items = Vec::with_capacity(list.len());
         for item in list {
-            let item = self.expression(item)?;
             let (settled, item) = self.comparable(value, item, "=")?;
             value = settled;
             items.push(item.expr);

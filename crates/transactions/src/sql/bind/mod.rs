@@ -65,6 +65,13 @@ impl<'s> Binder<'s> {
         Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None }
     }
 
+    /// A column as messages call it: `table.column`.
+    pub fn column_name(&self, slot: usize, column: usize) -> String {
+        let table = self.tables.get(slot);
+        let column = table.and_then(|table| table.table.columns.get(column)).map_or("?", |column| &*column.name);
+        format!("{}.{column}", table.map_or("?", |table| &*table.alias))
+    }
+
     pub const fn schema(&self) -> &'s Schema {
         self.schema
     }

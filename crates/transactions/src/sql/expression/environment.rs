@@ -1,8 +1,10 @@
 //! What a statement may know of the world: what the log records of its transaction.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
+use crate::interrupt::Interrupt;
 
 /// A transaction's time, its random numbers and its budget. Replaying the transaction with the same
 /// timestamp and seed gives the same values.
@@ -11,13 +13,29 @@ pub struct Environment {
     timestamp: i64,
     random: Cell<u64>,
     steps_left: Cell<u64>,
+    /// What stops it; `None` if nothing does.
+    interrupt: Option<Arc<Interrupt>>,
 }
+
+/// Steps between two looks at the interrupt: a few microseconds.
+const STEPS_BETWEEN: u64 = 128;
 
 impl Environment {
     /// The environment of a transaction that began at `timestamp` (microseconds since 1970), whose
     /// random numbers follow from `seed`, and which may read `steps_max` rows.
     pub const fn new(timestamp: i64, seed: u64, steps_max: u64) -> Self {
-        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max) }
+        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max), interrupt: None }
+    }
+
+    /// The same, of a transaction that can be stopped.
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: Option<&Arc<Interrupt>>) -> Self {
+        Self { interrupt: interrupt.map(Arc::clone), ..self }
+    }
+
+    /// An error once the transaction is to stop: for what runs long without [`Environment::spend`].
+    pub fn check(&self) -> Result<()> {
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
     }
 
     /// `now()`.
@@ -65,8 +83,8 @@ impl Environment {
     pub fn spend(&self, steps: u64) -> Result<()> {
         match self.steps_left.get().checked_sub(steps) {
             Some(left) => {
-                self.steps_left.set(left);
-                Ok(())
+                let before = self.steps_left.replace(left);
+                if before / STEPS_BETWEEN == left / STEPS_BETWEEN { Ok(()) } else { self.check() }
             }
             None => Err(Error::Cancelled("the transaction read more rows than it may".into())),
         }

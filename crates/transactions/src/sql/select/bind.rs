@@ -92,7 +92,7 @@ pub(crate) fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Sel
         limit,
         offset,
     };
-    regroup(&mut planned)?;
+    regroup(binder, &mut planned)?;
     plan(&mut planned, &tables, condition)?;
     Ok((planned, outputs.columns))
 }
@@ -336,7 +336,7 @@ fn group_keys(binder: &mut Binder<'_>, group_by: &GroupByExpr, outputs: &Outputs
 }
 
 /// Makes outputs and HAVING of a grouped query read keys and aggregates instead of tables.
-fn regroup(select: &mut Select) -> Result<()> {
+fn regroup(binder: &Binder<'_>, select: &mut Select) -> Result<()> {
     let Some(group) = &mut select.group else { return Ok(()) };
     let keys = &group.keys;
     let mut change = |expr: &mut Expr| -> Result<bool> {
@@ -349,8 +349,10 @@ fn regroup(select: &mut Select) -> Result<()> {
                 *position = *position - AGGREGATES_FROM + keys.len();
                 Ok(false)
             }
-            Expr::Column { .. } => Err(Class::Grouping
-                .error("a column must appear in the GROUP BY clause or be used in an aggregate function")),
+            Expr::Column { slot, column } => Err(Class::Grouping.error(format_args!(
+                "column \"{}\" must appear in the GROUP BY clause or be used in an aggregate function",
+                binder.column_name(*slot, *column)
+            ))),
             _ => Ok(true),
         }
     };

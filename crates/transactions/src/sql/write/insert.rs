@@ -81,8 +81,8 @@ impl Insert {
         let table = binder.schema().table(&object(name)?)?.clone();
         let targets = targets(&table, insert)?;
         let source = match &insert.source {
-            None => Values::Rows(vec![bind_row(binder, &table, &[], &[])?]),
-            Some(query) => bind_source(binder, &table, &targets, query)?,
+            None => Values::Rows(vec![bind_row(binder, &table, (&[], false), &[])?]),
+            Some(query) => bind_source(binder, &table, (&targets, !insert.columns.is_empty()), query)?,
         };
         let alias = match &insert.table_alias {
             Some(alias) => fold(&alias.alias)?,
@@ -298,21 +298,36 @@ fn targets(table: &TableDefinition, insert: &ast::Insert) -> Result<Vec<usize>> 
     Ok(targets)
 }
 
-fn bind_source(binder: &mut Binder<'_>, table: &TableDefinition, targets: &[usize], query: &Query) -> Result<Values> {
+/// As many expressions as columns; fewer only where no column is named.
+fn check_count(given: usize, targets: &[usize], named: bool) -> Result<()> {
+    if given > targets.len() {
+        return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
+    }
+    if named && given < targets.len() {
+        return Err(Class::Syntax.error("INSERT has more target columns than expressions"));
+    }
+    Ok(())
+}
+
+/// `named` says whether the statement names its columns.
+fn bind_source(
+    binder: &mut Binder<'_>,
+    table: &TableDefinition,
+    (targets, named): (&[usize], bool),
+    query: &Query,
+) -> Result<Values> {
     if let SetExpr::Values(values) = &*query.body {
         if query.order_by.is_some() || query.limit_clause.is_some() || query.with.is_some() {
             return Err(Error::not_here("VALUES with ORDER BY or LIMIT"));
         }
         let rows: Result<Vec<_>> =
-            values.rows.iter().map(|row| bind_row(binder, table, targets, &row.content)).collect();
+            values.rows.iter().map(|row| bind_row(binder, table, (targets, named), &row.content)).collect();
         return rows.map(Values::Rows);
     }
     let mut inner = Binder::inside(binder);
     let (select, columns) = bind_select(&mut inner, query)?;
     binder.take_parameters(inner);
-    if columns.len() > targets.len() {
-        return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
-    }
+    check_count(columns.len(), targets, named)?;
     let mut places = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
         let given = targets.iter().take(columns.len()).position(|target| *target == position);
@@ -338,12 +353,10 @@ fn bind_source(binder: &mut Binder<'_>, table: &TableDefinition, targets: &[usiz
 fn bind_row(
     binder: &mut Binder<'_>,
     table: &TableDefinition,
-    targets: &[usize],
+    (targets, named): (&[usize], bool),
     written: &[ast::Expr],
 ) -> Result<Vec<Expr>> {
-    if written.len() > targets.len() {
-        return Err(Class::Syntax.error("INSERT has more expressions than target columns"));
-    }
+    check_count(written.len(), targets, named)?;
     let mut row = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
         let given = targets.iter().position(|target| *target == position).and_then(|given| written.get(given));

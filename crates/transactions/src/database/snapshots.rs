@@ -1,0 +1,327 @@
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::catalog::Catalog;
+use super::work::Work;
+use crate::disk::Disk;
+use crate::engine::Handle;
+use crate::error::{Error, Result};
+use crate::ids::{Identity, PartitionId, Sequence, TransactionId};
+use crate::log::LogHandle;
+use crate::snapshot::{Barrier, Manifest, Taking};
+
+/// When snapshots are taken, and what they may cost.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotSettings {
+    /// Bytes of log after which one is taken: about what recovery has to replay at most.
+    pub log_bytes: u64,
+    /// Time after which one is taken if anything has changed; `None` for never.
+    pub interval: Option<Duration>,
+    /// Percent of a partition's time that copying takes at most while transactions run there.
+    pub time_percent: u8,
+    /// Bytes of one partition's rows that may wait for the disk. A snapshot that would have more fails.
+    pub memory_bytes_max: usize,
+}
+
+impl Default for SnapshotSettings {
+    fn default() -> Self {
+        Self {
+            log_bytes: 1 << 30,
+            interval: Some(Duration::from_secs(3600)),
+            time_percent: 5,
+            memory_bytes_max: 32 << 20,
+        }
+    }
+}
+
+/// A snapshot that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotReport {
+    /// Its place in the log.
+    pub position: Sequence,
+    /// Rows of all partitions.
+    pub rows: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+    /// How long it took; zero if nothing had changed since the one before.
+    pub duration: Duration,
+    /// The longest step: how long a partition did nothing else.
+    pub pause_max: Duration,
+}
+
+/// What is known of snapshots since the database was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SnapshotStatus {
+    /// The last one.
+    pub last: Option<SnapshotReport>,
+    /// Why the last attempt failed; `None` if it did not.
+    pub error: Option<Error>,
+    /// How many were taken.
+    pub taken_total: u64,
+    /// How many attempts failed.
+    pub failed_total: u64,
+    /// Whether one is being taken.
+    pub is_running: bool,
+}
+
+/// Ids that a partition looks at in one step: less than a millisecond.
+const STEP_IDS: u32 = 2048;
+/// How often the size of the log is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Chunks are written at least so often while a partition rests from copying.
+const WRITE_EVERY: Duration = Duration::from_millis(2);
+/// After an attempt that failed, the next one by size or time has to wait so long.
+const RETRY_AFTER: Duration = Duration::from_secs(10);
+/// How often a snapshot begins again because of definitions.
+const ATTEMPTS_MAX: u32 = 16;
+
+type Waiter = mpsc::SyncSender<Result<SnapshotReport>>;
+
+#[derive(Debug, Default)]
+struct State {
+    /// Those who asked for one that begins after they did.
+    waiters: Vec<Waiter>,
+    status: SnapshotStatus,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// The thread that takes snapshots; dropping gives up the one it is at.
+#[derive(Debug)]
+pub(super) struct Snapshots {
+    shared: Arc<Shared>,
+    /// Held while the files of snapshots change.
+    files: Arc<Mutex<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread needs.
+pub(super) struct Source {
+    pub disk: Arc<dyn Disk>,
+    pub identity: Identity,
+    pub handle: Handle<Work>,
+    pub log: LogHandle,
+    pub catalog: Arc<Catalog>,
+    pub settings: SnapshotSettings,
+    /// Bytes of log that were replayed.
+    pub log_bytes: u64,
+}
+
+impl Snapshots {
+    pub fn start(source: Source) -> Result<Self> {
+        let (shared, files) = (Arc::new(Shared::default()), Arc::new(Mutex::new(())));
+        let taker = Taker { shared: Arc::clone(&shared), files: Arc::clone(&files), source };
+        let thread = std::thread::Builder::new().name("snapshots".into()).spawn(move || taker.run());
+        let thread =
+            thread.map_err(|error| Error::Io(format!("cannot start the snapshots' thread: {error}").into()))?;
+        Ok(Self { shared, files, thread: Some(thread) })
+    }
+
+    /// Takes one that has all that was committed before this call, and waits for it.
+    pub fn take(&self) -> Result<SnapshotReport> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let mut state = self.shared.state.lock();
+        if state.stop {
+            return Err(closing());
+        }
+        state.waiters.push(sender);
+        drop(state);
+        self.shared.changed.notify_all();
+        receiver.recv().map_err(|_| closing())?
+    }
+
+    pub fn status(&self) -> SnapshotStatus {
+        self.shared.state.lock().status.clone()
+    }
+
+    /// No snapshot is completed or removed while this is held.
+    pub fn keep(&self) -> MutexGuard<'_, ()> {
+        self.files.lock()
+    }
+}
+
+impl Drop for Snapshots {
+    fn drop(&mut self) {
+        self.shared.state.lock().stop = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            let joined = thread.join();
+            debug_assert!(joined.is_ok(), "the snapshots' thread does not panic");
+        }
+    }
+}
+
+fn closing() -> Error {
+    Error::Cancelled("the database is being closed".into())
+}
+
+struct Taker {
+    shared: Arc<Shared>,
+    files: Arc<Mutex<()>>,
+    source: Source,
+}
+
+/// What the last snapshot was, to know when the next is due.
+struct Last {
+    position: Sequence,
+    log_bytes: u64,
+    at: Instant,
+}
+
+impl Taker {
+    fn run(self) {
+        let position = Sequence(self.source.log.appended().0.saturating_sub(u64::from(self.source.log_bytes > 0)));
+        let mut last = Last { position, log_bytes: 0, at: Instant::now() };
+        let mut not_before = Instant::now();
+        loop {
+            let mut state = self.shared.state.lock();
+            while !state.stop && state.waiters.is_empty() && !(Instant::now() >= not_before && self.is_due(&last)) {
+                self.shared.changed.wait_for(&mut state, LOOK_EVERY);
+            }
+            if state.stop {
+                return;
+            }
+            let waiters = std::mem::take(&mut state.waiters);
+            state.status.is_running = true;
+            drop(state);
+
+            let (log_bytes, at) = (self.log_bytes(), Instant::now());
+            let result = self.take();
+            let mut state = self.shared.state.lock();
+            state.status.is_running = false;
+            match &result {
+                Ok(report) => {
+                    last = Last { position: report.position, log_bytes, at };
+                    state.status.taken_total += u64::from(!report.duration.is_zero());
+                    state.status.error = None;
+                    if !report.duration.is_zero() || state.status.last.is_none() {
+                        state.status.last = Some(report.clone());
+                    }
+                }
+                Err(_) if state.stop => return,
+                Err(error) => {
+                    state.status.failed_total += 1;
+                    state.status.error = Some(error.clone());
+                    not_before = Instant::now() + RETRY_AFTER;
+                }
+            }
+            drop(state);
+            for waiter in waiters {
+                // Whoever does not wait any more need not know.
+                let _ = waiter.send(result.clone());
+            }
+        }
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.source.log_bytes + self.source.log.appended_bytes()
+    }
+
+    fn is_due(&self, last: &Last) -> bool {
+        let SnapshotSettings { log_bytes, interval, .. } = &self.source.settings;
+        let time = interval.is_some_and(|interval| last.at.elapsed() >= interval);
+        self.log_bytes() - last.log_bytes >= *log_bytes || time && self.source.log.appended() > last.position
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.shared.state.lock().stop
+    }
+
+    fn take(&self) -> Result<SnapshotReport> {
+        let mut attempts = 1;
+        loop {
+            match self.attempt() {
+                // A definition came between.
+                Err(Error::Retry(_)) if attempts < ATTEMPTS_MAX && !self.is_stopped() => attempts += 1,
+                result => return result,
+            }
+        }
+    }
+
+    fn attempt(&self) -> Result<SnapshotReport> {
+        let Source { disk, identity, handle, log, catalog, settings, .. } = &self.source;
+        let start = Instant::now();
+        let (at, catalog, bytes_max) = (log.clone(), Arc::clone(catalog), settings.memory_bytes_max);
+        let barrier = handle.exclusively(move |members, head, _| {
+            Ok(Barrier::at(members, head, at.appended(), &catalog.current().schema, bytes_max))
+        })?;
+        let position = barrier.position();
+        let files = self.files.lock();
+        let taking = Taking::begin(Arc::clone(disk), *identity, barrier)?;
+        drop(files);
+        let Some(mut taking) = taking else {
+            let manifest = Manifest::read(&**disk, position)?;
+            return Ok(report(&manifest, Duration::ZERO, Duration::ZERO));
+        };
+        let pause_max = match self.copy(&mut taking) {
+            Ok(pause_max) => pause_max,
+            Err(error) => {
+                // Its files are of no use; what cannot be removed now goes with the next one.
+                let _ = taking.abandon();
+                return Err(error);
+            }
+        };
+        log.wait_durable(position)?;
+        let files = self.files.lock();
+        let manifest = taking.complete(log.durable())?;
+        drop(files);
+        log.remove_covered(position);
+        Ok(report(&manifest, start.elapsed(), pause_max))
+    }
+
+    /// Copies and writes all rows. Each partition rests between its steps, in proportion to how long they
+    /// took, unless nothing else runs there. Gives back the longest step.
+    fn copy(&self, taking: &mut Taking) -> Result<Duration> {
+        let Source { handle, settings, .. } = &self.source;
+        let rest = 100_u32.div_ceil(u32::from(settings.time_percent.clamp(1, 100))) - 1;
+        let mut paces = vec![Pace { next: Instant::now(), transaction: TransactionId(0) }; handle.partitions()];
+        let mut pause_max = Duration::ZERO;
+        while !taking.is_copied() {
+            if self.is_stopped() {
+                return Err(closing());
+            }
+            let mut next = Instant::now() + WRITE_EVERY;
+            for (partition, pace) in (0..).map(PartitionId).zip(&mut paces) {
+                let Some(copier) = taking.copier(partition) else { continue };
+                let mut step = None;
+                if pace.next <= Instant::now() {
+                    let (result, took, transaction) = handle.visit(partition, move |member| {
+                        let start = Instant::now();
+                        let result = copier.step(&member.partition, STEP_IDS);
+                        (result, start.elapsed(), member.transaction.head.id)
+                    })?;
+                    step = Some(result?);
+                    pause_max = pause_max.max(took);
+                    let is_idle = std::mem::replace(&mut pace.transaction, transaction) == transaction;
+                    pace.next = Instant::now() + if is_idle { Duration::ZERO } else { took * rest };
+                }
+                taking.write(partition, step)?;
+                next = next.min(pace.next);
+            }
+            std::thread::sleep(next.saturating_duration_since(Instant::now()));
+        }
+        Ok(pause_max)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Pace {
+    /// When it may copy again.
+    next: Instant,
+    /// The last transaction that ran there.
+    transaction: TransactionId,
+}
+
+fn report(manifest: &Manifest, duration: Duration, pause_max: Duration) -> SnapshotReport {
+    let rows = manifest.partitions.iter().map(|partition| partition.rows).sum();
+    let bytes = manifest.partitions.iter().map(|partition| partition.bytes).sum();
+    SnapshotReport { position: manifest.position, rows, bytes, duration, pause_max }
+}

@@ -1,0 +1,294 @@
+//! Timeouts, cancelling, full queues and full memory: who is refused is told so, and others go on.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
+use thermocline_transactions::types::{Value, ValueRef};
+use thermocline_transactions::{Class, Result};
+
+/// Waits as long as it is told, like a procedure that computes: it sees no interrupt.
+struct Busy;
+
+impl Procedure for Busy {
+    fn statements(&self) -> &[&str] {
+        &[]
+    }
+
+    fn run(&self, _context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        let Value::Int(milliseconds) = arguments[0] else { return Err(Class::Procedure.error("a number")) };
+        std::thread::sleep(Duration::from_millis(milliseconds.cast_unsigned()));
+        Ok(Answer::default())
+    }
+}
+
+/// Reads all pairs of rows, and changes one first.
+struct Long;
+
+impl Procedure for Long {
+    fn statements(&self) -> &[&str] {
+        &["UPDATE t SET v = -1 WHERE k = 1", "SELECT count(*) FROM t a, r b, r c WHERE b.v > a.v AND c.v > b.v"]
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+        context.execute(0, &[])?;
+        Ok(context.execute(1, &[])?.into())
+    }
+}
+
+fn settings() -> Settings {
+    let procedures = vec![
+        Registration::new("busy(milliseconds BIGINT) PARTITION ON (milliseconds)", 1, Busy).unwrap(),
+        Registration::new("long()", 1, Long).unwrap(),
+    ];
+    let limits = Limits { rows_max: u64::MAX, ..Limits::default() };
+    Settings { partitions: 2, seed: 1, procedures, limits, ..Settings::default() }
+}
+
+fn open(settings: Settings) -> Database {
+    Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings).unwrap()
+}
+
+fn filled() -> Database {
+    let database = open(settings());
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
+    for k in 0..3000 {
+        session.execute("INSERT INTO t VALUES ($1, $1)", &[Value::Int(k)]).unwrap();
+    }
+    run(&mut session, "CREATE TABLE r (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)");
+    run(&mut session, "CREATE INDEX r_v ON r (v)");
+    for k in 0..1000 {
+        session.execute("INSERT INTO r VALUES ($1, $1)", &[Value::Int(k)]).unwrap();
+    }
+    drop(session);
+    database
+}
+
+fn run(session: &mut Session, sql: &str) -> Answer {
+    session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
+}
+
+fn int(answer: &Answer) -> i64 {
+    let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
+    value
+}
+
+const LONG: &str = "SELECT count(*) FROM t a, r b, r c WHERE b.v > a.v AND c.v > b.v";
+
+#[test]
+fn statements_procedures_and_transactions_are_timed_out() {
+    let database = filled();
+    let mut session = database.session();
+    session.set_statement_timeout(Some(Duration::from_millis(50)));
+    for sql in [LONG, "CALL long()"] {
+        let start = Instant::now();
+        let error = session.execute(sql, &[]).unwrap_err();
+        assert_eq!(error.sqlstate(), "57014", "{error}");
+        assert!(error.to_string().contains("timeout of 50ms"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v < 0")), 0, "rolled back");
+    }
+    run(&mut session, "BEGIN");
+    run(&mut session, "UPDATE t SET v = -1 WHERE k = 2");
+    assert_eq!(session.execute(LONG, &[]).unwrap_err().sqlstate(), "57014");
+    // Its partitions are free again.
+    assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t WHERE v < 0")), 0);
+    assert_eq!(session.execute("SELECT 1", &[]).unwrap_err().sqlstate(), "25P02");
+    run(&mut session, "ROLLBACK");
+    session.set_statement_timeout(None);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t a, r b WHERE a.k = b.k")), 1000);
+}
+
+#[test]
+fn who_waits_too_long_for_partitions_gives_up() {
+    let database = filled();
+    let mut holder = database.session();
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut session = database.session();
+    session.set_statement_timeout(Some(Duration::from_millis(30)));
+    for sql in ["UPDATE t SET v = 8 WHERE k = 1", "UPDATE t SET v = 8", "SELECT sum(v) FROM t"] {
+        assert_eq!(session.execute(sql, &[]).unwrap_err().sqlstate(), "57014", "{sql}");
+    }
+    run(&mut session, "BEGIN");
+    assert_eq!(session.execute("SELECT 1 FROM t WHERE k = 1", &[]).unwrap_err().sqlstate(), "57014");
+    run(&mut session, "ROLLBACK");
+    run(&mut holder, "COMMIT");
+    // What was given up never ran, and the partitions are whole.
+    session.set_statement_timeout(Some(Duration::from_secs(30)));
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 8 AND k <> 8")), 0);
+    assert_eq!(int(&run(&mut session, "SELECT v FROM t WHERE k = 1")), 7);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), 3000);
+    run(&mut session, "BEGIN");
+    run(&mut session, "DELETE FROM t WHERE k = 1");
+    run(&mut session, "COMMIT");
+    drop((holder, session));
+    database.close().unwrap();
+}
+
+#[test]
+fn another_thread_cancels() {
+    let database = filled();
+    for (begin, sql) in [(false, LONG), (false, "CALL long()"), (true, LONG)] {
+        let mut session = database.session();
+        let canceller = session.canceller();
+        assert!(!canceller.cancel(), "nothing runs");
+        if begin {
+            run(&mut session, "BEGIN");
+            run(&mut session, "UPDATE t SET v = -1 WHERE k = 3");
+        }
+        let error = std::thread::scope(|scope| {
+            let running = scope.spawn(|| session.execute(sql, &[]).unwrap_err());
+            while !running.is_finished() {
+                std::thread::sleep(Duration::from_millis(20));
+                canceller.cancel();
+            }
+            running.join().unwrap()
+        });
+        assert_eq!((error.sqlstate(), error.to_string().contains("user's request")), ("57014", true), "{error}");
+        if begin {
+            run(&mut session, "ROLLBACK");
+        }
+        assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v < 0")), 0);
+    }
+    // One that waits behind another's transaction, and one that waits to begin.
+    let mut holder = database.session();
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    for begin in [false, true] {
+        let mut session = database.session();
+        let canceller = session.canceller();
+        if begin {
+            run(&mut session, "BEGIN");
+        }
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| session.execute("UPDATE t SET v = 9 WHERE k = 9", &[]).unwrap_err());
+            while !waiting.is_finished() {
+                std::thread::sleep(Duration::from_millis(20));
+                canceller.cancel();
+            }
+            assert_eq!(waiting.join().unwrap().sqlstate(), "57014");
+        });
+    }
+    run(&mut holder, "COMMIT");
+    assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t WHERE v = 9 AND k = 9")), 1, "it was 9 before");
+    assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t")), 3000);
+}
+
+#[test]
+fn a_session_that_does_nothing_loses_its_transaction() {
+    let database = filled();
+    let mut session = database.session();
+    session.set_idle_timeout(Duration::from_millis(30));
+    run(&mut session, "BEGIN");
+    run(&mut session, "UPDATE t SET v = -1 WHERE k = 3");
+    let start = Instant::now();
+    assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t WHERE v < 0")), 0);
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(session.execute("SELECT 1 FROM t", &[]).unwrap_err().sqlstate(), "25P03");
+    assert_eq!(session.execute("COMMIT", &[]).unwrap_err().sqlstate(), "25P02");
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v < 0")), 0);
+}
+
+#[test]
+fn a_full_queue_says_busy() {
+    let database = open(Settings { partitions: 1, queue_length: 10, ..settings() });
+    let work = database.procedure("busy").unwrap();
+    let mut client = database.client();
+    for tag in 0..100 {
+        client.submit(Arc::clone(&work), vec![Value::Int(if tag == 0 { 100 } else { 0 })].into(), tag).unwrap();
+        client.send();
+    }
+    let mut results = Vec::new();
+    while results.len() < 100 {
+        results.extend(client.receive().into_iter().map(|reply| reply.result));
+    }
+    let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert!(!refused.is_empty() && refused.len() < 100);
+    for error in refused {
+        assert_eq!((error.sqlstate(), error.to_string().contains("retry")), ("40001", true), "{error}");
+    }
+}
+
+#[test]
+fn requests_that_wait_take_bounded_memory() {
+    let database = open(Settings { memory_bytes_max: 4 << 20, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)");
+    let (busy, insert) =
+        (database.procedure("busy").unwrap(), database.prepare("SELECT k FROM t WHERE k = $1 AND v = $2").unwrap());
+    let mut client = database.client();
+    for key in 0..20 {
+        client.submit(Arc::clone(&busy), vec![Value::Int(100 + key)].into(), 0).unwrap();
+    }
+    client.send();
+    let text: Box<str> = "x".repeat(500_000).into();
+    for key in 0..20 {
+        client.submit(Arc::clone(&insert), vec![Value::Int(key), Value::Text(text.clone())].into(), 1).unwrap();
+        client.send();
+        assert!(database.memory().used_bytes() <= 4 << 20, "{:?}", database.memory());
+    }
+    assert!(database.memory().working_bytes("queues") > 1 << 20, "{:?}", database.memory());
+    let mut results = Vec::new();
+    while results.len() < 40 {
+        results.extend(client.receive());
+    }
+    let refused = results.iter().filter(|reply| reply.tag == 1 && reply.result.is_err()).count();
+    assert!((5..20).contains(&refused), "{refused}");
+    assert!(database.memory().working_bytes("queues") < 1 << 20, "{:?}", database.memory());
+}
+
+#[test]
+fn full_memory_refuses_inserts_and_nothing_else() {
+    let limit = 16 << 20;
+    let database = open(Settings { memory_bytes_max: limit, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
+    run(&mut session, "CREATE INDEX t_v ON t (v)");
+    let mut key = 0;
+    let error = loop {
+        let text = Value::Text(format!("{key:0>1000}").into());
+        match session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(key), text]) {
+            Ok(_) => key += 1,
+            Err(error) => break error,
+        }
+        assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+    };
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    assert!(error.to_string().contains("table \"t\""), "{error}");
+    assert!(key > 3000, "{key}");
+    let full = database.memory();
+    assert!(full.table_bytes > limit * 3 / 4 && full.reserve_bytes == limit / 16, "{full:?}");
+    // The parts are the whole.
+    let statistics = session.statistics().unwrap();
+    let tables: Vec<_> = statistics.partitions.iter().flat_map(|partition| &partition.tables).collect();
+    assert_eq!(tables.iter().map(|table| table.memory.total() as u64).sum::<u64>(), full.table_bytes);
+    assert_eq!(tables.iter().map(|table| table.rows as i64).sum::<i64>(), key);
+
+    // Reads of every kind, an update in place, a session's transaction, and deletes.
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v LIKE '%7'")), (key + 2) / 10);
+    assert_eq!(run(&mut session, "SELECT k FROM t ORDER BY v DESC LIMIT 5").rows.len(), 5);
+    run(&mut session, "BEGIN");
+    assert_eq!(int(&run(&mut session, "SELECT max(k) FROM t")), key - 1);
+    run(&mut session, "DELETE FROM t WHERE k < 100");
+    run(&mut session, "COMMIT");
+    run(&mut session, "UPDATE t SET v = v WHERE k = 200");
+    run(&mut session, "DELETE FROM t WHERE k < 500");
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), key - 500);
+    for key in 0..300 {
+        let text = Value::Text(format!("{key:0>1000}").into());
+        session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(key), text]).unwrap();
+    }
+    // A transaction that changes too much is rolled back, and says so.
+    let error = session.execute("UPDATE t SET v = v || 'x'", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE length(v) > 1000")), 0);
+    assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+    // A snapshot works at the limit.
+    database.snapshot().unwrap();
+}

@@ -1,0 +1,248 @@
+//! Snapshots and backups while transactions run.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::Scope;
+use std::time::{Duration, Instant};
+
+use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
+use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
+use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::types::{Value, ValueRef};
+
+use crate::full::Full;
+
+#[path = "common/full.rs"]
+mod full;
+
+const ACCOUNTS: i64 = 300;
+const BALANCE: i64 = 1000;
+
+fn settings() -> Settings {
+    Settings {
+        partitions: 3,
+        seed: 11,
+        log: LogSettings { segment_bytes: 20_000, ..LogSettings::default() },
+        snapshots: SnapshotSettings { log_bytes: u64::MAX, interval: None, ..SnapshotSettings::default() },
+        ..Settings::default()
+    }
+}
+
+fn int(value: ValueRef<'_>) -> i64 {
+    match value {
+        ValueRef::Int(value) => value,
+        ValueRef::Decimal(value) => value.to_string().parse().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn one(database: &Database, sql: &str) -> i64 {
+    let answer = database.session().execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    int(answer.rows.value(0, 0))
+}
+
+/// Two tables of accounts, of which the sum of both never changes.
+fn fill(database: &Database) {
+    let mut session = database.session();
+    for table in ["a", "b"] {
+        let sql = format!("CREATE TABLE {table} (id BIGINT PRIMARY KEY, v BIGINT NOT NULL, t TEXT) PARTITION BY (id)");
+        session.execute(&sql, &[]).unwrap();
+        for id in 0..ACCOUNTS {
+            let text = Value::Text("x".repeat(50).into());
+            let sql = format!("INSERT INTO {table} VALUES ($1, $2, $3)");
+            session.execute(&sql, &[Value::Int(id), Value::Int(BALANCE), text]).unwrap();
+        }
+    }
+    let transfer = "CREATE PROCEDURE transfer(x BIGINT, y BIGINT, n BIGINT) LANGUAGE sql AS \
+                    'UPDATE a SET v = v - $3 WHERE id = $1; UPDATE b SET v = v + $3 WHERE id = $2'";
+    session.execute(transfer, &[]).unwrap();
+    session.execute("CREATE TABLE r (id BIGINT PRIMARY KEY)", &[]).unwrap();
+    session.execute("INSERT INTO r VALUES (1), (2), (3)", &[]).unwrap();
+}
+
+/// Ends the load also when the test fails.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Threads that move money between the tables, and rows of no value in and out, until told to stop.
+fn load<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    database: &'scope Database,
+    stop: &'scope AtomicBool,
+    ran: &'scope AtomicU64,
+) {
+    for worker in 0..2 {
+        scope.spawn(move || {
+            let mut session = database.session();
+            let mut random = worker * 7 + 1;
+            while !stop.load(Ordering::Relaxed) {
+                random = (random * 48271) % 0x7fff_ffff;
+                let (from, to) = (random % ACCOUNTS, (random / ACCOUNTS) % ACCOUNTS);
+                let id = 1000 + random % 100;
+                let result = match random % 4 {
+                    0 => session.execute("INSERT INTO a VALUES ($1, 0, '') ON CONFLICT DO NOTHING", &[Value::Int(id)]),
+                    1 => session.execute("DELETE FROM a WHERE id = $1", &[Value::Int(id)]),
+                    _ => session.execute("CALL transfer($1, $2, 3)", &[Value::Int(from), Value::Int(to)]),
+                };
+                result.unwrap();
+                ran.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+}
+
+const SUM: i64 = 2 * ACCOUNTS * BALANCE;
+
+fn sum(database: &Database) -> i64 {
+    one(database, "SELECT sum(v) FROM a") + one(database, "SELECT sum(v) FROM b")
+}
+
+#[test]
+fn snapshots_under_load_replace_each_other_and_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
+    let database = Database::open(Arc::clone(&disk) as Arc<dyn Disk>, settings()).unwrap();
+    fill(&database);
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        load(scope, &database, &stop, &ran);
+        let _stop = Stop(&stop);
+        let mut before = None;
+        for _ in 0..5 {
+            let seen = ran.load(Ordering::Relaxed);
+            while ran.load(Ordering::Relaxed) < seen + 200 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let report = database.snapshot().unwrap();
+            assert!(before.is_none_or(|before| before < report.position));
+            assert!(report.rows >= (2 * ACCOUNTS + 3).cast_unsigned() && report.rows < 800, "{report:?}");
+            before = Some(report.position);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let status = database.snapshot_status();
+    assert_eq!((status.taken_total, status.failed_total, status.error), (5, 0, None));
+    let last = database.snapshot().unwrap();
+    assert_eq!(sum(&database), SUM);
+    let rows = one(&database, "SELECT count(*) FROM a");
+    database.close().unwrap();
+
+    let names = disk.list().unwrap();
+    assert_eq!(names.iter().filter(|name| name.ends_with(".manifest")).count(), 1, "{names:?}");
+    assert_eq!(names.iter().filter(|name| name.ends_with(".rows")).count(), 3, "{names:?}");
+    assert!(names.iter().filter(|name| name.starts_with("log")).count() <= 2, "{names:?}");
+
+    let mut replayed = 0;
+    let database = Database::open_with_progress(disk, settings(), &mut |progress| replayed = progress.records).unwrap();
+    assert_eq!((replayed, last.duration > Duration::ZERO), (0, true));
+    assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows));
+    assert_eq!(one(&database, "SELECT count(*) FROM r"), 3);
+    // Nothing has changed, so it is the same one.
+    assert_eq!(database.snapshot().unwrap().position, last.position);
+}
+
+#[test]
+fn the_log_does_not_grow_for_ever() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
+    let snapshots = SnapshotSettings { log_bytes: 200_000, interval: None, ..SnapshotSettings::default() };
+    let database = Database::open(Arc::clone(&disk) as Arc<dyn Disk>, Settings { snapshots, ..settings() }).unwrap();
+    fill(&database);
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        load(scope, &database, &stop, &ran);
+        let _stop = Stop(&stop);
+        let start = Instant::now();
+        while database.snapshot_status().taken_total < 3 && start.elapsed() < Duration::from_secs(120) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(database.snapshot_status().taken_total >= 3);
+    drop(database);
+    let first = disk.list().unwrap().into_iter().find(|name| name.starts_with("log")).unwrap();
+    assert_ne!(first, "log-00000000000000000001", "it is still there");
+    assert_eq!(sum(&Database::open(disk, settings()).unwrap()), SUM);
+
+    let snapshots = SnapshotSettings {
+        log_bytes: u64::MAX,
+        interval: Some(Duration::from_millis(50)),
+        ..SnapshotSettings::default()
+    };
+    let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
+    let database = Database::open(disk, Settings { snapshots, ..settings() }).unwrap();
+    fill(&database);
+    let start = Instant::now();
+    while database.snapshot_status().taken_total == 0 && start.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(database.snapshot_status().taken_total > 0, "none by time");
+}
+
+#[test]
+fn a_full_disk_fails_the_snapshot_and_nothing_else() {
+    for part in [".sql", ".rows", ".manifest"] {
+        let disk = SimulatedDisk::new(1, Faults::default());
+        let full = Arc::new(AtomicBool::new(false));
+        let failing = Full { disk: disk.clone(), full: Arc::clone(&full), part };
+        let database = Database::open(Arc::new(failing), settings()).unwrap();
+        fill(&database);
+        let first = database.snapshot().unwrap();
+        let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            load(scope, &database, &stop, &ran);
+            let _stop = Stop(&stop);
+            while ran.load(Ordering::Relaxed) < 50 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            full.store(true, Ordering::Relaxed);
+            let error = database.snapshot().unwrap_err();
+            assert_eq!(error.sqlstate(), "53100", "{part}: {error}");
+            let status = database.snapshot_status();
+            assert_eq!((status.failed_total, status.error), (1, Some(error)), "{part}");
+            assert_eq!(status.last.unwrap().position, first.position);
+            let names = disk.list().unwrap();
+            let left = names.iter().filter(|name| name.starts_with("snapshot")).count();
+            assert_eq!(left, 5, "{part}: the first one and nothing of the other: {names:?}");
+            // Transactions go on.
+            let seen = ran.load(Ordering::Relaxed);
+            while ran.load(Ordering::Relaxed) < seen + 50 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        let rows = one(&database, "SELECT count(*) FROM a");
+        drop(database);
+        full.store(false, Ordering::Relaxed);
+        let database = Database::open(Arc::new(disk), settings()).unwrap();
+        assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows), "{part}");
+        assert!(database.snapshot().unwrap().position > first.position);
+    }
+}
+
+#[test]
+fn a_running_database_is_backed_up() {
+    let database = Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
+    fill(&database);
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    let copy = SimulatedDisk::new(2, Faults::default());
+    std::thread::scope(|scope| {
+        load(scope, &database, &stop, &ran);
+        let _stop = Stop(&stop);
+        while ran.load(Ordering::Relaxed) < 100 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let manifest = database.backup(&copy).unwrap();
+        assert!(manifest.position.0 > 600);
+        stop.store(true, Ordering::Relaxed);
+        assert!(database.backup(&copy).unwrap_err().to_string().contains("not empty"));
+    });
+    assert_eq!(sum(&Database::open(Arc::new(copy), settings()).unwrap()), SUM);
+}
