@@ -76,11 +76,14 @@ pub struct LogThread {
 impl LogThread {
     /// Starts the thread; the budget is told of the buffers.
     pub fn start(collector: Collector, writer: Writer, budget: Arc<Budget>, on_released: OnReleased) -> Result<Self> {
+        // Before the thread runs: whatever is appended meanwhile has to be told.
+        let told = collector.released();
         let state = Mutex::new(State { collector, covered: None, closing: false, in_flight: 0, budget, charged: 0 });
         let (work, progress, start) = (Condvar::new(), Condvar::new(), Instant::now());
         let handle = LogHandle { shared: Arc::new(Shared { state, work, progress, start }) };
         let shared = Arc::clone(&handle.shared);
-        let thread = std::thread::Builder::new().name("log".into()).spawn(move || shared.run(writer, on_released));
+        let thread =
+            std::thread::Builder::new().name("log".into()).spawn(move || shared.run(writer, told, on_released));
         let thread = thread.map_err(|error| Error::Io(format!("cannot start the log's thread: {error}").into()))?;
         Ok(Self { handle, thread: Some(thread) })
     }
@@ -180,9 +183,8 @@ impl Shared {
         Micros(i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
 
-    fn run(&self, mut writer: Writer, mut on_released: OnReleased) {
+    fn run(&self, mut writer: Writer, mut told: Sequence, mut on_released: OnReleased) {
         let mut state = self.state.lock();
-        let mut told = state.collector.released();
         loop {
             if let Some(covered) = state.covered.take() {
                 drop(state);
@@ -298,6 +300,16 @@ mod tests {
         append(&log.handle()).unwrap();
         drop(log);
         assert_eq!(sequences(&*disk), [1]);
+    }
+
+    #[test]
+    fn what_is_appended_before_the_thread_runs_is_released() {
+        for _ in 0..200 {
+            let settings = LogSettings { synchronous_commit: false, ..LogSettings::default() };
+            let (log, released) = start(Arc::new(SimulatedDisk::new(1, Faults::default())), settings);
+            append(&log.handle()).unwrap();
+            assert_eq!(released.recv_timeout(Duration::from_secs(30)), Ok(Ok(Sequence(1))));
+        }
     }
 
     #[test]
