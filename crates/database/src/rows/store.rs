@@ -44,7 +44,7 @@ impl RowSettings {
         EngineSettings {
             partitions: self.partitions,
             memory_bytes_max: self.memory_bytes_max,
-            idle_max: self.idle_max,
+            idle_timeout: self.idle_max,
             log: LogSettings {
                 commit_interval_us: self.commit_interval_us,
                 commit_bytes: self.commit_bytes,
