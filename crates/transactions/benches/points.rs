@@ -1,6 +1,7 @@
-//! Point reads and updates of 1 KB rows, half and half, through procedures in Rust.
+//! Point reads and updates of 1 KB rows, half and half: by the table's functions alone, and through
+//! procedures in Rust, SQL and Lua.
 //!
-//! `cargo bench -p thermocline-transactions --bench points -- [ROWS] [SECONDS]`
+//! `cargo bench -p thermocline-transactions --bench points -- [ROWS] [SECONDS] [procedures]`
 
 #![allow(
     clippy::unwrap_used,
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
+use thermocline_transactions::database::{Answer, Database, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
     Client, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran, Releases, Route,
@@ -22,6 +24,7 @@ use thermocline_transactions::engine::{
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
 use thermocline_transactions::partition::{Member, Partition, Scope};
+use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::schema::{
     Change, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,
 };
@@ -144,10 +147,9 @@ fn alone(rows: i64, time: Duration) -> f64 {
     done as f64 / start.elapsed().as_secs_f64()
 }
 
-fn drive(mut client: Client<Point>, seed: u64, rows: i64, time: Duration) -> u64 {
+fn drive<P: Program>(mut client: Client<P>, programs: [Arc<P>; 2], seed: u64, rows: i64, time: Duration) -> u64 {
     const WINDOW: usize = 1024;
     let mut rng = StdRng::seed_from_u64(seed);
-    let programs = [Arc::new(Point::Read), Arc::new(Point::Update)];
     let (start, mut done, mut open) = (Instant::now(), 0, 0);
     while start.elapsed() < time || open > 0 {
         if start.elapsed() < time {
@@ -202,7 +204,8 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
         let clients: Vec<_> = (0..u64::from(partitions))
             .map(|seed| {
                 let client = engine.client();
-                scope.spawn(move || drive(client, seed, rows, time))
+                let programs = [Arc::new(Point::Read), Arc::new(Point::Update)];
+                scope.spawn(move || drive(client, programs, seed, rows, time))
             })
             .collect();
         clients.into_iter().map(|client| client.join().unwrap()).sum()
@@ -212,15 +215,148 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
     rate
 }
 
+const READ: &str = "SELECT * FROM usertable WHERE key = $1";
+
+/// One statement for each field; `$2` is the new value.
+fn updates() -> [&'static str; FIELDS] {
+    [
+        "UPDATE usertable SET field0 = $2 WHERE key = $1",
+        "UPDATE usertable SET field1 = $2 WHERE key = $1",
+        "UPDATE usertable SET field2 = $2 WHERE key = $1",
+        "UPDATE usertable SET field3 = $2 WHERE key = $1",
+        "UPDATE usertable SET field4 = $2 WHERE key = $1",
+        "UPDATE usertable SET field5 = $2 WHERE key = $1",
+        "UPDATE usertable SET field6 = $2 WHERE key = $1",
+        "UPDATE usertable SET field7 = $2 WHERE key = $1",
+        "UPDATE usertable SET field8 = $2 WHERE key = $1",
+        "UPDATE usertable SET field9 = $2 WHERE key = $1",
+    ]
+}
+
+struct RustRead;
+
+impl Procedure for RustRead {
+    fn statements(&self) -> &[&str] {
+        &[READ]
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        Ok(context.execute(0, arguments)?.into())
+    }
+}
+
+struct RustUpdate([&'static str; FIELDS]);
+
+impl Procedure for RustUpdate {
+    fn statements(&self) -> &[&str] {
+        &self.0
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        let Value::Int(field) = arguments[1] else { unreachable!() };
+        Ok(context.execute(field as usize - 1, &[arguments[0].clone(), arguments[2].clone()])?.into())
+    }
+}
+
+/// A database of the default settings, on the real disk.
+fn procedures(language: &str, partitions: u16, rows: i64, time: Duration, durable: bool) -> f64 {
+    let directory = tempfile::tempdir_in(std::env::var("BENCH_DIRECTORY").unwrap_or_else(|_| ".".into())).unwrap();
+    let registered = vec![
+        Registration::new("rust_read(key BIGINT) PARTITION ON (key)", 1, RustRead).unwrap(),
+        Registration::new(
+            "rust_update(key BIGINT, field BIGINT, value TEXT) PARTITION ON (key)",
+            1,
+            RustUpdate(updates()),
+        )
+        .unwrap(),
+    ];
+    let settings =
+        Settings { partitions, memory_bytes_max: 16 << 30, procedures: registered, durable, ..Settings::default() };
+    let database = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), settings).unwrap();
+    let mut session = database.session();
+    let fields: Vec<String> = (0..FIELDS).map(|field| format!("field{field} VARCHAR(100)")).collect();
+    let lua_updates: Vec<String> = updates().iter().map(|update| format!("'{update}'")).collect();
+    for sql in [
+        format!("CREATE TABLE usertable (key BIGINT PRIMARY KEY, {}) PARTITION BY (key)", fields.join(", ")),
+        format!(
+            "CREATE PROCEDURE lua_read(key BIGINT) PARTITION ON (key) LANGUAGE lua AS $$
+               return db.query('{READ}', key)
+             $$"
+        ),
+        format!(
+            "CREATE PROCEDURE lua_touch(key BIGINT) PARTITION ON (key) LANGUAGE lua AS $$
+               local row, bytes = db.row('{READ}', key), 0
+               for i = 0, 9 do bytes = bytes + #row['field' .. i] end
+               return bytes
+             $$"
+        ),
+        format!(
+            "CREATE PROCEDURE lua_update(key BIGINT, field BIGINT, value TEXT) PARTITION ON (key) LANGUAGE lua AS $$
+               local updates = {{ {} }}
+               db.execute(updates[field], key, value)
+             $$",
+            lua_updates.join(", ")
+        ),
+        format!("CREATE PROCEDURE sql_read(key BIGINT) PARTITION ON (key) LANGUAGE sql AS $$ {READ} $$"),
+        "CREATE PROCEDURE sql_update(key BIGINT, field BIGINT, value TEXT) PARTITION ON (key) LANGUAGE sql AS $$
+               UPDATE usertable SET field0 = value WHERE usertable.key = $1 AND field > 0
+             $$"
+        .to_owned(),
+    ] {
+        session.execute(&sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    }
+    let mut client = database.client();
+    let insert = database.prepare("INSERT INTO usertable VALUES ($1, $2, $2, $2, $2, $2, $2, $2, $2, $2, $2)").unwrap();
+    let text = Value::Text("x".repeat(100).into());
+    let keys: Vec<i64> = (0..rows).collect();
+    for chunk in keys.chunks(1000) {
+        for key in chunk {
+            client.submit(Arc::clone(&insert), [Value::Int(*key), text.clone()].into(), 0).unwrap();
+        }
+        client.send();
+        let mut done = 0;
+        while done < chunk.len() {
+            for reply in client.receive() {
+                reply.result.unwrap();
+                done += 1;
+            }
+        }
+    }
+    let read = if language == "lua_touch" { "lua_touch".to_owned() } else { format!("{language}_read") };
+    let update = format!("{}_update", language.trim_end_matches("_touch"));
+    let programs = [database.procedure(&read).unwrap(), database.procedure(&update).unwrap()];
+    let start = Instant::now();
+    let done: u64 = std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..u64::from(partitions))
+            .map(|seed| {
+                let (client, programs) = (database.client(), programs.clone());
+                scope.spawn(move || drive(client, programs, seed, rows, time))
+            })
+            .collect();
+        clients.into_iter().map(|client| client.join().unwrap()).sum()
+    });
+    done as f64 / start.elapsed().as_secs_f64()
+}
+
 fn main() {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|argument| argument.parse().ok()).collect();
+    let only_procedures = std::env::args().any(|argument| argument == "procedures");
     let rows = numbers.first().copied().unwrap_or(200_000) as i64;
     let time = Duration::from_secs(numbers.get(1).copied().unwrap_or(3));
-    println!("no threads, no log: {:.0} transactions/s", alone(rows, time));
-    for partitions in [1, 2] {
-        for log in [false, true] {
-            let rate = threads(partitions, rows, time, log);
-            println!("{partitions} partitions, log {}: {rate:.0} transactions/s", if log { "on" } else { "off" });
+    if !only_procedures {
+        println!("no threads, no log: {:.0} transactions/s", alone(rows, time));
+        for partitions in [1, 2] {
+            for log in [false, true] {
+                let rate = threads(partitions, rows, time, log);
+                println!("{partitions} partitions, log {}: {rate:.0} transactions/s", if log { "on" } else { "off" });
+            }
+        }
+    }
+    for (partitions, log) in [(1, false), (1, true), (2, true)] {
+        for language in ["rust", "sql", "lua", "lua_touch"] {
+            let rate = procedures(language, partitions, rows, time, log);
+            let log = if log { "on" } else { "off" };
+            println!("{partitions} partitions, log {log}, procedures in {language}: {rate:.0} transactions/s");
         }
     }
 }

@@ -227,8 +227,8 @@ fn the_library_is_luas() {
             "3|2|1 1 2 3",
         ),
         (
-            "return math.floor(-1.5), math.ceil(1.2), math.abs(-3), math.fmod(-7, 3), math.tointeger(3.0), math.type(1.0), math.sqrt(16)",
-            "-2|2|3|-1|3|float|4",
+            "return math.floor(-1.5), math.ceil(1.2), math.abs(-3), math.fmod(-7, 3), math.tointeger(3.0), math.tointeger('8'), math.type(1.0), math.sqrt(16)",
+            "-2|2|3|-1|3|8|float|4",
         ),
         (
             "return tostring(nil), tostring(1), tostring(1.0), tostring(-0.0), tostring(1e100), tostring(true), tostring(1/0), tostring(0/0)",
@@ -537,6 +537,14 @@ fn procedures_call_procedures() {
     ] {
         bench.session.execute(&format!("CREATE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$"), &[]).unwrap();
     }
+    // Rows of another partition than the argument's: run again, over all of them.
+    run(
+        &mut bench.session,
+        "CREATE PROCEDURE elsewhere(x BIGINT) PARTITION ON (x) LANGUAGE lua AS $lua$
+           local ok = pcall(db.execute, 'UPDATE t SET v = $1', 'all')
+           return db.value('SELECT count(*) FROM t WHERE v = $1', 'all'), ok
+         $lua$",
+    );
     run(&mut bench.session, "CREATE PROCEDURE in_sql(x BIGINT) LANGUAGE sql AS 'CALL twice(x)'");
     let mut text = |sql: &str| match bench.session.execute(sql, &[]) {
         Ok(answer) => answer.rows.row(0).map(|value| value.to_string()).collect::<Vec<_>>().join("|"),
@@ -545,6 +553,7 @@ fn procedures_call_procedures() {
     assert_eq!(text("CALL outer_one(4)"), "8|1|twice");
     assert_eq!(text("CALL inside_coroutine(4)"), "8");
     assert_eq!(text("CALL in_sql(5)"), "10");
+    assert_eq!(text("CALL elsewhere(2)"), "3|t");
     assert_eq!(text("CALL itself()"), "54001: procedure \"itself\" calls itself (procedure \"itself\", line 2)");
     assert_eq!(text("CALL ping()"), "54001: procedure \"ping\" calls itself (procedure \"pong\", line 1)");
     let failed = text("CALL calls_failing()");

@@ -1,14 +1,18 @@
 //! What clients do, on rows and on a model of them.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
+use crate::database::Definitions;
 use crate::engine::{Program, Route};
 use crate::error::Class;
 use crate::log::{self, Batch};
 use crate::partition::{Head, Partition, Scope, Transaction};
+use crate::procedure::{Context, Limits};
 use crate::random::Random;
 use crate::recovery::Execute;
 use crate::schema::{IndexId, Schema, TableId};
+use crate::sql::Environment;
 use crate::table::TupleId;
 use crate::types::{PartitionHash, Value, ValueRef, key};
 use crate::{Error, Result};
@@ -36,6 +40,8 @@ pub enum Operation {
     Remove,
     /// `k`: writes an account whose value comes from the transaction's seed and time.
     Draw,
+    /// `k`: the same by a script, in Lua.
+    Script,
     /// `from, to, amount`: fails half-way if there is no `to` or `from` has not enough.
     Transfer,
     /// `k, v`: writes a setting in all partitions.
@@ -46,10 +52,11 @@ pub enum Operation {
     Sum,
 }
 
-const OPERATIONS: [(Operation, &str); 7] = [
+const OPERATIONS: [(Operation, &str); 8] = [
     (Operation::Put, "put"),
     (Operation::Remove, "remove"),
     (Operation::Draw, "draw"),
+    (Operation::Script, "script"),
     (Operation::Transfer, "transfer"),
     (Operation::Set, "set"),
     (Operation::Get, "get"),
@@ -74,7 +81,8 @@ impl Call {
         let (operation, numbers) = match random.below(16) {
             0..5 => (Operation::Put, vec![key(random, KEYS), key(random, 1000)]),
             5 | 6 => (Operation::Remove, vec![key(random, KEYS)]),
-            7 | 8 => (Operation::Draw, vec![key(random, KEYS)]),
+            7 => (Operation::Draw, vec![key(random, KEYS)]),
+            8 => (Operation::Script, vec![key(random, KEYS)]),
             9..12 => (Operation::Transfer, vec![key(random, KEYS), key(random, KEYS), key(random, 500)]),
             12 => (Operation::Set, vec![key(random, SETTINGS), key(random, 1000)]),
             13 | 14 => (Operation::Get, vec![key(random, KEYS), key(random, SETTINGS)]),
@@ -95,6 +103,33 @@ fn note(value: i64) -> String {
 
 fn drawn(head: Head) -> i64 {
     (head.seed % 1000).cast_signed() + head.timestamp.0 % 10
+}
+
+/// What [`Operation::Script`] runs.
+const SCRIPT: &str = "CREATE PROCEDURE script(k BIGINT, noise BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
+  local old, notes = db.value('SELECT v FROM accounts WHERE k = $1', k), {}
+  local v = math.random(0) % 1000 + noise
+  for i = 1, v % 37 do notes[i] = 'n' end
+  db.execute('INSERT INTO accounts VALUES ($1, $2, $3) ON CONFLICT (k) DO UPDATE SET v = $2, note = $3',
+             k, v, table.concat(notes))
+  return old or -1
+$$";
+
+fn scripted(head: Head) -> i64 {
+    Environment::new(0, head.seed, 0).random().cast_signed().rem_euclid(1000)
+}
+
+/// The tables and the script as a session would have them.
+fn definitions() -> Result<&'static Definitions> {
+    static DEFINITIONS: OnceLock<Result<Definitions>> = OnceLock::new();
+    let made = DEFINITIONS.get_or_init(|| {
+        let schema = TABLES
+            .iter()
+            .chain([&SCRIPT])
+            .try_fold(Schema::default(), |schema, sql| schema.define(sql).map(|(after, _)| after))?;
+        Definitions::new(schema, Vec::new(), Limits::default())
+    });
+    made.as_ref().map_err(Clone::clone)
 }
 
 fn no_account(key: i64) -> Error {
@@ -154,6 +189,17 @@ impl Program for Call {
                 let value = if self.operation == Operation::Draw { drawn(head) } else { second };
                 let (partition, transaction) = scope.one(hash(first))?;
                 Ok(vec![put(partition, transaction, first, value + self.noise)?])
+            }
+            Operation::Script => {
+                let environment = Environment::new(head.timestamp.0, head.seed, u64::MAX);
+                let definitions = definitions()?;
+                let script = definitions.procedure("script")?;
+                let arguments = [Value::Int(first), Value::Int(self.noise)];
+                let answer = script.run(&mut Context::new(scope, &environment, definitions), &arguments)?;
+                match answer.rows.value(0, 0) {
+                    ValueRef::Int(old) => Ok(vec![old]),
+                    other => Err(Error::internal(format_args!("a script that returned {other}"))),
+                }
             }
             Operation::Remove => {
                 let (partition, transaction) = scope.one(hash(first))?;
@@ -251,6 +297,7 @@ impl Model {
         Some(match call.operation {
             Operation::Put => old(self.accounts.insert(first, second + call.noise)),
             Operation::Draw => old(self.accounts.insert(first, drawn(head) + call.noise)),
+            Operation::Script => old(self.accounts.insert(first, scripted(head) + call.noise)),
             Operation::Remove => old(self.accounts.remove(&first)),
             Operation::Transfer => {
                 let amount = call.number(2);

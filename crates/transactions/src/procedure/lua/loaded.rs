@@ -1,8 +1,10 @@
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 
 use super::library::Metatables;
 use super::machine::L;
@@ -27,9 +29,9 @@ pub(super) struct Loaded {
     /// The procedure, as long as the schema has it.
     pub owner: Weak<u64>,
     /// By text.
-    statements: RefCell<HashMap<Box<[u8]>, Rc<Statement>>>,
+    statements: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
     /// What the running call has given a name.
-    named: RefCell<HashMap<Box<[u8]>, Rc<Statement>>>,
+    named: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
 }
 
 /// A planned statement.

@@ -1,7 +1,9 @@
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::HashMap;
 use std::fmt;
 use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+use hashbrown::HashMap;
 
 use super::library::{self, Metatables};
 use super::procedure::LuaProcedure;
@@ -37,7 +39,7 @@ pub(super) struct Machine {
     functions: Vec<Function<Machine>>,
     active: Active,
     context: Loan,
-    procedures: RefCell<HashMap<u64, Rc<Loaded>>>,
+    procedures: RefCell<HashMap<u64, Rc<Loaded>, RandomState>>,
     /// The procedure that runs, innermost.
     current: RefCell<Option<Rc<Loaded>>>,
     limits: Cell<Limits>,

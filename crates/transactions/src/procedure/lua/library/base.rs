@@ -9,7 +9,7 @@ use super::arguments::{expected, integer};
 use crate::error::Class;
 
 /// What scripts look for in vain, and why.
-const FORBIDDEN: [&str; 14] = [
+const FORBIDDEN: [&str; 13] = [
     "_G",
     "collectgarbage",
     "debug",
@@ -22,7 +22,6 @@ const FORBIDDEN: [&str; 14] = [
     "package",
     "print",
     "require",
-    "utf8",
     "warn",
 ];
 

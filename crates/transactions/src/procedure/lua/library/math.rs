@@ -73,14 +73,10 @@ fn sqrt(stack: &L<'_>) -> Result<i32, Raised> {
 }
 
 fn tointeger(stack: &L<'_>) -> Result<i32, Raised> {
-    match stack.kind(1) {
-        Kind::Integer(value) => stack.push_integer(value),
-        Kind::Float(value) => match whole(value) {
-            Some(value) => stack.push_integer(value),
-            None => stack.push_nil(),
-        },
-        _ if stack.is_none(1) => return Err(expected(stack, 1, "tointeger", "value")),
-        _ => stack.push_nil(),
+    match stack.to_integer(1) {
+        Some(value) => stack.push_integer(value),
+        None if stack.is_none(1) => return Err(expected(stack, 1, "tointeger", "value")),
+        None => stack.push_nil(),
     }
     Ok(1)
 }

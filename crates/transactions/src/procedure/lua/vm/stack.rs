@@ -147,6 +147,14 @@ impl<'s, H: Host> Stack<'s, H> {
         }
     }
 
+    /// The integer that a number is, or that a string says.
+    pub fn to_integer(&self, position: c_int) -> Option<i64> {
+        let mut is_integer = 0;
+        // SAFETY: converts nothing in place.
+        let value = unsafe { ffi::lua_tointegerx(self.state, position, &raw mut is_integer) };
+        (is_integer != 0).then_some(value)
+    }
+
     /// Whether there is no value at a position, not even nil.
     pub fn is_none(&self, position: c_int) -> bool {
         position > self.top()
