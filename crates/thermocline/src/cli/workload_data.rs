@@ -37,7 +37,8 @@ pub fn workload_data(
     Ok(out)
 }
 
-fn user_cache() -> PathBuf {
+/// Where data is kept that can be made again.
+pub fn user_cache() -> PathBuf {
     let base = std::env::var_os("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")))

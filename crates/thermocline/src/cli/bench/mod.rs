@@ -1,16 +1,19 @@
-//! `thermocline bench`: the experiments, one JSON object a query.
+//! `thermocline bench`: the experiments, one JSON object a query or a run.
 
 mod adaptive;
 mod bitmap;
 mod common;
 mod contest;
+mod engine;
 mod experiment;
 mod figures;
 mod operators;
 mod sink;
 mod ssb;
 mod sweep;
+mod tpcc;
 mod tpch;
+mod ycsb;
 
 use datafusion::common::Result;
 
@@ -33,6 +36,10 @@ enum Workload {
     Adaptive(adaptive::AdaptiveArgs),
     /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
     Bitmap(bitmap::BitmapArgs),
+    /// YCSB on the row engine: point reads and updates of 1 KB rows over skewed keys
+    Ycsb(ycsb::YcsbArgs),
+    /// TPC-C on the row engine: the five transactions, and the consistency conditions before and after
+    Tpcc(tpcc::TpccArgs),
 }
 
 /// Runs the experiment and prints totals.
@@ -46,5 +53,7 @@ pub async fn bench(args: BenchArgs) -> Result<()> {
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
+        Workload::Ycsb(args) => ycsb::ycsb(args),
+        Workload::Tpcc(args) => tpcc::tpcc(args),
     }
 }

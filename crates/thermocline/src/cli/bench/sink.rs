@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_datafusion_err};
+use serde::Serialize;
 use serde_json::Value;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::bench::Record;
@@ -30,7 +31,7 @@ impl JsonLines {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn put(&mut self, record: &Record, more: Value) -> Result<()> {
+    pub fn put(&mut self, record: &impl Serialize, more: Value) -> Result<()> {
         let Some(file) = &mut self.file else { return Ok(()) };
         let mut line = serde_json::to_string(record).map_err(|error| exec_datafusion_err!("{error}"))?;
         if let Some(more) = more.as_object().filter(|more| !more.is_empty()).map(|_| more.to_string()) {

@@ -1,0 +1,258 @@
+//! What the transactional benches share: the row engine in this process, its log on the disk, and the table
+//! of what was measured.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
+use serde_json::Value;
+use thermocline_pushdown::units::{format_size, parse_size};
+use thermocline_transactions::database::{Database, Settings};
+use thermocline_transactions::disk::RealDisk;
+use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::procedure::{Limits, Registration};
+use thermocline_workloads::oltp::{DriveOptions, TransactionRecord};
+
+use super::super::workload_data::user_cache;
+use super::sink::JsonLines;
+
+/// Arguments of every transactional bench.
+#[derive(Debug, Clone, clap::Args)]
+pub struct EngineArgs {
+    /// Small data and short runs: under a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Executor partitions, comma separated: a database for each
+    #[arg(long, value_delimiter = ',', default_value = "1,2", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub partitions: Vec<u16>,
+    /// Whether there is a command log: on, off, or both
+    #[arg(long, value_delimiter = ',', default_value = "on")]
+    pub log: Vec<OnOff>,
+    /// Whether results wait until the log is on the disk
+    #[arg(long, default_value = "on")]
+    synchronous_commit: OnOff,
+    /// Client threads [default: as many as partitions]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    clients: Option<u16>,
+    /// Calls that each client has on their way
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    in_flight: u32,
+    /// Seconds that are measured, of each run
+    #[arg(long, default_value_t = 10.0, value_parser = parse_seconds)]
+    seconds: f64,
+    /// Seconds before them
+    #[arg(long, default_value_t = 2.0, value_parser = parse_seconds)]
+    warm_up: f64,
+    /// Memory for rows and indexes
+    #[arg(long, default_value = "4GiB", value_parser = parse_size)]
+    memory_limit: u64,
+    /// Where databases are made, and removed again [default: a folder of the user's cache]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Write one JSON object a run to this file
+    #[arg(long)]
+    pub json: Option<PathBuf>,
+}
+
+/// `on` or `off`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OnOff(pub bool);
+
+impl FromStr for OnOff {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "on" => Ok(Self(true)),
+            "off" => Ok(Self(false)),
+            _ => Err(format!("\"{text}\" is neither on nor off")),
+        }
+    }
+}
+
+impl fmt::Display for OnOff {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0 { "on" } else { "off" })
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("\"{text}\" is no number of seconds up to a day")),
+    }
+}
+
+impl EngineArgs {
+    /// How long clients run, and how hard.
+    ///
+    /// # Errors
+    /// If nothing would be measured.
+    pub fn drive(&self) -> Result<DriveOptions> {
+        let (warm_up, timed) =
+            if self.quick { (self.warm_up.min(0.3), self.seconds.min(1.0)) } else { (self.warm_up, self.seconds) };
+        if timed <= 0.0 {
+            return plan_err!("--seconds must be more than 0");
+        }
+        let [warm_up, timed] = [warm_up, timed].map(Duration::from_secs_f64);
+        Ok(DriveOptions { in_flight: self.in_flight as usize, warm_up, timed })
+    }
+
+    /// Client threads for this many partitions.
+    pub fn clients(&self, partitions: u16) -> usize {
+        self.clients.unwrap_or(partitions).into()
+    }
+
+    /// An empty database in a directory of its own, which goes with it.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn database(&self, partitions: u16, log: OnOff, procedures: Vec<Registration>) -> Result<Scratch> {
+        let directory = ScratchDirectory::new(self.directory.clone().unwrap_or_else(user_cache))?;
+        let in_flight = self.clients(partitions).saturating_mul(self.in_flight as usize);
+        let defaults = Settings::default();
+        let settings = Settings {
+            partitions,
+            memory_bytes_max: self.memory_limit,
+            queue_length: in_flight.max(defaults.queue_length),
+            durable: log.0,
+            log: LogSettings { synchronous_commit: self.synchronous_commit.0, ..LogSettings::default() },
+            // Checks of a long run read more than a statement of a user should.
+            limits: Limits { rows_max: u64::MAX, ..Limits::default() },
+            procedures,
+            ..defaults
+        };
+        let disk = RealDisk::open(directory.path.clone()).map_err(failed)?;
+        let database = Database::open(Arc::new(disk), settings).map_err(failed)?;
+        Ok(Scratch { database, _directory: directory })
+    }
+
+    /// What a record says of how it was measured.
+    pub fn record(
+        &self,
+        workload: &'static str,
+        database: &Database,
+        partitions: u16,
+        log: OnOff,
+    ) -> TransactionRecord {
+        TransactionRecord {
+            workload,
+            engine: format!("thermocline {}", env!("CARGO_PKG_VERSION")),
+            data_bytes: database.memory_bytes(),
+            memory_limit_bytes: self.memory_limit,
+            partitions,
+            log: log.0,
+            synchronous_commit: log.0 && self.synchronous_commit.0,
+            clients: self.clients(partitions),
+            in_flight: self.in_flight as usize,
+            ..TransactionRecord::default()
+        }
+    }
+}
+
+/// A database that is gone with its files when this is dropped.
+pub struct Scratch {
+    pub database: Database,
+    _directory: ScratchDirectory,
+}
+
+struct ScratchDirectory {
+    path: PathBuf,
+}
+
+impl ScratchDirectory {
+    fn new(parent: PathBuf) -> Result<Self> {
+        let in_parent = |error| exec_datafusion_err!("{}: {error}", parent.display());
+        std::fs::create_dir_all(&parent).map_err(in_parent)?;
+        let process = std::process::id();
+        let path = (0..).map(|number| parent.join(format!("bench-{process}-{number}"))).find(|path| !path.exists());
+        let path = path.ok_or_else(|| plan_datafusion_err!("no name is left in {}", parent.display()))?;
+        std::fs::create_dir(&path).map_err(in_parent)?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for ScratchDirectory {
+    fn drop(&mut self) {
+        if let Err(error) = std::fs::remove_dir_all(&self.path) {
+            eprintln!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// An error of the row engine.
+pub fn failed(error: thermocline_transactions::Error) -> DataFusionError {
+    exec_datafusion_err!("{error}")
+}
+
+/// Where records go, line by line as they come.
+pub struct Table {
+    json: JsonLines,
+    records: Vec<TransactionRecord>,
+}
+
+impl Table {
+    /// Writes to the file `json`, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be created.
+    pub fn new(json: Option<&PathBuf>) -> Result<Self> {
+        let json = JsonLines::new(json)?;
+        println!(
+            "{:<8}{:>6}{:>6}{:>5}{:>5}{:>10}{:>10}{:>9}{:>9}{:>9}{:>8}{:>9}{:>9}{:>11}",
+            "mix",
+            "skew",
+            "procs",
+            "log",
+            "part",
+            "tx/s",
+            "NewOrd/s",
+            "growth",
+            "p50 us",
+            "p99 us",
+            "p99.9",
+            "aborts",
+            "restarts",
+            "rss max"
+        );
+        Ok(Self { json, records: Vec::new() })
+    }
+
+    /// Writes and prints a record. Growth is the throughput over that of the first run that differs in
+    /// nothing but the partitions.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn put(&mut self, record: TransactionRecord) -> Result<()> {
+        self.json.put(&record, Value::Null)?;
+        self.json.flush()?;
+        let alike = |other: &&TransactionRecord| {
+            (&other.mix, other.skew, &other.procedures, other.log, other.remote, other.scrambled)
+                == (&record.mix, record.skew, &record.procedures, record.log, record.remote, record.scrambled)
+        };
+        let growth = self.records.iter().find(alike).map(|first| record.transactions_per_s / first.transactions_per_s);
+        let or_dash = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
+        println!(
+            "{:<8}{:>6}{:>6}{:>5}{:>5}{:>10.0}{:>10}{:>9}{:>9.0}{:>9.0}{:>8.0}{:>9}{:>9}{:>11}",
+            record.mix,
+            or_dash(record.skew.map(|skew| skew.to_string())),
+            record.procedures,
+            OnOff(record.log).to_string(),
+            record.partitions,
+            record.transactions_per_s,
+            or_dash(record.new_orders_per_s.map(|rate| format!("{rate:.0}"))),
+            or_dash(growth.map(|growth| format!("{growth:.2}"))),
+            record.p50_us,
+            record.p99_us,
+            record.p999_us,
+            record.aborts,
+            record.restarts,
+            or_dash(record.rss_max_bytes.map(format_size)),
+        );
+        self.records.push(record);
+        Ok(())
+    }
+}
