@@ -1,8 +1,6 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
-
 use super::budget::{Budget, Full, Growth};
 use super::index::{Entries, Index, Matches};
 use super::layout::{Layout, Row};
@@ -11,8 +9,11 @@ use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
 use crate::error::{Class, Error, Result};
-use crate::schema::{IndexDefinition, IndexId, TableDefinition, TableId};
-use crate::types::{Value, ValueRef};
+use crate::schema::{IndexId, TableDefinition, TableId};
+use crate::types::ValueRef;
+
+mod reshape;
+mod verify;
 
 /// Bytes in front of a row's image.
 ///
@@ -442,133 +443,6 @@ impl Table {
         self.rows.free(item, &self.budget);
         self.ids.release(id);
         Ok(())
-    }
-
-    /// Builds a new index from the rows. `definition` is the table's with the index in it.
-    pub fn add_index(&mut self, definition: Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
-        let mut built = Index::new(&definition, index, self.seed);
-        let mut key = Vec::new();
-        let mut build = || -> Result<()> {
-            for id in self.ids.iter() {
-                if built.key(self.row(id)?, &mut key)? && built.first(&key).is_some() {
-                    return Err(duplicate(&definition, &built, &key));
-                }
-                built.insert(&mut key, id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
-            }
-            Ok(())
-        };
-        let result = build();
-        if result.is_err() {
-            self.budget.resize(built.bytes(), 0);
-            return result;
-        }
-        self.indexes.push(built);
-        self.indexes.sort_by_key(|index| index.definition().id);
-        self.definition = definition;
-        Ok(())
-    }
-
-    /// Drops an index. `definition` is the table's without it.
-    pub fn drop_index(&mut self, definition: Arc<TableDefinition>, index: IndexId) {
-        let budget = Arc::clone(&self.budget);
-        self.indexes.retain(|held| {
-            let keep = held.definition().id != index;
-            if !keep {
-                budget.resize(held.bytes(), 0);
-            }
-            keep
-        });
-        self.definition = definition;
-    }
-
-    /// Gives all rows the columns of this definition: further ones with this value, or fewer.
-    ///
-    /// The rows are rewritten one by one, because a second layout would make every later read slower and
-    /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
-    pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
-        let layout = Layout::new(&definition)?;
-        let mut rows = rows_for(&layout);
-        let mut locators = Locators::new();
-        let mut image = Vec::new();
-        let old_columns = self.layout.columns();
-        let mut rewrite = || -> Result<()> {
-            for id in self.ids.iter() {
-                let row = self.row(id)?;
-                layout.encode(
-                    &mut image,
-                    |column| {
-                        if column < old_columns { row.value(column) } else { fill.as_ref() }
-                    },
-                )?;
-                if image.len() > ROW_BYTES_MAX {
-                    return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
-                }
-                let length = HEADER_BYTES + image.len();
-                let item = rows.allocate(length, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
-                if let Some((header, bytes)) = rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
-                    *header = u64::from(id.0).to_le_bytes();
-                    bytes.copy_from_slice(&image);
-                }
-                locators.reserve(id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
-                locators.set(id, Locator::Live(item));
-            }
-            Ok(())
-        };
-        let result = rewrite();
-        if result.is_ok() {
-            std::mem::swap(&mut self.rows, &mut rows);
-            std::mem::swap(&mut self.locators, &mut locators);
-            self.layout = layout;
-            self.definition = definition;
-        }
-        self.budget.resize(rows.bytes() + locators.bytes(), 0);
-        result
-    }
-
-    /// A hash of all rows and their ids. Equal for equal content, whatever the way there.
-    pub fn state_hash(&self) -> Result<u64> {
-        let mut hash = u64::from(self.id().0);
-        for id in self.ids.iter() {
-            hash = xxh3_64_with_seed(self.row(id)?.image(), hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1));
-        }
-        Ok(hash)
-    }
-
-    /// Checks the invariants: rows can be read, and the indexes have exactly their keys.
-    pub fn check(&self) -> Result<()> {
-        let wrong = |what: String| Error::Corrupt(format!("table \"{}\": {what}", self.definition.name).into());
-        let mut key = Vec::new();
-        for id in self.ids.iter() {
-            let row = self.row(id)?;
-            self.layout.validate(row.image())?;
-            let header: Option<&[u8; HEADER_BYTES]> =
-                self.rows.get(self.item(id)?).and_then(|bytes| bytes.first_chunk());
-            if header != Some(&u64::from(id.0).to_le_bytes()) {
-                return Err(wrong(format!("the slot of row {} belongs to another", id.0)));
-            }
-            for index in &self.indexes {
-                let distinct = index.key(row, &mut key)?;
-                let mut found = index.lookup(&key);
-                let there = if distinct {
-                    found.next() == Some(id) && found.next().is_none()
-                } else {
-                    found.any(|other| other == id)
-                };
-                if !there {
-                    let name = &index.definition().name;
-                    return Err(wrong(format!("row {} is missing in index \"{name}\", or not alone there", id.0)));
-                }
-            }
-        }
-        match self.indexes.iter().find(|index| index.entries() != self.rows()) {
-            None => Ok(()),
-            Some(index) => Err(wrong(format!(
-                "index \"{}\" has {} entries for {} rows",
-                index.definition().name,
-                index.entries(),
-                self.rows()
-            ))),
-        }
     }
 }
 

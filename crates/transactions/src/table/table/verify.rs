@@ -1,0 +1,54 @@
+//! What has to hold of a table, and its hash.
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{HEADER_BYTES, Table};
+use crate::error::{Error, Result};
+
+impl Table {
+    /// A hash of all rows and their ids. Equal for equal content, whatever the way there.
+    pub fn state_hash(&self) -> Result<u64> {
+        let mut hash = u64::from(self.id().0);
+        for id in self.ids.iter() {
+            hash = xxh3_64_with_seed(self.row(id)?.image(), hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1));
+        }
+        Ok(hash)
+    }
+
+    /// Checks the invariants: rows can be read, and the indexes have exactly their keys.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: String| Error::Corrupt(format!("table \"{}\": {what}", self.definition.name).into());
+        let mut key = Vec::new();
+        for id in self.ids.iter() {
+            let row = self.row(id)?;
+            self.layout.validate(row.image())?;
+            let header: Option<&[u8; HEADER_BYTES]> =
+                self.rows.get(self.item(id)?).and_then(|bytes| bytes.first_chunk());
+            if header != Some(&u64::from(id.0).to_le_bytes()) {
+                return Err(wrong(format!("the slot of row {} belongs to another", id.0)));
+            }
+            for index in &self.indexes {
+                let distinct = index.key(row, &mut key)?;
+                let mut found = index.lookup(&key);
+                let there = if distinct {
+                    found.next() == Some(id) && found.next().is_none()
+                } else {
+                    found.any(|other| other == id)
+                };
+                if !there {
+                    let name = &index.definition().name;
+                    return Err(wrong(format!("row {} is missing in index \"{name}\", or not alone there", id.0)));
+                }
+            }
+        }
+        match self.indexes.iter().find(|index| index.entries() != self.rows()) {
+            None => Ok(()),
+            Some(index) => Err(wrong(format!(
+                "index \"{}\" has {} entries for {} rows",
+                index.definition().name,
+                index.entries(),
+                self.rows()
+            ))),
+        }
+    }
+}
