@@ -314,6 +314,33 @@ fn what_cannot_be_opened_says_why() {
     assert_eq!(rows(Some(&database), "SELECT * FROM k"), "k\n1\n");
 }
 
+#[test]
+fn a_backup_is_restored_and_a_long_statement_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, backup, again) =
+        (folder.path().join("db"), folder.path().join("backup"), folder.path().join("again"));
+    let external = with_external(folder.path());
+    let script = format!(
+        "{ACCOUNTS} {external} BACKUP TO '{}'; DELETE FROM accounts; SELECT count(*) AS n FROM accounts",
+        backup.display()
+    );
+    assert_eq!(rows(Some(&database), &script), "n\n0\n");
+    let restored = Command::new(BINARY).arg("restore").args([&backup, &again]).output().unwrap();
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    let both = "SELECT count(*) AS n, max(t.s) AS s FROM accounts JOIN t ON t.i = id";
+    assert_eq!(rows(Some(&again), both), "n,s\n3,n3\n");
+    let twice = Command::new(BINARY).arg("restore").args([&backup, &again]).output().unwrap();
+    assert!(text(&twice.stderr).contains("is in the way"), "{}", text(&twice.stderr));
+    let failed = error(None, &format!("BACKUP TO '{}'", folder.path().join("x").display()));
+    assert!(failed.contains("without a directory"), "{failed}");
+
+    let slow = "CREATE TABLE n (n BIGINT PRIMARY KEY);
+        INSERT INTO n SELECT value FROM generate_series(1, 30000);
+        SET thermocline.statement_timeout = '1ms'; UPDATE n SET n = n + 1000000";
+    let stopped = error(None, slow);
+    assert!(stopped.contains("cancelled"), "{stopped}");
+}
+
 /// The blocks of a page that are fenced with this word.
 fn blocks<'a>(page: &'a str, word: &str) -> Vec<&'a str> {
     let fence = format!("```{word}\n");

@@ -43,6 +43,11 @@ impl DatabaseFiles {
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
+    /// The database's directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The directory of row tables.
     pub fn rows(&self) -> PathBuf {
         self.path.join(ROWS)

@@ -59,6 +59,15 @@ pub fn restore(from: &Path, database: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Copies the definitions of external tables into a backup.
+///
+/// # Errors
+/// If they cannot be read or written.
+pub fn copy_catalog(files: &DatabaseFiles, backup: &Path) -> Result<()> {
+    let catalog = files.path().join(CATALOG);
+    if catalog.exists() { write_synced(&backup.join(CATALOG), &read(&catalog)?) } else { Ok(()) }
+}
+
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| exec_datafusion_err!("{}: {error}", path.display()))
 }

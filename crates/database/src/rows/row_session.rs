@@ -1,10 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use parking_lot::Mutex;
-use thermocline_transactions::database::Session;
+use thermocline_transactions::database::{Canceller, Session};
 use thermocline_transactions::schema::{Schema, TableDefinition};
 
 use super::store::RowStore;
@@ -22,6 +23,8 @@ struct Shared {
     store: Arc<RowStore>,
     /// `None` before the first statement.
     session: Mutex<Option<Session>>,
+    /// Of the session, without waiting for it.
+    canceller: Mutex<Option<Canceller>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,
 }
@@ -35,7 +38,12 @@ impl fmt::Debug for RowSession {
 impl RowSession {
     /// A session of this engine.
     pub fn new(store: Arc<RowStore>) -> Self {
-        let shared = Shared { store, session: Mutex::default(), in_transaction: AtomicBool::new(false) };
+        let shared = Shared {
+            store,
+            session: Mutex::default(),
+            canceller: Mutex::default(),
+            in_transaction: AtomicBool::new(false),
+        };
         Self { shared: Arc::new(shared) }
     }
 
@@ -64,7 +72,27 @@ impl RowSession {
 
     /// Stops the statement that runs; false if none does.
     pub fn cancel(&self) -> bool {
-        false
+        self.shared.cancel()
+    }
+
+    /// Runs a statement, which is stopped after `timeout`, and when this is dropped; in that case nobody
+    /// hears what became of it.
+    ///
+    /// # Errors
+    /// As [`RowSession::run`].
+    pub async fn statement<T: Send + 'static>(
+        &self,
+        timeout: Option<Duration>,
+        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let mut stop = StopOnDrop { shared: &self.shared, runs: true };
+        let result = self.run(move |session| {
+            session.set_statement_timeout(timeout);
+            work(session)
+        });
+        let result = result.await;
+        stop.runs = false;
+        result
     }
 
     /// Has something done that waits for partitions.
@@ -114,7 +142,25 @@ impl RowSession {
     }
 }
 
+/// Stops a statement that nobody waits for any more.
+struct StopOnDrop<'a> {
+    shared: &'a Shared,
+    runs: bool,
+}
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        if self.runs {
+            self.shared.cancel();
+        }
+    }
+}
+
 impl Shared {
+    fn cancel(&self) -> bool {
+        self.canceller.lock().as_ref().is_some_and(Canceller::cancel)
+    }
+
     fn run<T>(
         &self,
         work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T>,
@@ -124,6 +170,7 @@ impl Shared {
             Some(session) => session,
             none => {
                 let new = self.store.database()?.session();
+                *self.canceller.lock() = Some(new.canceller());
                 none.insert(new)
             }
         };

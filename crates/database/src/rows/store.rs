@@ -1,10 +1,13 @@
+use std::path::Path;
 use std::sync::Arc;
+
+use datafusion::common::{DataFusionError, exec_datafusion_err, exec_err};
 
 use parking_lot::Mutex;
 use thermocline_compute::Settings;
 use thermocline_transactions::Result;
 use thermocline_transactions::database::{Database, Settings as EngineSettings};
-use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::Progress;
 
@@ -113,6 +116,22 @@ impl RowStore {
         let database = Arc::new(database);
         *started = Some(Arc::clone(&database));
         Ok(database)
+    }
+
+    /// Writes a backup into a new directory: the rows as of one moment, and the catalog as it is then.
+    ///
+    /// # Errors
+    /// If there is no database directory, or the backup's is there already or cannot be written.
+    pub fn backup(&self, into: &Path) -> datafusion::common::Result<()> {
+        let Some(files) = &self.files else { return exec_err!("a database without a directory has no backup") };
+        let failed = |error: std::io::Error| exec_datafusion_err!("backup {}: {error}", into.display());
+        std::fs::create_dir(into).map_err(failed)?;
+        let external = |error| DataFusionError::External(Box::new(error));
+        if let Some(database) = self.started() {
+            let rows = RealDisk::open_or_create(into.join(super::files::ROWS)).map_err(external)?;
+            database.backup(&rows).map_err(external)?;
+        }
+        super::maintenance::copy_catalog(files, into)
     }
 
     /// Stops it, unless somebody still uses it, in which case the last to leave stops it.

@@ -1,3 +1,4 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
@@ -160,6 +161,9 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        if let Some(into) = statement.backup_to()? {
+            return self.backup(into).await;
+        }
         let route = self.route(&statement);
         let result = match route {
             Ok(Route::Rows) => self.rows(&statement.text).await,
@@ -191,13 +195,26 @@ impl Session {
 
     async fn rows(&self, text: &Arc<str>) -> Result<QueryStream> {
         let text = Arc::clone(text);
-        let answer = self.rows.run(move |session| session.execute(&text, &[])).await?;
+        let answer =
+            self.rows.statement(self.settings().statement_timeout, move |session| session.execute(&text, &[])).await?;
         self.answer(&answer)
+    }
+
+    /// Writes what the database holds at one moment into a new directory.
+    async fn backup(&self, into: PathBuf) -> Result<QueryStream> {
+        if self.in_transaction() {
+            return plan_err!("BACKUP is not possible inside a transaction");
+        }
+        let store = Arc::clone(self.rows.store());
+        tokio::task::spawn_blocking(move || store.backup(&into))
+            .await
+            .map_err(|error| exec_datafusion_err!("internal error, please report it: {error}"))??;
+        Ok(self.analytic.nothing())
     }
 
     async fn rows_first(&self, statement: Statement) -> Result<QueryStream> {
         let text = Arc::clone(&statement.text);
-        let answer = self.rows.run(move |session| {
+        let answer = self.rows.statement(self.settings().statement_timeout, move |session| {
             session.prepare(&text)?;
             session.execute(&text, &[])
         });
@@ -221,7 +238,10 @@ impl Session {
                 let rows = self.analytic.collect(rows).await?;
                 plan.check(&rows.schema)?;
                 let one = plan.with_parameters(&rows.schema)?;
-                let answer = self.rows.run(move |session| plan.run(session, &one, &rows.batches)).await?;
+                let answer = self
+                    .rows
+                    .statement(self.settings().statement_timeout, move |session| plan.run(session, &one, &rows.batches))
+                    .await?;
                 self.answer(&answer)
             }
             Err(error) => Err(error),

@@ -1,6 +1,7 @@
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -57,7 +58,7 @@ impl Statement {
 
     fn one(script: &str, from: Place, end: usize, words: &[Keyword]) -> Result<Self> {
         let text = script.get(from.offset..end).unwrap_or_default().trim_end();
-        if is_of_rows(words) {
+        if is_of_rows(words) || is_backup(text) {
             return Ok(Self { text: text.into(), parsed: None });
         }
         match parse_one(text) {
@@ -68,6 +69,24 @@ impl Statement {
             }
             // Once more where it stands, so that the error names its place in the script.
             Err(error) => Err(parse_one(&from.pad(text)).err().unwrap_or(error)),
+        }
+    }
+
+    /// The directory of `BACKUP TO 'directory'`; `None` for other statements.
+    ///
+    /// # Errors
+    /// If it is a BACKUP of another form.
+    pub(super) fn backup_to(&self) -> Result<Option<PathBuf>> {
+        if !is_backup(&self.text) {
+            return Ok(None);
+        }
+        let tokens = Tokenizer::new(&GenericDialect {}, &self.text).tokenize().unwrap_or_default();
+        let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+        match tokens.as_slice() {
+            [_, Token::Word(to), Token::SingleQuotedString(path)] if to.keyword == Keyword::TO && !path.is_empty() => {
+                Ok(Some(path.into()))
+            }
+            _ => plan_err!("expected BACKUP TO 'directory', not {}", self.text),
         }
     }
 
@@ -85,6 +104,10 @@ fn keyword(token: &TokenWithSpan) -> Keyword {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
     }
+}
+
+fn is_backup(text: &str) -> bool {
+    text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("backup"))
 }
 
 /// Whether only the row engine knows statements that begin so.
