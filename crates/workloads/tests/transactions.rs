@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use thermocline_transactions::database::{Database, Session, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
+use thermocline_transactions::ids::Micros;
 use thermocline_transactions::procedure::Registration;
 use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
-use thermocline_workloads::oltp::{Calls, DriveOptions, Language, Measured, drive};
+use thermocline_workloads::oltp::{Call, Calls, DriveOptions, Language, Measured, drive};
 use thermocline_workloads::tpcc::{self, Condition, Remote, Scale, Terminal, Transaction};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
@@ -82,6 +83,7 @@ fn conditions_hold_after_the_load_after_runs_and_after_recovery() {
         (Language::Rust, 1, Remote::Standard),
         (Language::Rust, 2, Remote::Standard),
         (Language::Rust, 2, Remote::Never),
+        (Language::Lua, 2, Remote::Standard),
     ] {
         let directory = tempfile::tempdir().unwrap();
         let scale = Scale::reduced(4);
@@ -178,6 +180,34 @@ fn bad_arguments_are_errors() {
     assert_eq!(broken(&database, Scale::reduced(1), &Condition::ALL), BTreeSet::new());
 }
 
+/// Of equal databases, equal calls make equal ones, whatever their procedures are written in.
+#[test]
+fn lua_does_what_rust_does() {
+    let scale = Scale::reduced(3);
+    let [rust, lua] = [Language::Rust, Language::Lua].map(|language| {
+        // Without a clock that goes, the times are equal as well.
+        let procedures = tpcc::registrations(language).unwrap();
+        let clock = Box::new(|| Micros(1_300_000_000_000_000));
+        let settings = Settings { partitions: 2, seed: 1, procedures, clock, ..Settings::default() };
+        let database = Database::open(memory(), settings).unwrap();
+        tpcc::define(&mut database.session(), language).unwrap();
+        tpcc::load(&database, scale, 1).unwrap();
+        let mut terminal = Terminal::new(scale, Remote::Standard, 3, 1);
+        let mut client = database.client();
+        let works = Transaction::PROCEDURES.map(|name| database.procedure(name).unwrap());
+        let mut ends = Vec::new();
+        for _ in 0..2000 {
+            let Call { procedure, arguments } = terminal.next_call();
+            let result = client.call(Arc::clone(&works[procedure]), arguments);
+            ends.push((procedure, result.map_or_else(|error| error.sqlstate().to_owned(), |_| "ok".to_owned())));
+        }
+        assert!(ends.iter().all(|(_, end)| end == "ok" || end == "P0001"), "{ends:?}");
+        (ends, contents(&database))
+    });
+    assert!(rust.0.iter().any(|end| *end == (0, "P0001".to_owned())));
+    assert!(rust == lua);
+}
+
 /// One order followed through all five transactions, with its numbers worked out by hand.
 #[test]
 fn an_order_is_placed_shown_delivered_and_paid() {
@@ -269,7 +299,7 @@ fn payments_of_customers_with_bad_credit_are_noted() {
 #[test]
 fn ycsb_runs_in_every_language() {
     const ROWS: u64 = 500;
-    for (language, partitions) in [(Language::Rust, 1), (Language::Rust, 2), (Language::Sql, 2)] {
+    for (language, partitions) in [(Language::Rust, 1), (Language::Rust, 2), (Language::Sql, 2), (Language::Lua, 2)] {
         let database = open(memory(), partitions, ycsb::registrations(language).unwrap());
         ycsb::define(&mut database.session(), language).unwrap();
         ycsb::load(&database, ROWS, 3).unwrap();
@@ -301,7 +331,7 @@ fn ycsb_runs_in_every_language() {
 
 #[test]
 fn an_update_changes_one_field_of_one_row() {
-    for language in [Language::Rust, Language::Sql] {
+    for language in [Language::Rust, Language::Sql, Language::Lua] {
         let database = open(memory(), 2, ycsb::registrations(language).unwrap());
         ycsb::define(&mut database.session(), language).unwrap();
         ycsb::load(&database, 10, 1).unwrap();
