@@ -506,7 +506,7 @@ fn limits_are_counts() {
         "pcall(string.rep, 'x', 1 << 40) return 1",
         "local s = ('x'):rep(1 << 20) return (s:gsub('x', s))",
         "local t = {} for i = 1, 1 << 20 do t[i] = 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' .. i end",
-        "local t = {} while true do pcall(function() t[#t + 1] = ('x'):rep(100) .. #t end) end",
+        "local t = {} while true do pcall(function() t[#t + 1] = ('x'):rep(1000) .. #t end) end",
         "local t = {} while true do t[#t + 1] = coroutine.create(function() end) end",
         "local t = {} while true do t[#t + 1] = db.query([[SELECT repeat('x', 1000000)]]) end",
     ] {

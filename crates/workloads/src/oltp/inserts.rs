@@ -1,32 +1,44 @@
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use thermocline_transactions::Result;
 use thermocline_transactions::database::{Database, Work};
 use thermocline_transactions::engine::Client;
 use thermocline_transactions::types::Value;
+use thermocline_transactions::{Error, Result};
 
 /// Rows on their way at any time: half of the default queue of one partition.
 const IN_FLIGHT_MAX: usize = 2048;
 /// Rows that are handed to the engine at a time.
 const BURST: usize = 256;
 
-/// Loads rows, many statements at a time. Whatever fails ends the load with its error.
+/// How often in a row a load may be told to try again, and how long it waits then: another loader's rows
+/// may take the room in the meantime.
+const REFUSALS_MAX: u32 = 2000;
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// Loads rows, many statements at a time. What finds no room in a queue is sent again; whatever else fails
+/// ends the load with its error.
 pub struct Inserts {
     client: Client<Work>,
-    in_flight: usize,
+    /// What was submitted, by tag.
+    in_flight: HashMap<u64, (Arc<Work>, Box<[Value]>)>,
+    tag_next: u64,
     unsent: usize,
+    /// How often in a row nothing was done.
+    refusals: u32,
 }
 
 impl std::fmt::Debug for Inserts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Inserts").field("in_flight", &self.in_flight).finish_non_exhaustive()
+        f.debug_struct("Inserts").field("in_flight", &self.in_flight.len()).finish_non_exhaustive()
     }
 }
 
 impl Inserts {
     /// Into this database.
     pub fn new(database: &Database) -> Self {
-        Self { client: database.client(), in_flight: 0, unsent: 0 }
+        Self { client: database.client(), in_flight: HashMap::new(), tag_next: 0, unsent: 0, refusals: 0 }
     }
 
     /// Runs a prepared statement some time soon.
@@ -34,11 +46,10 @@ impl Inserts {
     /// # Errors
     /// That of this statement or of one before.
     pub fn put(&mut self, statement: &Arc<Work>, values: impl Into<Box<[Value]>>) -> Result<()> {
-        while self.in_flight >= IN_FLIGHT_MAX {
+        while self.in_flight.len() >= IN_FLIGHT_MAX {
             self.receive()?;
         }
-        self.client.submit(Arc::clone(statement), values.into(), 0)?;
-        (self.in_flight, self.unsent) = (self.in_flight + 1, self.unsent + 1);
+        self.submit(Arc::clone(statement), values.into())?;
         if self.unsent >= BURST {
             self.client.send();
             self.unsent = 0;
@@ -51,19 +62,43 @@ impl Inserts {
     /// # Errors
     /// That of the first that failed.
     pub fn finish(mut self) -> Result<()> {
-        while self.in_flight > 0 {
+        while !self.in_flight.is_empty() {
             self.receive()?;
         }
+        Ok(())
+    }
+
+    fn submit(&mut self, statement: Arc<Work>, values: Box<[Value]>) -> Result<()> {
+        self.client.submit(Arc::clone(&statement), values.clone(), self.tag_next)?;
+        self.in_flight.insert(self.tag_next, (statement, values));
+        self.tag_next += 1;
+        self.unsent += 1;
         Ok(())
     }
 
     fn receive(&mut self) -> Result<()> {
         self.client.send();
         self.unsent = 0;
+        let mut refused = vec![];
+        let mut refusal = None;
         for reply in self.client.receive() {
-            self.in_flight -= 1;
-            reply.result?;
+            let row = self.in_flight.remove(&reply.tag);
+            match reply.result {
+                Ok(_) => self.refusals = 0,
+                Err(Error::Retry(why)) => {
+                    refused.extend(row);
+                    refusal = Some(why);
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(())
+        if let Some(why) = refusal {
+            self.refusals += 1;
+            if self.refusals > REFUSALS_MAX {
+                return Err(Error::Retry(why));
+            }
+            std::thread::sleep(PAUSE);
+        }
+        refused.into_iter().try_for_each(|(statement, values)| self.submit(statement, values))
     }
 }
