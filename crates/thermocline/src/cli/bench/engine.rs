@@ -201,7 +201,7 @@ impl Table {
     /// If it cannot be created.
     pub fn new(json: Option<&PathBuf>) -> Result<Self> {
         let json = JsonLines::new(json)?;
-        println!(
+        say!(
             "{:<8}{:>6}{:>6}{:>5}{:>5}{:>10}{:>10}{:>9}{:>9}{:>9}{:>8}{:>9}{:>9}{:>11}",
             "mix",
             "skew",
@@ -235,7 +235,7 @@ impl Table {
         };
         let growth = self.records.iter().find(alike).map(|first| record.transactions_per_s / first.transactions_per_s);
         let or_dash = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
-        println!(
+        say!(
             "{:<8}{:>6}{:>6}{:>5}{:>5}{:>10.0}{:>10}{:>9}{:>9.0}{:>9.0}{:>8.0}{:>9}{:>9}{:>11}",
             record.mix,
             or_dash(record.skew.map(|skew| skew.to_string())),

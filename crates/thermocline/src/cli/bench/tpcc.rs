@@ -50,7 +50,7 @@ pub fn tpcc(args: TpccArgs) -> Result<()> {
             }
         }
     }
-    println!("conditions 1 to 12 hold after each load, 1 to 10 and 12 after each run");
+    say!("conditions 1 to 12 hold after each load, 1 to 10 and 12 after each run");
     Ok(())
 }
 
