@@ -265,6 +265,10 @@ pub struct Origin {
     /// Milliseconds after which nobody waits any more; 0 for the node's own limit.
     #[prost(uint64, tag = "3")]
     pub deadline_ms: u64,
+    /// Share of the caller's cores in use, in thousandths: a caller without idle cores is a poor
+    /// place to push work back to.
+    #[prost(uint32, tag = "4")]
+    pub busy_permille: u32,
 }
 
 /// Asks to run a fragment over one partition of an object.

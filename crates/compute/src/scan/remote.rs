@@ -24,6 +24,7 @@ use thermocline_storage::{NodeClient, NodeError, RangeSource, wire_bytes};
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
+use crate::session::QueryContext;
 
 /// Stored bytes of one object, through its node.
 #[derive(Debug)]
@@ -146,7 +147,7 @@ pub(super) struct FragmentCall {
     pub(super) shape: u64,
     pub(super) table_schema: Arc<Vec<u8>>,
     pub(super) format: thermocline_pushdown::wire::Format,
-    pub(super) origin: Origin,
+    pub(super) query: Arc<QueryContext>,
     /// Whether the node may answer that the stored bytes should be fetched instead.
     pub(super) accepts_pushback: bool,
     pub(super) metrics: ScanMetrics,
@@ -188,7 +189,7 @@ impl FragmentCall {
         hints: Hints,
     ) -> Result<Answered, NodeError> {
         let request = FragmentRequest {
-            origin: Some(self.origin.clone()),
+            origin: Some(self.query.origin()),
             object: Some(object.entry.clone()),
             format: Some(self.format.clone()),
             table_schema: self.table_schema.to_vec(),

@@ -98,7 +98,6 @@ impl ScanRun {
         }
         let settings = query.settings();
         let in_flight = (settings.bytes_in_flight / largest).clamp(1, settings.partitions_in_flight as u64) as usize;
-        let origin = query.origin();
         let above = scan.fragment().selection()?.above;
         Ok(Self {
             cached: Mutex::new(cached),
@@ -120,7 +119,7 @@ impl ScanRun {
                 shape: BuildHasherDefault::<DefaultHasher>::default().hash_one(scan.shape()).max(1),
                 table_schema: Arc::clone(scan.encoded_schema()),
                 format: Format::from(scan.format()),
-                origin,
+                query: Arc::clone(&query),
                 accepts_pushback: settings.pushback,
                 metrics: metrics.clone(),
                 indexes: indexes_of(scan),
@@ -137,7 +136,7 @@ impl ScanRun {
         PartitionReader {
             source: Arc::new(RemoteSource {
                 object: Arc::clone(object),
-                origin: self.call.origin.clone(),
+                origin: self.query.origin(),
                 metrics: self.metrics.clone(),
                 pushback,
             }),

@@ -12,6 +12,7 @@ use thermocline_cache::SegmentCache;
 use thermocline_pushdown::QueryId;
 use thermocline_storage::NodeConfig;
 
+use super::cpu_load::CpuLoad;
 use super::query_context::QueryStats;
 use crate::catalog::{CatalogFile, ExternalTable, Nodes};
 use crate::index::{IndexDefinition, Indexes};
@@ -41,6 +42,8 @@ pub struct Engine {
     next_query: AtomicU64,
     /// Distinguishes this process's queries from others' in a storage node's log.
     process: String,
+    /// What a storage node should know that may push work back.
+    pub(crate) load: CpuLoad,
     wire_context: Arc<TaskContext>,
 }
 
@@ -146,6 +149,7 @@ impl Engine {
             queries: Mutex::default(),
             next_query: AtomicU64::new(1),
             process: format!("{:x}-{started:x}", std::process::id()),
+            load: CpuLoad::new(),
             wire_context: SessionContext::new().task_ctx(),
         })
     }

@@ -130,13 +130,14 @@ impl QueryContext {
         Arc::clone(of_type).downcast().unwrap_or_default()
     }
 
-    /// What storage nodes are told about who asks.
+    /// What storage nodes are told about who asks, as of now.
     pub(crate) fn origin(&self) -> Origin {
         let deadline = self.settings.statement_timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
         Origin {
             query_id: self.id.to_string(),
             tenant: String::new(),
             deadline_ms: deadline.map_or(0, |left| left.as_millis().max(1) as u64),
+            busy_permille: self.engine().load.permille(),
         }
     }
 

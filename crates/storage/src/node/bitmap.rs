@@ -64,6 +64,7 @@ impl StorageNode {
         };
         let origin = request.origin.unwrap_or_default();
         let ask = Ask {
+            caller_busy_permille: origin.busy_permille,
             tenant: origin.tenant,
             query: origin.query_id,
             // What a bitmap leaves of a fragment is another share than the fragment alone.

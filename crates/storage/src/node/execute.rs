@@ -157,6 +157,7 @@ impl Execution {
     fn ask(&self) -> Ask {
         let origin = self.request.origin.clone().unwrap_or_default();
         Ask {
+            caller_busy_permille: origin.busy_permille,
             tenant: origin.tenant,
             query: origin.query_id,
             shape: match self.request.shape {

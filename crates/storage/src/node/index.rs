@@ -41,6 +41,7 @@ impl StorageNode {
         let identity = Identity::new(&object.path, &format, &table_schema, column);
         let path = object.path.clone();
         let ask = Ask {
+            caller_busy_permille: origin.busy_permille,
             tenant: origin.tenant,
             query: origin.query_id,
             shape: shape_of(format!("index of {}", request.column).as_bytes(), &path),

@@ -79,7 +79,7 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     run.metrics.columns_saved.add(run.columns.len().saturating_sub(plan.there.len()));
     let missing_bytes = missing_bytes(run, work);
     let request = BitmapRequest {
-        origin: Some(run.call.origin.clone()),
+        origin: Some(run.query.origin()),
         object: Some(work.object.entry.clone()),
         format: Some(run.call.format.clone()),
         table_schema: run.call.table_schema.to_vec(),

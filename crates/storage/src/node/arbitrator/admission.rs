@@ -23,6 +23,9 @@ use crate::node::{NodeConfig, PushbackPolicy};
 /// that are held for longer than was expected.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
+/// A caller that uses this much of its cores has none to spare.
+const BUSY_PERMILLE: u32 = 900;
+
 /// What a fragment's request tells the arbitrator.
 #[derive(Debug, Clone)]
 pub(in crate::node) struct Ask {
@@ -34,6 +37,8 @@ pub(in crate::node) struct Ask {
     /// S_out as the caller expects it.
     pub(in crate::node) bytes_out: Option<u64>,
     pub(in crate::node) accepts_pushback: bool,
+    /// Share of the caller's cores in use, in thousandths.
+    pub(in crate::node) caller_busy_permille: u32,
     pub(in crate::node) to_follow: u32,
 }
 
@@ -138,6 +143,7 @@ impl Arbitrator {
             flow: Flow { tenant: ask.tenant.as_str().into(), query: ask.query.as_str().into() },
             times: state.knowledge.times(ask.shape, ask.bytes_in, ask.bytes_out, now),
             accepts_pushback: ask.accepts_pushback && self.policy == PushbackPolicy::Adaptive,
+            caller_is_busy: ask.caller_busy_permille >= BUSY_PERMILLE,
             to_follow: ask.to_follow,
         };
         let id = state.schedule.offer(request).ok()?;

@@ -103,7 +103,7 @@ impl Knowledge {
         }
     }
 
-    /// t_pd and t_pb of a fragment over `bytes_in` stored bytes, without corrections. `bytes_out` is the caller's
+    /// t_pd and t_pb, and the caller's own time, of a fragment over `bytes_in` stored bytes, without corrections. `bytes_out` is the caller's
     /// estimate of the answer, used until the shape has been seen.
     pub(crate) fn times(&mut self, shape: Shape, bytes_in: u64, bytes_out: Option<u64>, now: f64) -> Times {
         let size = bytes_in as f64;
@@ -123,7 +123,12 @@ impl Knowledge {
             .filter(|rate| rate.is_recent(now))
             .map_or(COMPUTE_PRIOR, |rate| rate.value);
         let link = self.link_share(now);
-        Times { pushdown: size / (compute * self.core_share) + answer / link, pushback: size / link }
+        Times {
+            pushdown: size / (compute * self.core_share) + answer / link,
+            pushback: size / link,
+            // It has a whole core for it, as fast as one of these.
+            caller: size / compute,
+        }
     }
 
     /// A slot was held from an admission to the end of the answer, or from a pushback to the end of
@@ -142,7 +147,11 @@ impl Knowledge {
 
     /// By how much estimates of the model are to be multiplied.
     pub(crate) fn corrections(&self, now: f64) -> Times {
-        Times { pushdown: self.correction(Path::Pushdown, now), pushback: self.correction(Path::Pushback, now) }
+        Times {
+            pushdown: self.correction(Path::Pushdown, now),
+            pushback: self.correction(Path::Pushback, now),
+            caller: 1.0,
+        }
     }
 
     fn correction(&self, path: Path, now: f64) -> f64 {

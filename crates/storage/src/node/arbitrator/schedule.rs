@@ -44,6 +44,9 @@ pub(crate) struct Times {
     pub(crate) pushdown: f64,
     /// t_pb.
     pub(crate) pushback: f64,
+    /// What the caller takes after a pushback to do the fragment's work itself. It holds no slot, but
+    /// is done no sooner.
+    pub(crate) caller: f64,
 }
 
 impl Times {
@@ -62,6 +65,8 @@ pub(crate) struct Request {
     /// As the model says, without corrections.
     pub(crate) times: Times,
     pub(crate) accepts_pushback: bool,
+    /// Whether the caller has no idle core.
+    pub(crate) caller_is_busy: bool,
     /// Requests of the same scan that are still to come.
     pub(crate) to_follow: u32,
 }
@@ -95,6 +100,9 @@ const LAG_CHARGES: f64 = 8.0;
 /// The slower path is taken if it is expected to take at most this share of what waiting for the
 /// faster one would: an estimate that is a quarter too low then costs nothing.
 const SLOWER_PAYS: f64 = 0.8;
+/// A busy caller is given work back only if it would take this many times as long here: what it does
+/// for this it does not do for the rest of its query.
+const BUSY_CALLER_PAYS: f64 = 1.25;
 
 #[derive(Debug)]
 struct Running {
@@ -147,7 +155,7 @@ impl Schedule {
             order,
             slots,
             queue_max,
-            corrections: Times { pushdown: 1.0, pushback: 1.0 },
+            corrections: Times { pushdown: 1.0, pushback: 1.0, caller: 1.0 },
             waiting: vec![],
             running: HashMap::new(),
             fairness: Fairness::default(),
@@ -312,7 +320,27 @@ impl Schedule {
         self.is_free(path)
             && self.may(request, path)
             && (path == faster
-                || (!self.is_free(faster) && self.time(request, path) <= SLOWER_PAYS * drained.on(faster)))
+                || (!self.is_free(faster)
+                    && self.done_in(request, path) <= SLOWER_PAYS * drained.on(faster)
+                    && !(path == Path::Pushback && self.burdens(request))))
+    }
+
+    /// Seconds until the request is done if it takes `path` now. What a slot was held for lately may
+    /// have been with the link to itself: it shares it with the transfers under way.
+    fn done_in(&self, request: &Request, path: Path) -> f64 {
+        let held = self.time(request, path);
+        match path {
+            Path::Pushdown => held,
+            Path::Pushback => {
+                let sharing = (self.used(path) + 1) as f64 / self.slots.of(path) as f64;
+                held.max(request.times.pushback * sharing) + request.times.caller
+            }
+        }
+    }
+
+    /// Whether a pushback would keep the caller from what it has to do anyway.
+    fn burdens(&self, request: &Request) -> bool {
+        request.caller_is_busy && self.time(request, Path::Pushdown) <= BUSY_CALLER_PAYS * request.times.caller
     }
 
     /// Requests that may take `path` and are not ahead of the others.

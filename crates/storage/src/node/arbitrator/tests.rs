@@ -11,8 +11,9 @@ use super::schedule::{Arbitration, Held, Path, QueueFull, Request, RequestId, Sc
 fn request(query: &str, pushdown: f64, pushback: f64) -> Request {
     Request {
         flow: Flow { tenant: Arc::from(""), query: Arc::from(query) },
-        times: Times { pushdown, pushback },
+        times: Times { pushdown, pushback, caller: 0.0 },
         accepts_pushback: true,
+        caller_is_busy: false,
         to_follow: 0,
     }
 }
@@ -88,6 +89,47 @@ fn the_slower_path_is_not_taken_if_waiting_is_sooner() {
     schedule.offer(Request { to_follow: 30, ..request("q", 20.0, 1.0) }).unwrap();
     schedule.offer(Request { to_follow: 29, ..request("q", 20.0, 1.0) }).unwrap();
     assert_eq!(decisions(&mut schedule, 0.0).len(), 2);
+}
+
+/// The last requests count what comes after the transfer, and the transfers that they share the link with.
+#[test]
+fn a_pushback_is_done_when_the_caller_is() {
+    let decided = |caller: f64, slots: usize| {
+        let mut schedule = schedule(Arbitration::PaAware, 1, slots);
+        for _ in 0..4 {
+            let mut request = request("q", 1.0, 2.0);
+            request.times.caller = caller;
+            schedule.offer(request).unwrap();
+        }
+        decisions(&mut schedule, 0.0).iter().filter(|(_, path)| *path == Path::Pushback).count()
+    };
+    // Four seconds of work here: two of transfer are worth it, with two of computing they are not.
+    assert_eq!(decided(0.0, 1), 1);
+    assert_eq!(decided(2.0, 1), 0);
+    // A transfer takes two seconds if all slots are in use and half if one is; what is known of lone
+    // transfers does not make the second as fast as the first.
+    let mut shared = schedule(Arbitration::PaAware, 1, 2);
+    shared.estimate(Times { pushdown: 1.0, pushback: 0.5, caller: 1.0 }, |_| None);
+    for _ in 0..3 {
+        shared.offer(request("q", 1.2, 2.6)).unwrap();
+    }
+    let made = decisions(&mut shared, 0.0);
+    assert_eq!(made.iter().filter(|(_, path)| *path == Path::Pushback).count(), 1, "{made:?}");
+}
+
+/// A caller without idle cores is given work back if storage is weak, not if it is as strong.
+#[test]
+fn a_busy_caller_is_spared() {
+    for (busy, pushdown, pushed_back) in [(false, 1.0, 1), (true, 1.0, 0), (true, 1.5, 1)] {
+        let mut schedule = schedule(Arbitration::PaAware, 1, 1);
+        for _ in 0..20 {
+            let mut request = Request { caller_is_busy: busy, ..request("q", pushdown, 2.0) };
+            request.times.caller = 1.0;
+            schedule.offer(request).unwrap();
+        }
+        decisions(&mut schedule, 0.0);
+        assert_eq!(schedule.pushed_back(), pushed_back, "{busy} {pushdown}");
+    }
 }
 
 /// The example of section 3.4: r2 gains more from pushdown than r1, so r1 is pushed back.
@@ -298,7 +340,7 @@ fn requests_of_any_age_are_compared_by_one_correction() {
     let mut schedule = schedule(Arbitration::PaAware, 1, 1);
     let old = schedule.offer(request("old", 1.0, 3.0)).unwrap();
     // Pushback takes a third of what it used to.
-    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0 / 3.0 }, |_| None);
+    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0 / 3.0, caller: 1.0 }, |_| None);
     let new = schedule.offer(request("new", 1.0, 9.0)).unwrap();
     assert_eq!(decisions(&mut schedule, 0.0), [(new, Path::Pushdown), (old, Path::Pushback)]);
     // An estimate that was corrected is compared with what the model said.
@@ -309,8 +351,8 @@ fn requests_of_any_age_are_compared_by_one_correction() {
 fn what_was_learnt_meanwhile_counts_for_those_who_wait() {
     let mut schedule = schedule(Arbitration::PaAware, 1, 1);
     let [a, b, c] = ["a", "b", "c"].map(|query| schedule.offer(request(query, 5.0, 3.0)).unwrap());
-    let learnt = |id| (id == c).then_some(Times { pushdown: 1.0, pushback: 3.0 });
-    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0 }, learnt);
+    let learnt = |id| (id == c).then_some(Times { pushdown: 1.0, pushback: 3.0, caller: 0.0 });
+    schedule.estimate(Times { pushdown: 1.0, pushback: 1.0, caller: 1.0 }, learnt);
     assert_eq!(decisions(&mut schedule, 0.0), [(c, Path::Pushdown), (a, Path::Pushback)]);
     assert_eq!(schedule.queue_length(), 1, "{b:?} waits");
 }
