@@ -23,8 +23,8 @@ use crate::node::{NodeConfig, PushbackPolicy};
 /// that are held for longer than was expected.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
-/// A caller that uses this much of its cores has none to spare.
-const BUSY_PERMILLE: u32 = 900;
+/// A caller that uses this much of its cores has none to spare: what it fetches keeps it busier still.
+const BUSY_PERMILLE: u32 = 700;
 
 /// What a fragment's request tells the arbitrator.
 #[derive(Debug, Clone)]
