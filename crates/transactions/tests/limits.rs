@@ -45,7 +45,8 @@ fn settings() -> Settings {
         Registration::new("busy(milliseconds BIGINT) PARTITION ON (milliseconds)", 1, Busy).unwrap(),
         Registration::new("long()", 1, Long).unwrap(),
     ];
-    let limits = Limits { rows_max: u64::MAX, ..Limits::default() };
+    // So far away that only an interrupt can end what runs.
+    let limits = Limits { rows_max: u64::MAX, instructions_max: u64::MAX, ..Limits::default() };
     Settings { partitions: 2, seed: 1, procedures, limits, ..Settings::default() }
 }
 
@@ -65,6 +66,7 @@ fn filled() -> Database {
     for k in 0..1000 {
         session.execute("INSERT INTO r VALUES ($1, $1)", &[Value::Int(k)]).unwrap();
     }
+    run(&mut session, SPIN);
     drop(session);
     database
 }
@@ -80,12 +82,18 @@ fn int(answer: &Answer) -> i64 {
 
 const LONG: &str = "SELECT count(*) FROM t a, r b, r c WHERE b.v > a.v AND c.v > b.v";
 
+/// Changes a row, then computes for ever without a statement.
+const SPIN: &str = "CREATE PROCEDURE spin(k BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
+    db.execute('UPDATE t SET v = -1 WHERE k = $1', k)
+    while true do pcall(function() while true do end end) end
+$$";
+
 #[test]
 fn statements_procedures_and_transactions_are_timed_out() {
     let database = filled();
     let mut session = database.session();
     session.set_statement_timeout(Some(Duration::from_millis(50)));
-    for sql in [LONG, "CALL long()"] {
+    for sql in [LONG, "CALL long()", "CALL spin(1)"] {
         let start = Instant::now();
         let error = session.execute(sql, &[]).unwrap_err();
         assert_eq!(error.sqlstate(), "57014", "{error}");
@@ -134,7 +142,9 @@ fn who_waits_too_long_for_partitions_gives_up() {
 #[test]
 fn another_thread_cancels() {
     let database = filled();
-    for (begin, sql) in [(false, LONG), (false, "CALL long()"), (true, LONG)] {
+    for (begin, sql) in
+        [(false, LONG), (false, "CALL long()"), (false, "CALL spin(1)"), (true, LONG), (true, "CALL spin(1)")]
+    {
         let mut session = database.session();
         let canceller = session.canceller();
         assert!(!canceller.cancel(), "nothing runs");

@@ -78,7 +78,11 @@ impl Host for Machine {
         } else if self.meter.is_exhausted() || self.meter.is_over() {
             Some(self.out_of_memory())
         } else if within_budget {
-            return false;
+            // Not in the log, so that replay is not stopped: by the client, or at its deadline.
+            match self.context.with(|context| context.environment().check()) {
+                Some(Err(error)) => Some(error),
+                _ => return false,
+            }
         } else {
             let limit = self.limits.get().instructions_max;
             Some(Error::Cancelled(format!("the procedure took more than {limit} instructions").into()))
