@@ -14,7 +14,6 @@
 //! for it nor fail because of it.
 
 mod table_read;
-mod unread;
 
 pub use table_read::{ReadRequest, ReadStep, RowSink};
 

@@ -3,12 +3,11 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::unread::Unread;
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::partition::Partition;
 use crate::schema::TableDefinition;
-use crate::table::{Change, Layout, Row, Table, TupleId};
+use crate::table::{Change, Layout, Row, Table, Unread};
 
 /// Takes the rows of one table and one partition.
 ///
@@ -78,7 +77,7 @@ impl ReadRequest {
             return Ok(None);
         }
         let table = current(&self.table, partition)?;
-        let (definition, unread) = (Arc::clone(&self.table), Unread::new(table.id_bound()));
+        let (definition, unread) = (Arc::clone(&self.table), Unread::new(table));
         Ok(Some(TableRead { definition, unread, sink: Some((self.sink)(partition.id())), failed: None }))
     }
 }
@@ -156,11 +155,10 @@ impl TableRead {
         let unread = &mut self.unread;
         let result = partition.table(self.definition.id).and_then(|table| {
             for _ in 0..ids {
-                let Some(id) = table.next(unread.cursor).filter(|id| *id < unread.bound) else {
+                let Some((id, done)) = unread.next(table) else {
                     return sink.finish().map(|()| ReadStep::Done);
                 };
-                unread.cursor = TupleId(id.0 + 1);
-                if !unread.is_done(id) {
+                if !done {
                     sink.row(table.row(id)?)?;
                     if sink.pauses() {
                         break;

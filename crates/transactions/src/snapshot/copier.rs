@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use super::rows::{CHUNK_BYTES, ChunkBuilder};
 use crate::partition::{Partition, PreImages};
 use crate::schema::TableId;
-use crate::table::{Budget, Change, TupleId, Working};
+use crate::table::{Budget, Change, TupleId, Unread, Working};
 use crate::{Error, Result};
 
 /// A partition's share of a snapshot.
@@ -21,13 +21,7 @@ use crate::{Error, Result};
 ///                             +-- too many images wait, or a definition --> failed
 /// ```
 ///
-/// For each table, with `cursor` the next id to copy and `bound` above all ids at the barrier:
-/// - a row below `cursor`, or marked in `done`, has been copied if it was there at the barrier
-/// - an id from `cursor` on that is not marked is as it was at the barrier
-/// - an id from `bound` on was free at the barrier
-/// - `cursor` and the marks only grow
-///
-/// Steps run in the partition's thread, between transactions; chunks are taken by whoever writes or
+/// Each table keeps count of its rows in an [`Unread`]. Steps run in the partition's thread, between transactions; chunks are taken by whoever writes or
 /// reads them, which holds the lock for a moment. Dropping it ends the copying.
 #[derive(Debug)]
 pub struct Copier {
@@ -61,10 +55,7 @@ struct State {
 #[derive(Debug)]
 struct TableCopy {
     table: TableId,
-    cursor: TupleId,
-    bound: TupleId,
-    /// A bit for each id below `bound` that changed after the barrier before the cursor came to it.
-    done: Vec<u64>,
+    uncopied: Unread,
 }
 
 impl Copier {
@@ -78,12 +69,7 @@ impl Copier {
         let tables = partition
             .tables()
             .filter(|table| first || table.definition().partition_by.is_some())
-            .map(|table| {
-                let (table, bound) = (table.definition().id, table.id_bound());
-                // Ids are 31 bits, so this fits.
-                let words = usize::try_from(bound.0.div_ceil(u64::BITS)).unwrap_or(0);
-                TableCopy { table, cursor: TupleId(0), bound, done: vec![0; words] }
-            })
+            .map(|table| TableCopy { table: table.definition().id, uncopied: Unread::new(table) })
             .collect();
         let (open, chunks, budget) = (ChunkBuilder::default(), VecDeque::new(), Arc::clone(partition.budget()));
         let mut state = State { tables, open, chunks, chunk_bytes: 0, bytes_max, failed: None, budget, charged: 0 };
@@ -101,14 +87,12 @@ impl Copier {
             state.check()?;
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
-            let next = table.next(copy.cursor).filter(|id| *id < copy.bound);
-            let Some(id) = next else {
+            let Some((id, done)) = copy.uncopied.next(table) else {
                 state.tables.pop_front();
                 continue;
             };
-            copy.cursor = TupleId(id.0 + 1);
             let table_id = copy.table;
-            if !copy.is_done(id) {
+            if !done {
                 let image = table.row(id)?.image();
                 bytes += image.len();
                 state.push(table_id, id, image);
@@ -138,24 +122,6 @@ impl Copier {
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.state.lock().memory_bytes()
-    }
-}
-
-impl TableCopy {
-    fn is_done(&self, id: TupleId) -> bool {
-        let word = self.done.get(id.0 as usize / 64).copied().unwrap_or(0);
-        word >> (id.0 % 64) & 1 == 1
-    }
-
-    /// Marks an id; false if it was marked, or needs no mark.
-    fn mark(&mut self, id: TupleId) -> bool {
-        if id < self.cursor || id >= self.bound || self.is_done(id) {
-            return false;
-        }
-        if let Some(word) = self.done.get_mut(id.0 as usize / 64) {
-            *word |= 1 << (id.0 % 64);
-        }
-        true
     }
 }
 
@@ -191,7 +157,7 @@ impl State {
     }
 
     fn memory_bytes(&self) -> usize {
-        let marks: usize = self.tables.iter().map(|copy| copy.done.len() * 8).sum();
+        let marks: usize = self.tables.iter().map(|copy| copy.uncopied.memory_bytes()).sum();
         self.chunk_bytes + self.open.memory_bytes() + marks
     }
 
@@ -220,7 +186,7 @@ impl PreImages for Watcher {
         let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else {
             return !state.tables.is_empty();
         };
-        if copy.mark(change.id)
+        if copy.uncopied.mark(change.id)
             && let Some(before) = change.before
         {
             state.push(change.table, change.id, before);

@@ -19,6 +19,7 @@ mod slab;
 mod table;
 mod tuple_ids;
 mod undo;
+mod unread;
 
 pub use budget::{Budget, Full, Working};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
@@ -26,3 +27,5 @@ pub use layout::{Layout, Row};
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
+
+pub(crate) use unread::Unread;
