@@ -193,6 +193,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
     };
     let options = Options {
         queue_length: 4096,
+        results_bytes_max: 64 << 20,
         idle_max: Duration::from_secs(60),
         first_transaction: TransactionId(1),
         seed: 1,

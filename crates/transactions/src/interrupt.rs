@@ -79,6 +79,14 @@ impl Interrupt {
         before & RUNNING == 0
     }
 
+    /// Stops it if its deadline has come; whether it was stopped, now or earlier, before it ran.
+    pub fn withdraws_now(&self) -> bool {
+        if self.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
+            self.stop(Cause::Timeout);
+        }
+        self.is_withdrawn()
+    }
+
     /// Whether it was stopped before it ran.
     pub fn is_withdrawn(&self) -> bool {
         self.state.load(Ordering::SeqCst) & (STOPPED | RUNNING) == STOPPED

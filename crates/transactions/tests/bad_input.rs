@@ -13,10 +13,10 @@ use thermocline_transactions::database::{Database, Session, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::types::{Value, ValueRef};
 
-use crate::full::Full;
+use crate::hooked::Hooked;
 
-#[path = "common/full.rs"]
-mod full;
+#[path = "common/hooked.rs"]
+mod hooked;
 
 fn open(path: &Path) -> Result<Database> {
     Database::open(Arc::new(RealDisk::open(path)?), Settings::default())
@@ -102,7 +102,7 @@ fn a_full_disk_stops_the_log_and_loses_nothing_acknowledged() {
     for synchronous in [true, false] {
         let disk = SimulatedDisk::new(1, Faults::default());
         let full = Arc::new(AtomicBool::new(false));
-        let failing: Arc<dyn Disk> = Arc::new(Full { disk: disk.clone(), full: Arc::clone(&full), part: "log-" });
+        let failing: Arc<dyn Disk> = Arc::new(Hooked::full(&disk, &full, "log-"));
         let mut settings = Settings { partitions: 2, ..Settings::default() };
         settings.log.synchronous_commit = synchronous;
         let database = Database::open(failing, settings).unwrap();

@@ -141,6 +141,7 @@ fn members(count: u16) -> (Vec<Member>, Schema) {
 fn options(queue_length: usize) -> Options {
     Options {
         queue_length,
+        results_bytes_max: 1 << 20,
         idle_max: Duration::from_millis(50),
         first_transaction: TransactionId(1),
         seed: 1,
@@ -171,6 +172,31 @@ fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn 
 /// A log that is durable when the test says so.
 #[derive(Default)]
 struct Manual(AtomicU64);
+
+/// The same, which takes its time for records.
+#[derive(Default)]
+struct Slow(Manual);
+
+impl Journal for Slow {
+    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+        if !batch.is_empty() {
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        self.0.append(batch)
+    }
+}
+
+/// The most bytes that it was given at once.
+#[derive(Default)]
+struct Largest(AtomicU64);
+
+impl Journal for Largest {
+    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+        self.0.fetch_max(batch.bytes() as u64, Ordering::SeqCst);
+        batch.clear();
+        Ok(Sequence::ZERO)
+    }
+}
 
 impl Journal for Manual {
     fn append(&self, batch: &mut Batch) -> Result<Sequence> {
@@ -228,10 +254,15 @@ fn concurrent_transfers_leave_the_sum_and_every_order_is_one() {
 fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
     let (members, _) = members(2);
     let releases = Releases::new(2);
-    let engine = Engine::start(options(10), members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
+    let log = Arc::new(Manual::default());
+    let engine = Engine::start(options(10), members, Arc::clone(&log) as _, Arc::clone(&releases)).unwrap();
     let (mut writer, mut reader, mut other) = (engine.client(), engine.client(), engine.client());
     writer.submit(Arc::new(Bank::Add), arguments(&[1, 5]), 0).unwrap();
     writer.send();
+    // In a batch of its own, which the first release is of.
+    while log.0.load(Ordering::SeqCst) < 1 {
+        std::thread::yield_now();
+    }
     std::thread::scope(|scope| {
         let sum = scope.spawn(|| other.call(Arc::new(Bank::Sum), arguments(&[])));
         let read = scope.spawn(|| reader.call(Arc::new(Bank::Add), arguments(&[1, 0])));
@@ -243,6 +274,73 @@ fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
         assert_eq!(read.join().unwrap(), Ok(5));
         assert_eq!(sum.join().unwrap(), Ok(5));
     });
+}
+
+#[test]
+fn a_definition_is_told_when_its_own_record_is_durable() {
+    let (members, schema) = members(2);
+    let releases = Releases::new(2);
+    let engine = Engine::<Bank>::start(options(10), members, Arc::new(Slow::default()), Arc::clone(&releases)).unwrap();
+    let handle = engine.handle();
+    std::thread::scope(|scope| {
+        let sql = "CREATE INDEX balances ON account (balance)";
+        let (_, change) = schema.define(sql).unwrap();
+        let defined = scope.spawn(move || handle.define(sql, change, schema, None, || {}));
+        std::thread::sleep(Duration::from_millis(300));
+        assert!(!defined.is_finished(), "told before it is durable");
+        releases.released(Ok(Sequence(1)));
+        defined.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn the_log_is_given_no_more_than_it_can_take_at_once() {
+    let (members, _) = members(1);
+    let (largest, releases) = (Arc::new(Largest::default()), Releases::new(1));
+    let engine = Engine::start(options(100), members, Arc::clone(&largest) as _, releases).unwrap();
+    let gate = Arc::new(gate::Gate::default());
+    let mut client = engine.client();
+    client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
+    client.send();
+    // All in one batch; what is behind the numbers is only logged.
+    for tag in 1..50 {
+        let mut values = arguments(&[1, 1]).into_vec();
+        values.push(Value::Text("x".repeat(300_000).into()));
+        client.submit(Arc::new(Bank::Add), values.into(), tag).unwrap();
+    }
+    client.send();
+    gate.open();
+    let mut results = 0;
+    while results < 50 {
+        results += client.receive().into_iter().inspect(|reply| assert!(reply.result.is_ok(), "{reply:?}")).count();
+    }
+    let bytes = largest.0.load(Ordering::SeqCst);
+    assert!((1 << 20..2 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn a_partition_rests_while_too_many_results_wait_for_the_log() {
+    let (members, _) = members(1);
+    let releases = Releases::new(1);
+    let options = Options { results_bytes_max: 4000, ..options(100) };
+    let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
+    let mut client = engine.client();
+    for tag in 0..1000 {
+        client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag).unwrap();
+        client.send();
+    }
+    assert_eq!(engine.queued(PartitionId(0)), 100, "the partition rests, and its queue is full");
+    releases.released(Ok(Sequence(u64::MAX)));
+    let mut results = Vec::new();
+    while results.len() < 1000 {
+        results.extend(client.receive().into_iter().map(|reply| reply.result));
+    }
+    let done = results.iter().filter(|result| result.is_ok()).count() as i64;
+    assert!((100..700).contains(&done), "{done}");
+    for error in results.iter().filter_map(|result| result.as_ref().err()) {
+        assert_eq!(error.sqlstate(), "40001", "{error}");
+    }
+    assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[1, 0])), Ok(done), "what was refused was not done");
 }
 
 #[test]
@@ -354,14 +452,14 @@ fn a_definition_is_made_everywhere_or_nowhere() {
     let mut table = TableDefinition::clone(&table);
     table.indexes.last_mut().unwrap().unique = true;
     let change = Change::CreateIndex { table: Arc::new(table), index };
-    let error = engine.handle().define(sql, change, schema.clone(), || panic!("not defined")).unwrap_err();
+    let error = engine.handle().define(sql, change, schema.clone(), None, || panic!("not defined")).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
     let sql = "CREATE INDEX balances ON account (balance)";
     let (after, change) = schema.define(sql).unwrap();
-    engine.handle().define(sql, change, schema, || {}).unwrap();
+    engine.handle().define(sql, change, schema, None, || {}).unwrap();
     let sql = "ALTER TABLE account ADD COLUMN note TEXT DEFAULT 'none'";
     let (_, change) = after.define(sql).unwrap();
-    engine.handle().define(sql, change, after, || {}).unwrap();
+    engine.handle().define(sql, change, after, None, || {}).unwrap();
     for member in engine.stop() {
         let table = member.partition.table(TABLE).unwrap();
         assert_eq!(table.definition().indexes.len(), 2);

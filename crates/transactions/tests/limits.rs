@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use thermocline_transactions::database::{Answer, Database, Session, Settings};
@@ -10,6 +11,11 @@ use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_transactions::{Class, Result};
+
+use crate::hooked::{Hooked, Operation};
+
+#[path = "common/hooked.rs"]
+mod hooked;
 
 /// Waits as long as it is told, like a procedure that computes: it sees no interrupt.
 struct Busy;
@@ -40,10 +46,41 @@ impl Procedure for Long {
     }
 }
 
+/// Changes all rows, whatever comes of it, then one.
+struct Careless;
+
+impl Procedure for Careless {
+    fn statements(&self) -> &[&str] {
+        &["UPDATE t SET v = v + 1", "UPDATE t SET v = -1 WHERE k = 1"]
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+        let _ignored = context.execute(0, &[]);
+        let _ignored = context.execute(1, &[]);
+        Ok(Answer::default())
+    }
+}
+
+/// Calls it, and does not care either.
+struct CallsCareless;
+
+impl Procedure for CallsCareless {
+    fn statements(&self) -> &[&str] {
+        &[]
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+        let _ignored = context.call("careless", &[]);
+        Ok(Answer::default())
+    }
+}
+
 fn settings() -> Settings {
     let procedures = vec![
         Registration::new("busy(milliseconds BIGINT) PARTITION ON (milliseconds)", 1, Busy).unwrap(),
         Registration::new("long()", 1, Long).unwrap(),
+        Registration::new("careless()", 1, Careless).unwrap(),
+        Registration::new("calls_careless()", 1, CallsCareless).unwrap(),
     ];
     // So far away that only an interrupt can end what runs.
     let limits = Limits { rows_max: u64::MAX, instructions_max: u64::MAX, ..Limits::default() };
@@ -190,6 +227,81 @@ fn another_thread_cancels() {
     assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t")), 3000);
 }
 
+/// Replay has no limits: a procedure that went on after one would do more there than it did.
+#[test]
+fn a_procedure_in_rust_cannot_go_on_after_an_error() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let limits = Limits { rows_max: 500, ..Limits::default() };
+    let database = Database::open(Arc::new(disk.clone()), Settings { limits, ..settings() }).unwrap();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
+    for k in 0..1000 {
+        session.execute("INSERT INTO t VALUES ($1, $1)", &[Value::Int(k)]).unwrap();
+    }
+    for sql in ["CALL careless()", "CALL calls_careless()"] {
+        let error = session.execute(sql, &[]).unwrap_err();
+        assert_eq!((error.sqlstate(), error.to_string().contains("more rows than it may")), ("57014", true), "{error}");
+    }
+    drop((session, database));
+    let database = Database::open(Arc::new(disk), settings()).unwrap();
+    assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t WHERE v = k")), 1000);
+}
+
+#[test]
+fn a_definition_is_timed_out_and_cancelled() {
+    let database = filled();
+    let mut holder = database.session();
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut session = database.session();
+    session.set_statement_timeout(Some(Duration::from_millis(30)));
+    let sql = "CREATE INDEX t_v ON t (v)";
+    let error = session.execute(sql, &[]).unwrap_err();
+    assert_eq!((error.sqlstate(), error.to_string().contains("timeout of 30ms")), ("57014", true), "{error}");
+    session.set_statement_timeout(None);
+    std::thread::scope(|scope| {
+        let canceller = session.canceller();
+        let waiting = scope.spawn(move || session.execute(sql, &[]).unwrap_err());
+        // This one waits for the first, and not for the partitions.
+        let mut other = database.session();
+        other.set_statement_timeout(Some(Duration::from_millis(50)));
+        assert_eq!(other.execute("DROP TABLE t", &[]).unwrap_err().sqlstate(), "57014");
+        while !waiting.is_finished() {
+            canceller.cancel();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(waiting.join().unwrap().to_string().contains("user's request"));
+    });
+    run(&mut holder, "COMMIT");
+    // None of them was made.
+    run(&mut holder, sql);
+    assert_eq!(int(&run(&mut holder, "SELECT count(*) FROM t")), 3000);
+}
+
+#[test]
+fn a_definition_before_the_first_statement_of_a_transaction_does_no_harm() {
+    let database = filled();
+    let mut holder = database.session();
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    std::thread::scope(|scope| {
+        let defined = scope.spawn(|| run(&mut database.session(), "CREATE INDEX t_v ON t (v)"));
+        std::thread::sleep(Duration::from_millis(50));
+        // Planned with the schema of now, and run with that of then.
+        let late = scope.spawn(|| {
+            let mut session = database.session();
+            run(&mut session, "BEGIN");
+            let answer = run(&mut session, "SELECT count(*) FROM t WHERE v = 7");
+            run(&mut session, "COMMIT");
+            answer
+        });
+        std::thread::sleep(Duration::from_millis(50));
+        run(&mut holder, "COMMIT");
+        defined.join().unwrap();
+        assert_eq!(int(&late.join().unwrap()), 2);
+    });
+}
+
 #[test]
 fn a_session_that_does_nothing_loses_its_transaction() {
     let database = filled();
@@ -250,7 +362,135 @@ fn requests_that_wait_take_bounded_memory() {
     }
     let refused = results.iter().filter(|reply| reply.tag == 1 && reply.result.is_err()).count();
     assert!((5..20).contains(&refused), "{refused}");
-    assert!(database.memory().working_bytes("queues") < 1 << 20, "{:?}", database.memory());
+    // What was taken out last counts until the partition looks for more.
+    let start = Instant::now();
+    while database.memory().working_bytes("queues") >= 1 << 20 {
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", database.memory());
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn requests_for_all_partitions_take_bounded_memory() {
+    let database = open(Settings { memory_bytes_max: 4 << 20, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE r (k BIGINT PRIMARY KEY, v TEXT)");
+    run(&mut session, "BEGIN");
+    run(&mut session, "SELECT count(*) FROM r");
+    let delete = database.prepare("DELETE FROM r WHERE v = $1").unwrap();
+    let mut client = database.client();
+    let text: Box<str> = "x".repeat(500_000).into();
+    for _ in 0..20 {
+        client.submit(Arc::clone(&delete), vec![Value::Text(text.clone())].into(), 0).unwrap();
+        client.send();
+        assert!(database.memory().used_bytes() <= 4 << 20, "{:?}", database.memory());
+    }
+    run(&mut session, "COMMIT");
+    let mut results = Vec::new();
+    while results.len() < 20 {
+        results.extend(client.receive().into_iter().map(|reply| reply.result));
+    }
+    let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert!((5..20).contains(&refused.len()), "{results:?}");
+    assert!(refused.iter().all(|error| error.sqlstate() == "40001"), "{refused:?}");
+}
+
+/// A disk whose log syncs only while the gate is open.
+fn gated(open: &Arc<AtomicBool>) -> Arc<Hooked> {
+    let open = Arc::clone(open);
+    let disk = SimulatedDisk::new(1, Faults::default());
+    Arc::new(Hooked::new(&disk, move |operation, name| {
+        while operation == Operation::Sync && name.contains("log-") && !open.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }))
+}
+
+#[test]
+fn results_that_wait_for_a_slow_disk_take_bounded_memory() {
+    let (limit, results_max) = (64 << 20, 8 << 20);
+    let gate = Arc::new(AtomicBool::new(true));
+    let small = Settings { memory_bytes_max: limit, queue_length: 50, results_bytes_max: results_max, ..settings() };
+    let database = Database::open(gated(&gate), Settings { partitions: 1, ..small }).unwrap();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
+    for k in 0..100 {
+        let text = Value::Text("x".repeat(10_000).into());
+        session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text]).unwrap();
+    }
+    let write = database.prepare("UPDATE t SET v = 'y' WHERE k = $1").unwrap();
+    let read = database.prepare("SELECT * FROM t").unwrap();
+    let mut client = database.client();
+    gate.store(false, Ordering::Relaxed);
+    client.submit(write, vec![Value::Int(1)].into(), 0).unwrap();
+    client.send();
+    for tag in 1..200 {
+        client.submit(Arc::clone(&read), Box::default(), tag).unwrap();
+        client.send();
+        std::thread::sleep(Duration::from_millis(1));
+        assert!(database.memory().used_bytes() <= limit, "{:?}", database.memory());
+    }
+    // A megabyte each: eight, and those of the batch that ran on.
+    let waiting = database.memory().working_bytes("results");
+    assert!((results_max as u64..2 * results_max as u64 + (8 << 20)).contains(&waiting), "{waiting}");
+    gate.store(true, Ordering::Relaxed);
+    let mut results = Vec::new();
+    while results.len() < 200 {
+        results.extend(client.receive().into_iter().map(|reply| reply.result));
+    }
+    let refused: Vec<_> = results.iter().filter_map(|result| result.as_ref().err()).collect();
+    assert!((50..190).contains(&refused.len()), "{}", refused.len());
+    assert!(refused.iter().all(|error| error.sqlstate() == "40001"), "{refused:?}");
+    run(&mut session, "SELECT 1");
+    assert_eq!(database.memory().working_bytes("results"), 0);
+}
+
+#[test]
+fn a_result_that_finds_no_memory_fails_before_anything_is_kept() {
+    let database = open(Settings { partitions: 1, memory_bytes_max: 16 << 20, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
+    run(&mut session, "CREATE TABLE n (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)");
+    run(&mut session, "INSERT INTO n VALUES (1, 0)");
+    let sql = "CREATE PROCEDURE p(below BIGINT) LANGUAGE sql AS
+               'UPDATE n SET v = v + 1; SELECT v, v || v FROM t WHERE k < $1'";
+    run(&mut session, sql);
+    for k in 0..40 {
+        let text = Value::Text("x".repeat(100_000).into());
+        session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text]).unwrap();
+    }
+    // Twelve megabytes beside those of the rows.
+    let error = session.execute("CALL p(40)", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    assert_eq!(int(&run(&mut session, "SELECT v FROM n")), 0);
+    assert_eq!(run(&mut session, "CALL p(4)").rows.len(), 4);
+    assert_eq!(int(&run(&mut session, "SELECT v FROM n")), 1);
+}
+
+#[test]
+fn without_synchronous_commit_nobody_waits_for_the_disk() {
+    let gate = Arc::new(AtomicBool::new(true));
+    let mut settings = settings();
+    settings.log.synchronous_commit = false;
+    let database = Database::open(gated(&gate), settings).unwrap();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
+    gate.store(false, Ordering::Relaxed);
+    for key in 0..20 {
+        session.set_statement_timeout(Some(Duration::from_secs(20)));
+        session.execute("INSERT INTO t VALUES ($1)", &[Value::Int(key)]).unwrap();
+        // The log's thread is at its sync by then.
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    run(&mut session, "BEGIN");
+    run(&mut session, "INSERT INTO t VALUES (100)");
+    run(&mut session, "COMMIT");
+    run(&mut session, "CREATE TABLE u (k BIGINT PRIMARY KEY)");
+    gate.store(true, Ordering::Relaxed);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), 21);
+    drop(session);
+    database.close().unwrap();
 }
 
 #[test]

@@ -7,15 +7,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::Scope;
 use std::time::{Duration, Instant};
 
+use thermocline_transactions::Error;
 use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::types::{Value, ValueRef};
 
-use crate::full::Full;
+use crate::hooked::{Hooked, Operation};
 
-#[path = "common/full.rs"]
-mod full;
+#[path = "common/hooked.rs"]
+mod hooked;
 
 const ACCOUNTS: i64 = 300;
 const BALANCE: i64 = 1000;
@@ -191,7 +192,7 @@ fn a_full_disk_fails_the_snapshot_and_nothing_else() {
     for part in [".sql", ".rows", ".manifest"] {
         let disk = SimulatedDisk::new(1, Faults::default());
         let full = Arc::new(AtomicBool::new(false));
-        let failing = Full { disk: disk.clone(), full: Arc::clone(&full), part };
+        let failing = Hooked::full(&disk, &full, part);
         let database = Database::open(Arc::new(failing), settings()).unwrap();
         fill(&database);
         let first = database.snapshot().unwrap();
@@ -225,6 +226,45 @@ fn a_full_disk_fails_the_snapshot_and_nothing_else() {
         assert_eq!((sum(&database), one(&database, "SELECT count(*) FROM a")), (SUM, rows), "{part}");
         assert!(database.snapshot().unwrap().position > first.position);
     }
+}
+
+#[test]
+fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let refuse = Arc::new(AtomicBool::new(true));
+    let refuses = Arc::clone(&refuse);
+    let hooked = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Remove && name.starts_with("log-") && refuses.load(Ordering::Relaxed) {
+            return Err(Error::Io("cannot remove: not permitted".into()));
+        }
+        Ok(())
+    });
+    let segments = || disk.list().unwrap().iter().filter(|name| name.starts_with("log-")).count();
+    let database = Database::open(Arc::new(hooked), settings()).unwrap();
+    fill(&database);
+    let before = segments();
+    assert!(before > 3);
+    database.snapshot().unwrap();
+    // The log's thread does it some time later.
+    let wait = |done: &dyn Fn() -> bool| {
+        let start = Instant::now();
+        while !done() {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    wait(&|| database.snapshot_status().log_error.is_some());
+    assert_eq!(one(&database, "INSERT INTO a VALUES (-1, 0, '') RETURNING id"), -1);
+    assert!(segments() >= before);
+    // What somebody has removed is not missed.
+    refuse.store(false, Ordering::Relaxed);
+    let first = disk.list().unwrap().into_iter().find(|name| name.starts_with("log-")).unwrap();
+    disk.remove(&first).unwrap();
+    database.snapshot().unwrap();
+    wait(&|| segments() == 1 && database.snapshot_status().log_error.is_none());
+    assert_eq!(one(&database, "DELETE FROM a WHERE id = -1 RETURNING id"), -1);
+    database.close().unwrap();
+    assert_eq!(sum(&Database::open(Arc::new(disk), settings()).unwrap()), SUM);
 }
 
 #[test]

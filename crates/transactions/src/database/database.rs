@@ -16,6 +16,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Releases};
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
+use crate::interrupt::Interrupt;
 use crate::log::{Collector, LogThread, Writer};
 use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
@@ -28,6 +29,9 @@ use crate::table::Budget;
 
 /// Bytes that tables leave to working memory at most.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
+
+/// How often a definition that waits for another one looks whether it was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// An open database. It is closed, and all that was committed is durable, when this and all its sessions
 /// are dropped.
@@ -72,7 +76,7 @@ impl Database {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self> {
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
-        let Settings { idle_timeout, statement_timeout, .. } = settings;
+        let Settings { results_bytes_max, idle_timeout, statement_timeout, .. } = settings;
         let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
         if partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
@@ -116,6 +120,7 @@ impl Database {
         let start = recovered.timestamp;
         let options = Options {
             queue_length,
+            results_bytes_max,
             idle_max: idle_timeout,
             first_transaction: TransactionId(recovered.transaction.0 + 1),
             seed: random.next(),
@@ -287,15 +292,21 @@ impl Shared {
     }
 
     /// Changes the schema, at a place of its own among the transactions.
-    pub fn define(&self, sql: &str) -> Result<()> {
-        let defining = self.catalog.defining.lock();
+    pub fn define(&self, sql: &str, interrupt: &Arc<Interrupt>) -> Result<()> {
+        let defining = loop {
+            match self.catalog.defining.try_lock_for(LOOK_EVERY) {
+                Some(defining) => break defining,
+                None => interrupt.check()?,
+            }
+        };
         let before = self.catalog.current();
         let (after, change) = before.define(sql)?;
         if change == Change::None {
             return Ok(());
         }
         let catalog = Arc::clone(&self.catalog);
-        let result = self.handle.define(sql, change, before.schema.clone(), move || catalog.install(after));
+        let installed = move || catalog.install(after);
+        let result = self.handle.define(sql, change, before.schema.clone(), Some(interrupt), installed);
         drop(defining);
         result.map_err(|error| match error {
             Error::OtherPartition(_) => Error::internal("a definition for some partitions"),

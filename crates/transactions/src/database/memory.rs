@@ -9,7 +9,7 @@ pub struct MemoryReport {
     pub reserve_bytes: u64,
     /// Bytes of rows, locators and indexes.
     pub table_bytes: u64,
-    /// Bytes of each kind of working memory: `undo`, `queues`, `log`, `snapshots`.
+    /// Bytes of each kind of working memory: see [`Working`].
     pub working: Vec<(&'static str, u64)>,
 }
 

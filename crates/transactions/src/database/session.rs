@@ -232,7 +232,9 @@ impl Session {
                 self.fail();
                 Err(Class::ActiveTransaction.error("a definition is a transaction of its own"))
             }
-            Command::Define => self.shared.define(sql).map(|()| Answer::default()),
+            Command::Define => self
+                .interruptible(|session, interrupt| session.shared.define(sql, interrupt))
+                .map(|()| Answer::default()),
             Command::Statement(work) => self.work(work, parameters.into()),
             Command::Call(work, arguments) => {
                 let values = arguments.evaluate(parameters);
@@ -243,9 +245,14 @@ impl Session {
     }
 
     fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
+        self.interruptible(|session, interrupt| session.work_interruptible(work, arguments, interrupt))
+    }
+
+    /// Runs what the session's timeout and its canceller can stop.
+    fn interruptible<T>(&mut self, run: impl FnOnce(&mut Self, &Arc<Interrupt>) -> Result<T>) -> Result<T> {
         let interrupt = Arc::new(Interrupt::new(self.statement_timeout));
         *self.running.lock() = Some(Arc::clone(&interrupt));
-        let result = self.work_interruptible(work, arguments, &interrupt);
+        let result = run(self, &interrupt);
         *self.running.lock() = None;
         result
     }
@@ -256,7 +263,10 @@ impl Session {
         arguments: Box<[Value]>,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Answer> {
+        let begins = matches!(self.transaction, State::Begun);
         match self.open(Some(interrupt))? {
+            // A definition came while it waited for its partitions. Nothing has run in it yet.
+            Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
             Some(transaction) => transaction.run(work, &arguments, Some(interrupt)),
             None => self.client.call_interruptible(Arc::clone(work), arguments, interrupt),
         }

@@ -11,12 +11,16 @@ pub struct Settings {
     /// Executor partitions of a new database; one that exists keeps its own.
     pub partitions: u16,
     /// Bytes that rows, indexes and locators may take together with what is needed while it runs: changes of
-    /// running transactions, requests that wait, the log's buffers, rows that a snapshot has not written. Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
+    /// running transactions, requests that wait, results that wait, the log's buffers, rows that a snapshot has
+    /// not written. Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
     /// Requests that wait for a partition at most; more are refused with 40001.
     pub queue_length: usize,
+    /// Bytes of a partition's results that may wait for the log. While a slow disk keeps more of them waiting,
+    /// the partition runs nothing, so that its queue fills and clients are told to try again.
+    pub results_bytes_max: usize,
     /// How long a session may do nothing inside a transaction; see
     /// [`Session::set_idle_timeout`](super::Session::set_idle_timeout).
     pub idle_timeout: Duration,
@@ -62,6 +66,7 @@ impl Default for Settings {
             memory_bytes_max: 1 << 30,
             undo_bytes_max: 64 << 20,
             queue_length: 4096,
+            results_bytes_max: 64 << 20,
             idle_timeout: Duration::from_secs(60),
             statement_timeout: None,
             log: LogSettings::default(),

@@ -6,6 +6,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::catalog::Catalog;
 use super::work::Work;
+use crate::caught::caught;
 use crate::disk::Disk;
 use crate::engine::Handle;
 use crate::error::{Error, Result};
@@ -59,6 +60,8 @@ pub struct SnapshotStatus {
     pub last: Option<SnapshotReport>,
     /// Why the last attempt failed; `None` if it did not.
     pub error: Option<Error>,
+    /// Why segments of the log that the last one covers could not be removed; the next one tries again.
+    pub log_error: Option<Error>,
     /// How many were taken.
     pub taken_total: u64,
     /// How many attempts failed.
@@ -86,6 +89,8 @@ struct State {
     waiters: Vec<Waiter>,
     status: SnapshotStatus,
     stop: bool,
+    /// A bug has ended the thread.
+    panicked: Option<Error>,
 }
 
 #[derive(Debug, Default)]
@@ -100,6 +105,7 @@ pub(super) struct Snapshots {
     shared: Arc<Shared>,
     /// Held while the files of snapshots change.
     files: Arc<Mutex<()>>,
+    log: LogHandle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -118,11 +124,22 @@ pub(super) struct Source {
 impl Snapshots {
     pub fn start(source: Source) -> Result<Self> {
         let (shared, files) = (Arc::new(Shared::default()), Arc::new(Mutex::new(())));
+        let log = source.log.clone();
         let taker = Taker { shared: Arc::clone(&shared), files: Arc::clone(&files), source };
-        let thread = std::thread::Builder::new().name("snapshots".into()).spawn(move || taker.run());
+        let waited = Arc::clone(&shared);
+        let run = move || {
+            if let Err(panic) = caught("the snapshots' thread", || taker.run()) {
+                let state = &mut *waited.state.lock();
+                state.waiters.clear();
+                state.status.is_running = false;
+                state.status.error = Some(panic.clone());
+                state.panicked = Some(panic);
+            }
+        };
+        let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
         let thread =
             thread.map_err(|error| Error::Io(format!("cannot start the snapshots' thread: {error}").into()))?;
-        Ok(Self { shared, files, thread: Some(thread) })
+        Ok(Self { shared, files, log, thread: Some(thread) })
     }
 
     /// Takes one that has all that was committed before this call, and waits for it.
@@ -132,14 +149,17 @@ impl Snapshots {
         if state.stop {
             return Err(closing());
         }
+        if let Some(panic) = &state.panicked {
+            return Err(panic.clone());
+        }
         state.waiters.push(sender);
         drop(state);
         self.shared.changed.notify_all();
-        receiver.recv().map_err(|_| closing())?
+        receiver.recv().unwrap_or_else(|_| Err(self.shared.state.lock().panicked.clone().unwrap_or_else(closing)))
     }
 
     pub fn status(&self) -> SnapshotStatus {
-        self.shared.state.lock().status.clone()
+        SnapshotStatus { log_error: self.log.not_removed(), ..self.shared.state.lock().status.clone() }
     }
 
     /// No snapshot is completed or removed while this is held.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::catalog::{Catalog, Definitions};
-use crate::engine::{Program, Route};
+use crate::engine::{Program, Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::log::{Batch, Head};
 use crate::partition::Scope;
@@ -18,6 +18,12 @@ pub struct Answer {
     pub rows: Rows,
     /// How many rows were inserted, updated or deleted, or are in the result.
     pub affected: u64,
+}
+
+impl Weigh for Answer {
+    fn heap_bytes(&self) -> usize {
+        self.rows.memory_bytes()
+    }
 }
 
 impl From<Outcome> for Answer {

@@ -1,14 +1,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::executor::target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
 use super::worker::{Item, Request, Shared};
 use crate::error::{Error, Result};
-use crate::interrupt::{Cause, Interrupt};
+use crate::interrupt::Interrupt;
 use crate::types::Value;
 
 /// Has transactions run, many at a time: results come to its mailbox in any order.
@@ -103,10 +103,7 @@ impl<P: Program + ?Sized> Client<P> {
             if let Some(reply) = self.mailbox.receive_for(LOOK_EVERY).into_iter().find(|reply| reply.tag == tag) {
                 return reply.result;
             }
-            if interrupt.deadline().is_some_and(|deadline| deadline <= Instant::now()) {
-                interrupt.stop(Cause::Timeout);
-            }
-            if interrupt.is_withdrawn() {
+            if interrupt.withdraws_now() {
                 return Err(interrupt.error());
             }
         }

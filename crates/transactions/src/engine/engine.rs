@@ -20,6 +20,9 @@ use crate::partition::Member;
 pub struct Options {
     /// Requests that wait for a partition at most; more are refused with 40001.
     pub queue_length: usize,
+    /// Bytes of a partition's results that may wait for the log. A partition with more runs nothing until some
+    /// of them were told.
+    pub results_bytes_max: usize,
     /// How long a session may do nothing while its transaction has partitions.
     pub idle_max: Duration,
     /// The first id that no transaction has had.
@@ -54,11 +57,11 @@ impl<P: Program + ?Sized> Engine<P> {
         if count == 0 || !in_order {
             return Err(Error::internal("the partitions of an engine are not all partitions in order"));
         }
-        let Options { queue_length, idle_max, first_transaction, seed, clock } = options;
+        let Options { queue_length, results_bytes_max, idle_max, first_transaction, seed, clock } = options;
         let queues =
             members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
-        let shared =
-            Arc::new(Shared { queues, journal, releases, clock, broken: Arc::default(), restarts: AtomicU64::new(0) });
+        let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
+        let shared = Arc::new(Shared { queues, journal, releases, clock, results_bytes_max, broken, restarts });
         let mut engine = Self { shared, threads: Vec::new(), idle_max };
         for (number, member) in members.into_iter().enumerate() {
             let number_bits = number as u64;

@@ -1,11 +1,15 @@
 use std::sync::Arc;
 
+use super::mailbox::Delivery;
 use super::program::{Program, Route};
+use super::weigh::Weigh;
+use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
 use crate::interrupt::Interrupt;
 use crate::log::{Batch, Head as LogHead};
 use crate::partition::{Digest, Head, Member, Scope};
+use crate::table::Charge;
 use crate::types::Value;
 
 /// One partition with what its thread needs, as a state machine.
@@ -68,16 +72,17 @@ impl Executor {
 
     /// Runs a transaction over this partition alone.
     pub fn run<P: Program + ?Sized>(&mut self, program: &P, arguments: &[Value], timestamp: Micros) -> Ran<P::Outcome> {
-        self.run_interruptible(program, arguments, timestamp, None)
+        self.run_interruptible(program, arguments, timestamp, None, None)
     }
 
-    /// The same for one that can be stopped.
-    pub fn run_interruptible<P: Program + ?Sized>(
+    /// The same for one that can be stopped, and whose result is charged.
+    pub(super) fn run_interruptible<P: Program + ?Sized>(
         &mut self,
         program: &P,
         arguments: &[Value],
         timestamp: Micros,
         interrupt: Option<&Arc<Interrupt>>,
+        results: Option<&mut Charge>,
     ) -> Ran<P::Outcome> {
         if let Some(Err(stopped)) = interrupt.map(|interrupt| interrupt.start()) {
             return Ran::Done(Err(stopped));
@@ -86,7 +91,7 @@ impl Executor {
         let Some(member) = &mut self.member else {
             return Ran::Broken(Error::internal("a transaction on a partition that another one has"));
         };
-        run_all(std::slice::from_mut(member), head, program, arguments, &mut self.batch, interrupt)
+        run_all(std::slice::from_mut(member), head, program, arguments, &mut self.batch, interrupt, results)
     }
 }
 
@@ -98,10 +103,11 @@ pub fn run<P: Program + ?Sized>(
     arguments: &[Value],
     batch: &mut Batch,
 ) -> Ran<P::Outcome> {
-    run_all(members, head, program, arguments, batch, None)
+    run_all(members, head, program, arguments, batch, None, None)
 }
 
-/// The same for one that can be stopped.
+/// The same for one that can be stopped. Its result is added to `results`; if there is no memory for it the
+/// transaction fails, because once its record is written it cannot.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
     head: Head,
@@ -109,27 +115,44 @@ pub(super) fn run_all<P: Program + ?Sized>(
     arguments: &[Value],
     batch: &mut Batch,
     interrupt: Option<&Arc<Interrupt>>,
+    mut results: Option<&mut Charge>,
 ) -> Ran<P::Outcome> {
-    begin(members, head);
-    let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
-    let result = result.and_then(|outcome| {
-        if members.iter().any(|member| !member.transaction.is_read_only()) {
-            let digest = digest(members)?;
-            with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
+    let before = batch.mark();
+    let ran = caught(format_args!("transaction {}", head.id.0), || {
+        begin(members, head);
+        let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
+        let result = result.and_then(|outcome| {
+            let bytes = reply_bytes(&outcome);
+            let room = results.as_mut().map_or(Ok(()), |results| results.grow(bytes));
+            room.map_err(|full| Error::OutOfMemory(format!("results that wait for the log: {full}").into()))?;
+            if members.iter().any(|member| !member.transaction.is_read_only()) {
+                let digest = digest(members)?;
+                with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
+            }
+            Ok(outcome)
+        });
+        match result {
+            Ok(outcome) => {
+                commit(members);
+                Ran::Done(Ok(outcome))
+            }
+            Err(error) => match abort(members) {
+                Err(broken) => Ran::Broken(broken),
+                Ok(()) if matches!(error, Error::OtherPartition(_)) => Ran::OtherPartition,
+                Ok(()) => Ran::Done(Err(error)),
+            },
         }
-        Ok(outcome)
     });
-    match result {
-        Ok(outcome) => {
-            commit(members);
-            Ran::Done(Ok(outcome))
-        }
-        Err(error) => match abort(members) {
-            Err(broken) => Ran::Broken(broken),
-            Ok(()) if matches!(error, Error::OtherPartition(_)) => Ran::OtherPartition,
-            Ok(()) => Ran::Done(Err(error)),
-        },
-    }
+    ran.unwrap_or_else(|panic| {
+        // Nothing of it may get into the log; what ran before it may.
+        batch.rewind(before);
+        Ran::Broken(panic)
+    })
+}
+
+/// Bytes of a result and its place in what waits.
+fn reply_bytes<O: Weigh>(outcome: &O) -> usize {
+    size_of::<Delivery<O>>() + outcome.heap_bytes()
 }
 
 /// Starts a transaction in these partitions.

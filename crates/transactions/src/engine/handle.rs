@@ -6,6 +6,7 @@ use super::program::Program;
 use super::worker::{Item, Job, Shared, Visit};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
+use crate::interrupt::Interrupt;
 use crate::log::Batch;
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
@@ -39,9 +40,23 @@ impl<P: Program + ?Sized> Handle<P> {
         &self,
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
+        self.exclusively_or_broken(None, |members, head, batch| Ok(work(members, head, batch)))
+    }
+
+    /// The same, which can be stopped before it begins; an outer error of `work` is a bug after which nothing
+    /// can go on.
+    fn exclusively_or_broken<T: Send + 'static>(
+        &self,
+        interrupt: Option<&Arc<Interrupt>>,
+        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<Result<T>> + Send + 'static,
+    ) -> Result<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        let job: Job<P::Outcome> = Box::new(move |members, head, batch| {
-            let result = work(members, head, batch);
+        let started = interrupt.map(Arc::clone);
+        let job: Job<P::Outcome> = Box::new(move |members, head, batch, _| {
+            let result = match started.map_or(Ok(()), |interrupt| interrupt.start()) {
+                Ok(()) => work(members, head, batch)?,
+                Err(stopped) => Err(stopped),
+            };
             if result.is_err() {
                 batch.clear();
             }
@@ -49,12 +64,12 @@ impl<P: Program + ?Sized> Handle<P> {
             let _ = sender.send(result);
             Ok(None)
         });
-        if !self.shared.over_all(job, true) {
-            return Err(self.shared.refusal());
-        }
-        let result = receiver.recv().map_err(|_| self.shared.refusal())??;
-        // Behind the record, because threads go on only when that is in the log.
-        let sequence = self.shared.journal.append(&mut Batch::default())?;
+        let meeting = self.shared.over_all(job, 0, true).ok_or_else(|| self.shared.refusal())?;
+        let interrupt = interrupt.map(|interrupt| &**interrupt);
+        let withdrawn = || interrupt.map_or_else(|| self.shared.refusal(), Interrupt::error);
+        // The end of the meeting and not that of the work, because the record goes into the log in between.
+        let sequence = meeting.wait(interrupt)?.ok_or_else(withdrawn)?;
+        let result = receiver.try_recv().map_err(|_| self.shared.refusal())??;
         self.shared.releases.wait(sequence)?;
         Ok(result)
     }
@@ -78,29 +93,33 @@ impl<P: Program + ?Sized> Handle<P> {
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
     /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
-    /// before anything else runs in them.
+    /// before anything else runs in them. It can be stopped before it begins.
     pub fn define(
         &self,
         sql: &str,
         change: Change,
         before: Schema,
+        interrupt: Option<&Arc<Interrupt>>,
         defined: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
         let sql = sql.to_owned();
-        self.exclusively(move |members, head, batch| {
-            with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql))?;
+        self.exclusively_or_broken(interrupt, move |members, head, batch| {
+            if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql)) {
+                return Ok(Err(error));
+            }
             for number in 0..members.len() {
                 let Some(member) = members.get_mut(number) else { continue };
                 if let Err(error) = member.partition.define(&change) {
+                    // Partitions with different schemas: nothing can go on with these.
                     members
                         .iter_mut()
                         .take(number)
                         .try_for_each(|member| member.partition.undefine(&change, &before))?;
-                    return Err(error);
+                    return Ok(Err(error));
                 }
             }
             defined();
-            Ok(())
+            Ok(Ok(()))
         })
     }
 }

@@ -7,6 +7,7 @@ use super::executor::{abort, commit, digest, target, with_log_head};
 use super::meeting::{Gathered, Meeting};
 use super::program::{Program, Route};
 use super::worker::Shared;
+use crate::caught::caught;
 use crate::error::{Class, Error, Result};
 use crate::ids::Sequence;
 use crate::interrupt::Interrupt;
@@ -42,7 +43,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         let count = shared.queues.len() as u32;
         let partitions = target(route, count, 0).map_or_else(|| (0..count).collect(), |only| vec![only]);
         let meeting = Arc::new(Meeting::new(partitions.len(), idle_max));
-        if !shared.meet(&partitions, &meeting, None, false) {
+        if !shared.meet(&partitions, &meeting, None, 0, false) {
             return Err(shared.refusal());
         }
         let session = Self { shared, meeting, failed: false };
@@ -67,27 +68,39 @@ impl<P: Program + ?Sized> Interactive<P> {
         let meeting = Arc::clone(&self.meeting);
         let mut state = self.enter(&meeting, None).inspect_err(|_| self.failed = true)?;
         let started = interrupt.map_or(Ok(()), |interrupt| interrupt.start());
-        let result =
-            started.and_then(|()| program.run(&mut Scope::with_interrupt(&mut state.members, interrupt), arguments));
+        let result = caught("a statement of a session's transaction", || {
+            started.and_then(|()| program.run(&mut Scope::with_interrupt(&mut state.members, interrupt), arguments))
+        });
         state.touch();
         drop(state);
-        if result.is_err() {
-            self.fail();
+        self.told(result)
+    }
+
+    /// What a statement came to: an error ends the transaction, a panic the engine.
+    fn told<T>(&mut self, result: Result<Result<T>>) -> Result<T> {
+        match result {
+            Ok(Ok(told)) => Ok(told),
+            Ok(Err(error)) => {
+                self.fail();
+                Err(error)
+            }
+            Err(panic) => {
+                self.failed = true;
+                self.meeting.cancel(panic.clone());
+                self.shared.stop(panic.clone());
+                Err(panic)
+            }
         }
-        result
     }
 
     /// Looks at its partitions, and at what it changed there. An error ends it as one of a statement does.
     pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> Result<T>) -> Result<T> {
         let meeting = Arc::clone(&self.meeting);
         let mut state = self.enter(&meeting, None).inspect_err(|_| self.failed = true)?;
-        let result = look(&state.members);
+        let result = caught("a look at a session's transaction", || look(&state.members));
         state.touch();
         drop(state);
-        if result.is_err() {
-            self.fail();
-        }
-        result
+        self.told(result)
     }
 
     /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What

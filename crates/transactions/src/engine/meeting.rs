@@ -123,6 +123,24 @@ impl Meeting {
         Ok((state.phase == Phase::Ready).then_some(state))
     }
 
+    /// Waits until it is over; `None` if what it is for was withdrawn before that.
+    pub fn wait(&self, interrupt: Option<&Interrupt>) -> Result<Option<Sequence>> {
+        let mut state = self.state.lock();
+        loop {
+            if let Phase::Over(sequence) = &state.phase {
+                return sequence.clone().map(Some);
+            }
+            let Some(interrupt) = interrupt else {
+                self.changed.wait(&mut state);
+                continue;
+            };
+            if interrupt.withdraws_now() {
+                return Ok(None);
+            }
+            self.changed.wait_for(&mut state, LOOK_EVERY);
+        }
+    }
+
     /// A partition cannot come: nobody waits for it any longer.
     pub fn cancel(&self, error: Error) {
         let mut state = self.state.lock();

@@ -28,6 +28,7 @@ mod meeting;
 mod program;
 mod queue;
 mod releases;
+mod weigh;
 mod worker;
 
 pub use client::Client;
@@ -39,3 +40,4 @@ pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};
 pub use program::{Journal, NoJournal, Program, Route};
 pub use releases::Releases;
+pub use weigh::Weigh;

@@ -1,3 +1,4 @@
+use super::weigh::Weigh;
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::log::{Batch, Head};
@@ -21,7 +22,7 @@ pub enum Route {
 /// same rows in the same way, because the log holds the call and not what it did.
 pub trait Program: Send + Sync + 'static {
     /// What it gives back.
-    type Outcome: Send + 'static;
+    type Outcome: Weigh + Send + 'static;
 
     /// The partitions that a call needs. Needing more than is said here is seen when it runs, and costs
     /// running it twice.
@@ -54,6 +55,8 @@ impl Journal for NoJournal {
 
 impl Journal for crate::log::LogHandle {
     fn append(&self, batch: &mut Batch) -> Result<Sequence> {
-        Self::append(self, batch)
+        let sequence = Self::append(self, batch)?;
+        // Not even for the log's thread, which may be waiting for the disk.
+        Ok(if self.is_synchronous() { sequence } else { Sequence::ZERO })
     }
 }

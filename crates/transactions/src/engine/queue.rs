@@ -4,19 +4,15 @@ use std::sync::Arc;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::weigh::Weigh;
 use crate::table::{Budget, Working};
-
-/// What an item takes besides its place in a queue.
-pub trait Weigh {
-    /// Bytes of memory that it points to.
-    fn heap_bytes(&self) -> usize;
-}
 
 /// Requests for one partition: never more than its capacity, nor than there is memory for, so that a
 /// flood is refused and not remembered.
 ///
 /// The budget is told in steps of [`CHARGE_BYTES`], so that it is not touched for each request.
-/// Invariant: `charged` is what it was told, and at least the bytes of the queue.
+/// Invariant: `charged` is what it was told, and at least the bytes of the queue and of the items that were
+/// taken out last: those are being run.
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
@@ -32,6 +28,8 @@ pub struct State<T> {
     items: VecDeque<T>,
     /// Bytes that the items point to.
     heap_bytes: usize,
+    /// The same of those that were taken out last.
+    taken_bytes: usize,
     charged: usize,
     closed: bool,
     /// Whether the partition's thread sleeps.
@@ -42,7 +40,7 @@ impl<T: Weigh> State<T> {
     /// Puts an item in; gives it back if there is no memory for it.
     fn put(&mut self, item: T, budget: &Budget, own: bool) -> Option<T> {
         let heap_bytes = self.heap_bytes + item.heap_bytes();
-        let bytes = self.items.capacity() * size_of::<T>() + heap_bytes;
+        let bytes = self.items.capacity() * size_of::<T>() + heap_bytes + self.taken_bytes;
         if bytes > self.charged {
             let charge = bytes.next_multiple_of(CHARGE_BYTES);
             if !own && budget.check_working(charge - self.charged).is_err() {
@@ -56,9 +54,9 @@ impl<T: Weigh> State<T> {
         None
     }
 
-    /// What was taken out does not count any more.
-    fn taken(&mut self, heap_bytes: usize, budget: &Budget) {
-        self.heap_bytes -= heap_bytes;
+    /// What was taken out has been run, and does not count any more.
+    fn ran(&mut self, budget: &Budget) {
+        self.taken_bytes = 0;
         let bytes = (self.items.capacity() * size_of::<T>() + self.heap_bytes).next_multiple_of(CHARGE_BYTES);
         // Not at once up again.
         if self.charged > bytes + CHARGE_BYTES {
@@ -71,7 +69,8 @@ impl<T: Weigh> State<T> {
 impl<T: Weigh> Queue<T> {
     /// A queue for this many requests.
     pub fn new(capacity: usize, budget: Arc<Budget>) -> Self {
-        let state = State { items: VecDeque::new(), heap_bytes: 0, charged: 0, closed: false, idle: false };
+        let state =
+            State { items: VecDeque::new(), heap_bytes: 0, taken_bytes: 0, charged: 0, closed: false, idle: false };
         Self { state: Mutex::new(state), arrived: Condvar::new(), capacity: capacity.max(1), budget }
     }
 
@@ -111,8 +110,8 @@ impl<T: Weigh> Queue<T> {
         }
     }
 
-    /// Puts one item into each of several queues at one moment, or, where one of them is full or closed,
-    /// into none. The engine's own go also into full ones.
+    /// Puts one item into each of several queues at one moment, or, where one of them is full or closed, or the
+    /// first has no memory for it, into none. The engine's own go also into full ones.
     ///
     /// The queues are given in one order by everybody, so this cannot deadlock; and because all of them
     /// are locked at once, two such pushes are in the same order in every queue that they share.
@@ -121,8 +120,12 @@ impl<T: Weigh> Queue<T> {
         if locked.iter().any(|(queue, state)| state.closed || !own && state.items.len() >= queue.capacity) {
             return false;
         }
-        for (queue, state) in &mut locked {
-            state.put(item(), &queue.budget, true);
+        for (place, (queue, state)) in locked.iter_mut().enumerate() {
+            // The first weighs for all.
+            let refused = state.put(item(), &queue.budget, own || place > 0);
+            if refused.is_some() {
+                return false;
+            }
         }
         for (queue, state) in locked {
             queue.wake(state);
@@ -131,9 +134,10 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Moves up to `most` requests to `into`; waits for the first. False once the queue is closed and
-    /// empty.
+    /// empty. What was taken out before has been run by now.
     pub fn pop(&self, into: &mut VecDeque<T>, most: usize) -> bool {
         let mut state = self.state.lock();
+        state.ran(&self.budget);
         while state.items.is_empty() {
             if state.closed {
                 return false;
@@ -144,8 +148,8 @@ impl<T: Weigh> Queue<T> {
         let count = state.items.len().min(most);
         let before = into.len();
         into.extend(state.items.drain(..count));
-        let heap_bytes = into.iter().skip(before).map(Weigh::heap_bytes).sum();
-        state.taken(heap_bytes, &self.budget);
+        state.taken_bytes = into.iter().skip(before).map(Weigh::heap_bytes).sum();
+        state.heap_bytes -= state.taken_bytes;
         true
     }
 

@@ -7,22 +7,46 @@ use super::held::Held;
 use super::mailbox::{Delivery, Mailbox, Reply};
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
+use crate::table::Charge;
 
 /// Results of all partitions that wait for the log; between the log's thread, which calls
 /// [`Releases::released`], and the partitions' threads.
 #[derive(Debug)]
 pub struct Releases<O> {
-    held: Vec<Mutex<Held<Delivery<O>>>>,
+    waiting: Vec<Waiting<O>>,
     released: AtomicU64,
     failed: Mutex<Option<Error>>,
     progress: Condvar,
 }
 
+/// The results of one partition.
+#[derive(Debug)]
+struct Waiting<O> {
+    state: Mutex<State<O>>,
+    /// Fewer bytes wait than before.
+    drained: Condvar,
+}
+
+#[derive(Debug)]
+struct State<O> {
+    held: Held<Results<O>>,
+    /// Bytes of all of them.
+    bytes: usize,
+}
+
+/// Results that were handed over together, with the memory that they take.
+#[derive(Debug)]
+struct Results<O> {
+    replies: Vec<Delivery<O>>,
+    charge: Charge,
+}
+
 impl<O> Releases<O> {
     /// For this many partitions.
     pub fn new(partitions: usize) -> Arc<Self> {
-        let held = (0..partitions).map(|_| Mutex::default()).collect();
-        Arc::new(Self { held, released: AtomicU64::new(0), failed: Mutex::new(None), progress: Condvar::new() })
+        let state = || Mutex::new(State { held: Held::default(), bytes: 0 });
+        let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: Condvar::new() }).collect();
+        Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: Condvar::new() })
     }
 
     /// The log may tell results up to here, or has failed.
@@ -34,18 +58,32 @@ impl<O> Releases<O> {
         }
         drop(failed);
         self.progress.notify_all();
-        for held in &self.held {
-            self.tell(&mut held.lock());
+        for waiting in &self.waiting {
+            self.tell(&mut waiting.state.lock());
+            waiting.drained.notify_one();
         }
     }
 
-    /// Results of a partition that may be told when the log is durable up to `sequence`.
-    pub(super) fn hold(&self, partition: usize, sequence: Sequence, replies: Vec<Delivery<O>>) {
-        let Some(held) = self.held.get(partition) else { return };
-        let mut held = held.lock();
-        held.push(sequence, replies);
+    /// Results of a partition that may be told when the log is durable up to `sequence`. Waits while more than
+    /// `bytes_max` of them wait: a partition that ran on would take ever more memory while the disk is slow, and
+    /// its queue, which fills meanwhile, tells clients that it is busy.
+    pub(super) fn hold(
+        &self,
+        partition: usize,
+        sequence: Sequence,
+        replies: Vec<Delivery<O>>,
+        charge: Charge,
+        bytes_max: usize,
+    ) {
+        let Some(waiting) = self.waiting.get(partition) else { return };
+        let mut state = waiting.state.lock();
+        state.bytes += charge.bytes();
+        state.held.push(sequence, Results { replies, charge });
         // The log may have got there before this was noted.
-        self.tell(&mut held);
+        self.tell(&mut state);
+        while state.bytes > bytes_max {
+            waiting.drained.wait(&mut state);
+        }
     }
 
     /// Waits until what happened up to `sequence` may be told.
@@ -60,10 +98,23 @@ impl<O> Releases<O> {
         Ok(())
     }
 
-    fn tell(&self, held: &mut Held<Delivery<O>>) {
-        Mailbox::deliver(held.release(Sequence(self.released.load(Ordering::SeqCst))));
+    fn tell(&self, state: &mut State<O>) {
+        let released = Sequence(self.released.load(Ordering::SeqCst));
+        let mut told = Vec::new();
+        while let Some(Results { replies, charge }) = state.held.release(released) {
+            state.bytes -= charge.bytes();
+            if told.is_empty() {
+                told = replies;
+            } else {
+                told.extend(replies);
+            }
+        }
+        Mailbox::deliver(told);
         if let Some(error) = &*self.failed.lock() {
-            Mailbox::deliver(held.fail(unknown, error));
+            while let Some(Results { replies, charge }) = state.held.fail() {
+                state.bytes -= charge.bytes();
+                Mailbox::deliver(replies.into_iter().map(|reply| unknown(reply, error)));
+            }
         }
     }
 }

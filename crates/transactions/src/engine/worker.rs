@@ -9,17 +9,22 @@ use super::executor::{self, Executor, Ran};
 use super::mailbox::{Delivery, Mailbox, Stopped, Ticket};
 use super::meeting::Meeting;
 use super::program::{Journal, Program};
-use super::queue::{Queue, Weigh};
+use super::queue::Queue;
 use super::releases::{Releases, unknown};
+use super::weigh::Weigh;
+use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, Sequence};
 use crate::interrupt::Interrupt;
 use crate::log::Batch;
 use crate::partition::{Head, Member};
+use crate::table::{Charge, Working};
 use crate::types::Value;
 
 /// Requests that a thread takes from its queue at once, and hands to the log together.
 const BATCH: usize = 128;
+/// Bytes of records or of results after which it hands over those that there are.
+const BATCH_BYTES: usize = 1 << 20;
 
 /// A transaction that a client asks for.
 pub struct Request<P: Program + ?Sized> {
@@ -30,11 +35,18 @@ pub struct Request<P: Program + ?Sized> {
     pub interrupt: Option<Arc<Interrupt>>,
 }
 
+impl<P: Program + ?Sized> Weigh for Request<P> {
+    fn heap_bytes(&self) -> usize {
+        self.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum()
+    }
+}
+
 impl<P: Program + ?Sized> Weigh for Item<P> {
     fn heap_bytes(&self) -> usize {
         match self {
-            Self::One(request) => request.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum(),
-            Self::Visit(_) | Self::Meet(..) => 0,
+            Self::One(request) => request.heap_bytes(),
+            Self::Visit(_) => 0,
+            Self::Meet(.., heap_bytes) => *heap_bytes,
         }
     }
 }
@@ -45,13 +57,14 @@ pub enum Item<P: Program + ?Sized> {
     One(Request<P>),
     /// A look at the partition between two transactions, such as a step of a snapshot.
     Visit(Visit),
-    /// One over several; whoever comes last takes the job. `None` for a session's.
-    Meet(Arc<Meeting>, Arc<Mutex<Option<Job<P::Outcome>>>>),
+    /// One over several; whoever comes last takes the job. `None` for a session's. With the bytes that the job
+    /// points to, in one of the queues.
+    Meet(Arc<Meeting>, Arc<Mutex<Option<Job<P::Outcome>>>>, usize),
 }
 
-/// A transaction over several partitions. It writes its record and gives its reply, if somebody waits
-/// for one; an error is a bug after which nothing can go on.
-pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch) -> Result<Option<Delivery<O>>> + Send>;
+/// A transaction over several partitions. It writes its record and gives its reply, which is charged, if somebody
+/// waits for one; an error is a bug after which nothing can go on.
+pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch, &mut Charge) -> Result<Option<Delivery<O>>> + Send>;
 
 /// What is done in a partition between two transactions.
 pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
@@ -62,6 +75,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub journal: Arc<dyn Journal>,
     pub releases: Arc<Releases<P::Outcome>>,
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
+    /// Bytes of a partition's results that may wait for the log before it rests.
+    pub results_bytes_max: usize,
     /// Why nothing runs any more.
     pub broken: Stopped,
     /// Transactions that were begun on one partition and needed others.
@@ -76,37 +91,54 @@ impl<P: Program + ?Sized> Shared<P> {
     }
 
     /// Has the threads of these partitions meet; false if one of their queues is full, which does not
-    /// matter to what is the engine's own.
-    pub fn meet(&self, partitions: &[u32], meeting: &Arc<Meeting>, job: Option<Job<P::Outcome>>, own: bool) -> bool {
+    /// matter to what is the engine's own, or if there is no memory for so many bytes of the job.
+    pub fn meet(
+        &self,
+        partitions: &[u32],
+        meeting: &Arc<Meeting>,
+        job: Option<Job<P::Outcome>>,
+        mut heap_bytes: usize,
+        own: bool,
+    ) -> bool {
         let job = Arc::new(Mutex::new(job));
         let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
-        Queue::push_to_all(&queues, own, || Item::Meet(Arc::clone(meeting), Arc::clone(&job)))
+        let item = || Item::Meet(Arc::clone(meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
+        Queue::push_to_all(&queues, own, item)
     }
 
-    /// Has a job done over all partitions; where it finds no room, the job is dropped.
-    pub fn over_all(&self, job: Job<P::Outcome>, own: bool) -> bool {
+    /// Has a job done over all partitions, in the meeting that it gives back; where it finds no room, the job
+    /// is dropped.
+    pub fn over_all(&self, job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
         let partitions: Vec<u32> = (0..self.queues.len() as u32).collect();
-        self.meet(&partitions, &Arc::new(Meeting::new(partitions.len(), Duration::MAX)), Some(job), own)
+        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX));
+        self.meet(&partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
     }
 
     /// Runs a request over all partitions.
     pub fn request_over_all(self: &Arc<Self>, request: Request<P>) {
+        let heap_bytes = request.heap_bytes();
         let Request { program, arguments, ticket, interrupt } = request;
         // Refused with a reason of its own, so the ticket has to survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
-        let job: Job<P::Outcome> = Box::new(move |members, head, batch| {
+        let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
-            let result = match executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref()) {
+            let (interrupt, results) = (interrupt.as_ref(), Some(results));
+            let result = match executor::run_all(members, head, &*program, &arguments, batch, interrupt, results) {
                 Ran::Done(result) => result,
                 Ran::OtherPartition => Err(Error::internal("a transaction over all partitions needs another one")),
-                Ran::Broken(error) => return Err(error),
+                Ran::Broken(error) => {
+                    if let Some(ticket) = inner.lock().take() {
+                        ticket.refuse(error.clone());
+                    }
+                    return Err(error);
+                }
             };
             Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
         });
-        if !self.over_all(job, false)
+        if self.over_all(job, heap_bytes, false).is_none()
             && let Some(ticket) = ticket.lock().take()
         {
             ticket.refuse(self.refusal());
@@ -128,12 +160,16 @@ pub struct Worker<P: Program + ?Sized> {
     /// Up to where the log has to be durable before anybody may be told what is in this partition.
     last: Sequence,
     replies: Vec<Delivery<P::Outcome>>,
+    /// The memory of the replies.
+    results: Charge,
 }
 
 impl<P: Program + ?Sized> Worker<P> {
     /// The thread of partition `number`, not running yet.
     pub fn new(shared: Arc<Shared<P>>, number: usize, executor: Executor) -> Self {
-        Self { shared, number, executor, last: Sequence::ZERO, replies: Vec::new() }
+        let budget = executor.member.as_ref().map(|member| member.partition.budget());
+        let results = budget.map(|budget| Charge::new(budget, Working::Results)).unwrap_or_default();
+        Self { shared, number, executor, last: Sequence::ZERO, replies: Vec::new(), results }
     }
 
     /// Runs what comes until the queue is closed and empty, and gives back the partition.
@@ -143,10 +179,19 @@ impl<P: Program + ?Sized> Worker<P> {
         while let Some(queue) = shared.queues.get(self.number)
             && queue.pop(&mut items, BATCH)
         {
-            let now = (shared.clock)();
+            let mut now = (shared.clock)();
             for item in items.drain(..) {
-                if let Err(error) = self.one(item, now) {
+                let met = matches!(item, Item::Meet(..));
+                let mut done = self.guarded(item, now);
+                if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
+                    done = done.and_then(|()| self.flush());
+                }
+                if let Err(error) = done {
                     shared.stop(error);
+                }
+                if met {
+                    // It may have waited for long.
+                    now = (shared.clock)();
                 }
             }
             if let Err(error) = self.flush() {
@@ -154,6 +199,22 @@ impl<P: Program + ?Sized> Worker<P> {
             }
         }
         self.executor.member
+    }
+
+    /// After a panic this thread goes on, only to tell whoever is in its queue that nothing runs any more.
+    fn guarded(&mut self, item: Item<P>, now: Micros) -> Result<()> {
+        let meeting = if let Item::Meet(meeting, ..) = &item { Some(Arc::clone(meeting)) } else { None };
+        let number = self.number;
+        caught(format_args!("partition {number}"), || self.one(item, now)).unwrap_or_else(|panic| {
+            self.executor.member = None;
+            self.executor.batch.clear();
+            Mailbox::deliver(self.replies.drain(..).map(|reply| unknown(reply, &panic)));
+            drop(self.results.take());
+            if let Some(meeting) = meeting {
+                meeting.cancel(panic.clone());
+            }
+            Err(panic)
+        })
     }
 
     fn one(&mut self, item: Item<P>, now: Micros) -> Result<()> {
@@ -165,7 +226,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 }
                 return Ok(());
             }
-            Item::Meet(meeting, job) => {
+            Item::Meet(meeting, job, _) => {
                 let met = self.meet(&meeting, &job, now);
                 // Those who wait there already, or will, must not wait for ever.
                 return met.inspect_err(|error| meeting.cancel(error.clone()));
@@ -175,7 +236,8 @@ impl<P: Program + ?Sized> Worker<P> {
             ticket.refuse(self.shared.refusal());
             return Ok(());
         }
-        match self.executor.run_interruptible(&*program, &arguments, now, interrupt.as_ref()) {
+        let results = Some(&mut self.results);
+        match self.executor.run_interruptible(&*program, &arguments, now, interrupt.as_ref(), results) {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition => {
                 self.shared.restarts.fetch_add(1, Ordering::Relaxed);
@@ -192,7 +254,7 @@ impl<P: Program + ?Sized> Worker<P> {
 
     /// Hands records to the log, and results to where they wait for it.
     fn flush(&mut self) -> Result<()> {
-        let replies = std::mem::take(&mut self.replies);
+        let (replies, results) = (std::mem::take(&mut self.replies), self.results.take());
         if !self.executor.batch.is_empty() {
             match self.shared.journal.append(&mut self.executor.batch) {
                 Ok(sequence) => self.last = sequence,
@@ -206,7 +268,8 @@ impl<P: Program + ?Sized> Worker<P> {
             }
         }
         if !replies.is_empty() {
-            self.shared.releases.hold(self.number, self.last, replies);
+            let Shared { releases, results_bytes_max, .. } = &*self.shared;
+            releases.hold(self.number, self.last, replies, results, *results_bytes_max);
         }
         Ok(())
     }
@@ -216,14 +279,16 @@ impl<P: Program + ?Sized> Worker<P> {
         self.flush()?;
         let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
         let head = self.executor.head(now);
-        let Self { shared, replies, executor, .. } = self;
+        let Self { shared, replies, executor, results, .. } = self;
         let batch = &mut executor.batch;
         let (member, sequence) = meeting.arrive(member, |members| {
             let Some(job) = job.lock().take() else {
                 executor::begin(members, head);
                 return None;
             };
-            Some(job(members, head, batch).and_then(|reply| {
+            // This thread may have waited for the others, which have run later transactions meanwhile.
+            let head = Head { timestamp: (shared.clock)(), ..head };
+            Some(job(members, head, batch, results).and_then(|reply| {
                 // Also what only read waits for all that it may have read.
                 match shared.journal.append(batch) {
                     Ok(sequence) => {

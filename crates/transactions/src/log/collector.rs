@@ -146,7 +146,7 @@ impl Collector {
             return Due::Later;
         };
         let at = Micros(since.0.saturating_add(self.settings.commit_interval_us.into()));
-        let full = self.open.len() >= self.settings.commit_bytes.saturating_add(GROUP_HEADER_BYTES);
+        let full = self.open.len() >= self.settings.commit_bytes.saturating_add(GROUP_HEADER_BYTES) || self.is_full();
         if self.hurry || full || now >= at { Due::Now } else { Due::At(at) }
     }
 
@@ -223,7 +223,13 @@ impl Collector {
 
     /// Whether so much waits that no further transaction should run before some of it is written.
     pub fn is_full(&self) -> bool {
-        self.open.len() >= self.settings.buffer_bytes_max
+        // Half a group leaves room for what partitions append that were not asked to wait.
+        self.open.len() >= self.settings.buffer_bytes_max.min(GROUP_BYTES_MAX / 2)
+    }
+
+    /// Whether results wait until they are durable.
+    pub const fn is_synchronous(&self) -> bool {
+        self.settings.synchronous_commit
     }
 
     /// Bytes of memory in its buffers, but for those of the group in flight.

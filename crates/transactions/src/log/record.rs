@@ -251,6 +251,17 @@ impl Batch {
         })
     }
 
+    /// How much there is, to go back to with [`Batch::rewind`].
+    pub(crate) const fn mark(&self) -> (usize, u32) {
+        (self.bytes.len(), self.records)
+    }
+
+    /// Forgets what came after a mark.
+    pub(crate) fn rewind(&mut self, (bytes, records): (usize, u32)) {
+        self.bytes.truncate(bytes);
+        self.records = records;
+    }
+
     /// Forgets all records and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();

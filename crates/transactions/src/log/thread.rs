@@ -9,6 +9,7 @@ use parking_lot::{Condvar, Mutex};
 use super::collector::{Collector, Due};
 use super::record::Batch;
 use super::writer::Writer;
+use crate::caught::caught;
 use crate::ids::{Micros, Sequence};
 use crate::table::{Budget, Working};
 use crate::{Error, Result};
@@ -32,6 +33,8 @@ struct Shared {
     progress: Condvar,
     /// What moments are counted from.
     start: Instant,
+    /// Whether results wait until they are durable.
+    is_synchronous: bool,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,8 @@ struct State {
     collector: Collector,
     /// Segments that a snapshot covers; the writer has not been told yet.
     covered: Option<Sequence>,
+    /// Why some of them are still there; `None` if none are.
+    not_removed: Option<Error>,
     closing: bool,
     /// Bytes of the group that is being written.
     in_flight: usize,
@@ -77,10 +82,18 @@ impl LogThread {
     /// Starts the thread; the budget is told of the buffers.
     pub fn start(collector: Collector, writer: Writer, budget: Arc<Budget>, on_released: OnReleased) -> Result<Self> {
         // Before the thread runs: whatever is appended meanwhile has to be told.
-        let told = collector.released();
-        let state = Mutex::new(State { collector, covered: None, closing: false, in_flight: 0, budget, charged: 0 });
+        let (told, is_synchronous) = (collector.released(), collector.is_synchronous());
+        let state = Mutex::new(State {
+            collector,
+            covered: None,
+            not_removed: None,
+            closing: false,
+            in_flight: 0,
+            budget,
+            charged: 0,
+        });
         let (work, progress, start) = (Condvar::new(), Condvar::new(), Instant::now());
-        let handle = LogHandle { shared: Arc::new(Shared { state, work, progress, start }) };
+        let handle = LogHandle { shared: Arc::new(Shared { state, work, progress, start, is_synchronous }) };
         let shared = Arc::clone(&handle.shared);
         let thread =
             std::thread::Builder::new().name("log".into()).spawn(move || shared.run(writer, told, on_released));
@@ -134,6 +147,11 @@ impl LogHandle {
         Ok(sequence)
     }
 
+    /// Whether results wait until they are durable.
+    pub fn is_synchronous(&self) -> bool {
+        self.shared.is_synchronous
+    }
+
     /// [`Collector::released`].
     pub fn released(&self) -> Sequence {
         self.shared.state.lock().collector.released()
@@ -172,6 +190,11 @@ impl LogHandle {
         self.shared.work.notify_one();
     }
 
+    /// Why segments that a snapshot covers could not be removed; the next snapshot tries again.
+    pub fn not_removed(&self) -> Option<Error> {
+        self.shared.state.lock().not_removed.clone()
+    }
+
     /// Bytes of memory in its buffers.
     pub fn memory_bytes(&self) -> usize {
         self.shared.state.lock().memory_bytes()
@@ -183,14 +206,26 @@ impl Shared {
         Micros(i64::try_from(self.start.elapsed().as_micros()).unwrap_or(i64::MAX))
     }
 
-    fn run(&self, mut writer: Writer, mut told: Sequence, mut on_released: OnReleased) {
+    fn run(&self, mut writer: Writer, told: Sequence, mut on_released: OnReleased) {
+        let served = caught("the log's thread", || self.serve(&mut writer, told, &mut on_released));
+        if let Err(error) = served {
+            // Whoever waits for something to become durable would wait for ever.
+            self.state.lock().collector.fail(error.clone());
+            self.progress.notify_all();
+            on_released(Err(error));
+        }
+    }
+
+    fn serve(&self, writer: &mut Writer, mut told: Sequence, on_released: &mut OnReleased) {
         let mut state = self.state.lock();
         loop {
             if let Some(covered) = state.covered.take() {
                 drop(state);
                 let removed = writer.remove_covered(covered);
+                let failed = writer.check();
                 state = self.state.lock();
-                if let Err(error) = removed {
+                state.not_removed = removed.err();
+                if let Err(error) = failed {
                     state.collector.fail(error);
                 }
             }

@@ -84,7 +84,9 @@ impl Writer {
 
     /// Makes durable what was written.
     pub fn sync(&mut self) -> Result<()> {
-        self.guard(|writer| writer.current.as_mut().map_or(Ok(()), Current::sync))
+        self.guard(|writer| {
+            writer.current.as_mut().map_or(Ok(()), Current::sync)
+        })
     }
 
     /// Ends the log so that the next start knows it was ended and is whole.
@@ -92,20 +94,35 @@ impl Writer {
         self.guard(Self::end_segment)
     }
 
-    /// Removes segments of which every record is in a snapshot of the state up to `covered`.
+    /// Removes segments of which every record is in a snapshot of the state up to `covered`. One that cannot be
+    /// removed stays, with those behind it, until the next call: the log can go on.
     pub fn remove_covered(&mut self, covered: Sequence) -> Result<()> {
-        self.guard(|writer| {
-            let mut removed = false;
-            // From the oldest on, so that a crash in between leaves no gap.
-            while let (Some((oldest, _)), Some((_, first))) = (writer.segments.front(), writer.segments.get(1))
-                && *first <= covered.next()
-            {
-                writer.disk.remove(&oldest.file_name())?;
-                writer.segments.pop_front();
-                removed = true;
+        self.check()?;
+        let is_covered = |writer: &Self| writer.segments.get(1).is_some_and(|(_, first)| *first <= covered.next());
+        if !is_covered(self) {
+            return Ok(());
+        }
+        let present = self.disk.list()?;
+        let mut result = Ok(());
+        // From the oldest on, so that a crash in between leaves no gap.
+        while let Some(name) = self.segments.front().filter(|_| is_covered(self)).map(|(oldest, _)| oldest.file_name())
+        {
+            // Somebody else may have removed it.
+            if present.contains(&name) {
+                result = self.disk.remove(&name);
             }
-            if removed { writer.disk.sync_directory() } else { Ok(()) }
-        })
+            if result.is_err() {
+                break;
+            }
+            self.segments.pop_front();
+        }
+        self.guard(|writer| writer.disk.sync_directory())?;
+        result
+    }
+
+    /// The error after which nothing is written any more.
+    pub fn check(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
 
     /// The segments there are, with the sequence that each begins with.
@@ -114,9 +131,7 @@ impl Writer {
     }
 
     fn guard<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
+        self.check()?;
         let result = work(self);
         if let Err(error) = &result {
             self.failed = Some(error.clone());

@@ -10,7 +10,7 @@ use crate::ids::PartitionId;
 use crate::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Table, TupleId};
-use crate::types::{PartitionHash, Value, ValueRef};
+use crate::types::{PartitionHash, ValueRef};
 
 /// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
 /// that has not come to the row yet needs what it was.
@@ -258,9 +258,7 @@ impl Partition {
                 let table = definition(table)?;
                 self.define(&Change::DropIndex { table, index: *index })
             }
-            Change::AddColumn { table, .. } => {
-                self.table_mut(table.id)?.change_columns(definition(table)?, &Value::Null)
-            }
+            Change::AddColumn { table, .. } => self.table_mut(table.id)?.restore_columns(definition(table)?),
             _ => Ok(()),
         }
     }

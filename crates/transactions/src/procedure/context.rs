@@ -22,24 +22,44 @@ pub struct Context<'c, 's> {
     wrote: bool,
     /// Whether a statement took the first rows of no order.
     limited: bool,
+    /// The first error of a statement or of a procedure that was called.
+    failed: Option<Error>,
 }
 
 impl<'c, 's> Context<'c, 's> {
     pub(crate) fn new(scope: &'c mut Scope<'s>, environment: &'c Environment, definitions: &'c Definitions) -> Self {
-        Self { scope, environment, definitions, statements: &[], depth: 1, wrote: false, limited: false }
+        Self { scope, environment, definitions, statements: &[], depth: 1, wrote: false, limited: false, failed: None }
     }
 
     /// Runs a statement of [`Procedure::statements`](super::Procedure::statements), by its position there.
+    ///
+    /// # Errors
+    /// An error ends the transaction, whatever the procedure does about it: a statement that found no memory or
+    /// was stopped has done a part of its work, and would do all of it when the log is replayed.
     pub fn execute(&mut self, statement: usize, parameters: &[Value]) -> Result<Outcome> {
-        match self.statements.get(statement) {
-            Some(Ok(prepared)) => self.run(prepared, parameters),
+        self.unless_failed(|context| match context.statements.get(statement) {
+            Some(Ok(prepared)) => context.run(prepared, parameters),
             Some(Err(error)) => Err(error.clone()),
             None => Err(Class::Procedure.error(format_args!("the procedure has no statement {statement}"))),
-        }
+        })
     }
 
-    /// Calls another procedure as a part of this transaction.
+    /// Calls another procedure as a part of this transaction. An error ends it.
     pub fn call(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
+        self.unless_failed(|context| context.call_inside(procedure, arguments))
+    }
+
+    fn unless_failed<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.check()?;
+        run(self).inspect_err(|error| self.failed = Some(error.clone()))
+    }
+
+    /// What has ended the transaction.
+    pub(super) fn check(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn call_inside(&mut self, procedure: &str, arguments: &[Value]) -> Result<Answer> {
         if self.depth >= CALLS_DEEP_MAX {
             let message = format!("procedures call each other more than {CALLS_DEEP_MAX} deep");
             return Err(Class::TooDeep.error(message));
@@ -98,8 +118,9 @@ impl<'c, 's> Context<'c, 's> {
             depth: self.depth,
             wrote: self.wrote,
             limited: self.limited,
+            failed: None,
         };
-        let result = run(&mut inner);
+        let result = run(&mut inner).and_then(|done| inner.check().map(|()| done));
         (self.wrote, self.limited) = (inner.wrote, inner.limited);
         result
     }

@@ -34,7 +34,8 @@ pub trait Procedure: Send + Sync + 'static {
     /// The statements that it uses, prepared once for each version of the schema.
     fn statements(&self) -> &[&str];
 
-    /// Runs it. What it changed is undone if this is an error.
+    /// Runs it. What it changed is undone if this is an error, or if a statement or a procedure that it called
+    /// came to one. It does not panic: a panic stops the whole engine, because it may leave anything half done.
     fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer>;
 }
 

@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// Hash of each table of a partition.
 pub type Hashes = BTreeMap<TableId, u64>;
 
-/// A reply that waits for the log: what it depends on.
+/// Replies that wait for the log: what they depend on.
 #[derive(Debug, Clone, Copy)]
 struct Reply {
     /// Up to where the log has to be durable before the client may be told.
@@ -252,7 +252,7 @@ impl Node {
         }
         let replies = std::mem::take(&mut seat.replies);
         if replies > 0 {
-            seat.held.push(seat.last, vec![Reply { needs: seat.last }; replies]);
+            seat.held.push(seat.last, Reply { needs: seat.last });
         }
         self.release();
         Ok(())
@@ -309,7 +309,7 @@ impl Node {
             seat.last = sequence;
         }
         if let Some(seat) = self.seats.last_mut() {
-            seat.held.push(sequence, vec![Reply { needs: sequence }]);
+            seat.held.push(sequence, Reply { needs: sequence });
         }
         self.release();
         Ok(())
@@ -318,8 +318,10 @@ impl Node {
     /// Tells clients what may be told.
     fn release(&mut self) {
         let released = self.collector.released();
-        for reply in self.seats.iter_mut().flat_map(|seat| seat.held.release(released)) {
-            self.told = self.told.max(reply.needs);
+        for seat in &mut self.seats {
+            while let Some(reply) = seat.held.release(released) {
+                self.told = self.told.max(reply.needs);
+            }
         }
     }
 

@@ -86,6 +86,11 @@ impl Rows {
         self.cells.len() * size_of::<Cell>() + self.text.len() + self.bytes.len()
     }
 
+    /// Bytes of memory that the buffers take.
+    pub fn memory_bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<Cell>() + self.text.capacity() + self.bytes.capacity()
+    }
+
     /// Appends the next value of the row that is being made.
     pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
         let cell = match value {

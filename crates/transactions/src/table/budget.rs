@@ -34,12 +34,19 @@ pub enum Working {
     Log,
     /// Rows that wait for the disk: copies, and images of before of rows that changed.
     Snapshots,
+    /// Results of transactions that wait for the log.
+    Results,
 }
 
 impl Working {
     /// All kinds and how they are called.
-    pub const ALL: [(Self, &'static str); 4] =
-        [(Self::Undo, "undo"), (Self::Queues, "queues"), (Self::Log, "log"), (Self::Snapshots, "snapshots")];
+    pub const ALL: [(Self, &'static str); 5] = [
+        (Self::Undo, "undo"),
+        (Self::Queues, "queues"),
+        (Self::Log, "log"),
+        (Self::Snapshots, "snapshots"),
+        (Self::Results, "results"),
+    ];
 }
 
 impl Budget {

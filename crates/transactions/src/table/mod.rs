@@ -11,6 +11,7 @@
 
 mod arena;
 mod budget;
+mod charge;
 mod index;
 mod layout;
 mod locator;
@@ -22,6 +23,7 @@ mod undo;
 mod unread;
 
 pub use budget::{Budget, Full, Working};
+pub use charge::Charge;
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use layout::{Layout, Row};
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};

@@ -1,44 +1,87 @@
-//! A disk that gets full.
+//! A disk that a test may make fail, wait or panic.
 
+#![allow(dead_code, reason = "each test takes what it needs")]
+
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use thermocline_transactions::disk::{AppendFile, DirectoryLock, Disk, ReadFile, SimulatedDisk};
 use thermocline_transactions::{Error, Result};
 
-/// A disk without room for some files, as long as `full` is set.
-#[derive(Debug)]
-pub struct Full {
-    pub disk: SimulatedDisk,
-    pub full: Arc<AtomicBool>,
-    /// What a name has to contain to find no room.
-    pub part: &'static str,
+/// What is about to be done to a file, or to the directory, which has no name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    Create,
+    Append,
+    Sync,
+    Remove,
 }
 
-#[derive(Debug)]
-struct FullFile(Box<dyn AppendFile>, Arc<AtomicBool>);
+type Hook = dyn Fn(Operation, &str) -> Result<()> + Send + Sync;
 
-impl AppendFile for FullFile {
+/// A disk that asks a hook before it writes.
+pub struct Hooked {
+    disk: SimulatedDisk,
+    hook: Arc<Hook>,
+}
+
+impl Hooked {
+    pub fn new(disk: &SimulatedDisk, hook: impl Fn(Operation, &str) -> Result<()> + Send + Sync + 'static) -> Self {
+        Self { disk: disk.clone(), hook: Arc::new(hook) }
+    }
+
+    /// A disk without room for files whose names contain `part`, as long as `full` is set.
+    pub fn full(disk: &SimulatedDisk, full: &Arc<AtomicBool>, part: &'static str) -> Self {
+        let full = Arc::clone(full);
+        Self::new(disk, move |operation, name| {
+            if operation == Operation::Append && name.contains(part) && full.load(Ordering::Relaxed) {
+                return Err(Error::DiskFull("cannot write: no space is left".into()));
+            }
+            Ok(())
+        })
+    }
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Hooked").field(&self.disk).finish()
+    }
+}
+
+struct HookedFile {
+    file: Box<dyn AppendFile>,
+    name: String,
+    hook: Arc<Hook>,
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HookedFile").field(&self.file).finish()
+    }
+}
+
+impl AppendFile for HookedFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.1.load(Ordering::Relaxed) {
-            return Err(Error::DiskFull("cannot write: no space is left".into()));
-        }
-        self.0.append(bytes)
+        (self.hook)(Operation::Append, &self.name)?;
+        self.file.append(bytes)
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.0.sync()
+        (self.hook)(Operation::Sync, &self.name)?;
+        self.file.sync()
     }
 }
 
-impl Disk for Full {
+impl Disk for Hooked {
     fn list(&self) -> Result<Vec<String>> {
         self.disk.list()
     }
 
     fn create(&self, name: &str) -> Result<Box<dyn AppendFile>> {
+        (self.hook)(Operation::Create, name)?;
         let file = self.disk.create(name)?;
-        Ok(if name.contains(self.part) { Box::new(FullFile(file, Arc::clone(&self.full))) } else { file })
+        Ok(Box::new(HookedFile { file, name: name.to_owned(), hook: Arc::clone(&self.hook) }))
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
@@ -50,10 +93,12 @@ impl Disk for Full {
     }
 
     fn remove(&self, name: &str) -> Result<()> {
+        (self.hook)(Operation::Remove, name)?;
         self.disk.remove(name)
     }
 
     fn sync_directory(&self) -> Result<()> {
+        (self.hook)(Operation::Sync, "")?;
         self.disk.sync_directory()
     }
 

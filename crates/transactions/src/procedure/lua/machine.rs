@@ -1,5 +1,7 @@
+use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -51,6 +53,8 @@ pub(super) struct Machine {
     line: Cell<u32>,
     /// Bytes held when it was last collected.
     idle_bytes: Cell<usize>,
+    /// A panic of the engine, which the script is not told of.
+    panic: Cell<Option<Box<dyn Any + Send>>>,
 }
 
 impl fmt::Debug for Machine {
@@ -126,6 +130,7 @@ impl Machine {
             raised: RefCell::default(),
             line: Cell::new(0),
             idle_bytes: Cell::new(0),
+            panic: Cell::default(),
         });
         let state = State::new(&*machine).ok_or_else(|| Error::OutOfMemory("no memory for Lua".into()))?;
         machine.meter.begin(u64::MAX, usize::MAX);
@@ -214,6 +219,9 @@ impl Machine {
             if self.meter.held() > self.idle_bytes.get() + GARBAGE_BYTES_MAX {
                 self.collect();
             }
+        }
+        if let Some(panic) = self.panic.take() {
+            resume_unwind(panic);
         }
         result
     }
@@ -316,10 +324,15 @@ impl Machine {
         if self.has_failed() {
             return Err(self.stop_again(stack));
         }
-        match self.context.with(run) {
-            Some(Ok(value)) => Ok(value),
-            Some(Err(error)) => Err(self.abort(stack, error)),
-            None => Err(self.abort(stack, Error::internal("a script without a transaction"))),
+        // A panic of the engine goes on behind the script: rows may be half changed.
+        match catch_unwind(AssertUnwindSafe(|| self.context.with(run))) {
+            Ok(Some(Ok(value))) => Ok(value),
+            Ok(Some(Err(error))) => Err(self.abort(stack, error)),
+            Ok(None) => Err(self.abort(stack, Error::internal("a script without a transaction"))),
+            Err(panic) => {
+                self.panic.set(Some(panic));
+                Err(self.abort(stack, Error::internal("a statement of the script panicked")))
+            }
         }
     }
 

@@ -47,6 +47,16 @@ impl Table {
     /// The rows are rewritten one by one, because a second layout would make every later read slower and
     /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
     pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
+        self.rewrite(definition, fill, Growth::Asked)
+    }
+
+    /// Goes back to the columns of before [`Table::change_columns`]. It does not ask for memory: other partitions
+    /// have the columns of before, and this one cannot keep others.
+    pub fn restore_columns(&mut self, definition: Arc<TableDefinition>) -> Result<()> {
+        self.rewrite(definition, &Value::Null, Growth::Forced)
+    }
+
+    fn rewrite(&mut self, definition: Arc<TableDefinition>, fill: &Value, growth: Growth) -> Result<()> {
         let layout = Layout::new(&definition)?;
         let mut rows = rows_for(&layout);
         let mut locators = Locators::new();
@@ -65,12 +75,12 @@ impl Table {
                     return Err(Class::LimitExceeded.error(format_args!("a row would have {} bytes", image.len())));
                 }
                 let length = HEADER_BYTES + image.len();
-                let item = rows.allocate(length, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
+                let item = rows.allocate(length, &self.budget, growth).map_err(|full| self.full(full))?;
                 if let Some((header, bytes)) = rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
                     *header = u64::from(id.0).to_le_bytes();
                     bytes.copy_from_slice(&image);
                 }
-                locators.reserve(id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
+                locators.reserve(id, &self.budget, growth).map_err(|full| self.full(full))?;
                 locators.set(id, Locator::Live(item));
             }
             Ok(())

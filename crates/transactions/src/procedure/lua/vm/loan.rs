@@ -19,11 +19,18 @@ pub struct Loan {
 impl Loan {
     /// Runs `run`, during which [`Loan::with`] finds this context.
     pub fn lend<T>(&self, context: &mut Context<'_, '_>, run: impl FnOnce() -> T) -> T {
+        /// Puts back what was there, also when a panic goes through.
+        struct Back<'l>(&'l Loan, Option<NonNull<Context<'static, 'static>>>);
+
+        impl Drop for Back<'_> {
+            fn drop(&mut self) {
+                self.0.context.set(self.1);
+            }
+        }
+
         let lent = NonNull::from(context).cast();
-        let before = self.context.replace(Some(lent));
-        let result = run();
-        self.context.set(before);
-        result
+        let _back = Back(self, self.context.replace(Some(lent)));
+        run()
     }
 
     /// Uses the context; `None` if none is lent, or if it is being used.
