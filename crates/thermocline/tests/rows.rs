@@ -315,6 +315,38 @@ fn what_cannot_be_opened_says_why() {
 }
 
 #[test]
+fn row_tables_that_somebody_has_deleted_are_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, other) = (folder.path().join("db"), folder.path().join("other"));
+    for (path, number) in [(&database, 1), (&other, 2)] {
+        rows(Some(path), &format!("CREATE TABLE k (k BIGINT PRIMARY KEY); INSERT INTO k VALUES ({number})"));
+    }
+    let (here, aside) = (database.join("rows"), folder.path().join("aside"));
+    std::fs::rename(&here, &aside).unwrap();
+    let says = |part: &str| {
+        let failed = error(Some(&database), "SELECT 1");
+        assert!(failed.contains(part) && failed.contains(database.to_str().unwrap()), "{failed}");
+    };
+    says("there is no rows in it");
+    let checked = Command::new(BINARY).arg("check").arg(&database).output().unwrap();
+    assert!(!checked.status.success() && text(&checked.stderr).contains("there is no rows in it"));
+    assert!(!here.exists(), "nothing is made in its place");
+    // Emptied, or another database's.
+    std::fs::create_dir(&here).unwrap();
+    says("rows.id says");
+    std::fs::remove_dir_all(&here).unwrap();
+    std::fs::rename(other.join("rows"), &here).unwrap();
+    says("rows.id says");
+    std::fs::remove_dir_all(&here).unwrap();
+    std::fs::rename(&aside, &here).unwrap();
+    assert_eq!(rows(Some(&database), "SELECT * FROM k"), "k\n1\n");
+    // On purpose.
+    std::fs::remove_dir_all(&here).unwrap();
+    std::fs::remove_file(database.join("rows.id")).unwrap();
+    assert_eq!(rows(Some(&database), "SELECT 1 AS one"), "one\n1\n");
+}
+
+#[test]
 fn a_backup_is_restored_and_a_long_statement_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let (database, backup, again) =

@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, PartitionId, Sequence};
-use crate::log::{Next, Opened, SegmentNumber, SegmentReader, list_segments};
+use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
 use crate::recovery::{Choice, Execute, Plan, Progress, Rebuild};
 use crate::schema::TableId;
 use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_snapshots, read_definitions};
@@ -71,6 +71,8 @@ pub fn check_files(disk: &dyn Disk) -> Result<Report> {
         report.rows += report.found(checked)?.unwrap_or(0);
         report.snapshots += 1;
     }
+    let control = Control::read(disk);
+    report.found(control)?;
     check_log(disk, &mut report)?;
     for name in disk.list()? {
         let unfinished = SnapshotFile::of_name(&name).is_some_and(|file| !snapshots.contains(&file.position()));

@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -60,14 +61,141 @@ fn directories_that_are_not_there_or_not_for_writing() {
     }
 }
 
+/// What another process is asked to do, in which directory.
+const CHILD: &str = "THERMOCLINE_BAD_INPUT_CHILD";
+
+/// Runs [`child`] in a process of its own, which `shell` starts as `"$0"`; gives back what it printed.
+fn in_another_process(shell: &str, directory: &Path) -> String {
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-c", shell]).arg(program).env(CHILD, directory);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+const RUN: &str = r#"exec "$0" --exact --nocapture child"#;
+
+/// Inserts rows of a tenth of a megabyte until there are a hundred or an error comes; only for
+/// [`in_another_process`].
+#[test]
+fn child() {
+    let Some(directory) = std::env::var_os(CHILD) else { return };
+    let database = match open(Path::new(&directory)) {
+        Ok(database) => database,
+        Err(error) => return println!("cannot open: {} {error}", error.sqlstate()),
+    };
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT)");
+    let text = Value::Text("x".repeat(100_000).into());
+    for key in 0..100 {
+        if let Err(error) = session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(key), text.clone()]) {
+            return println!("acknowledged {key}: {} {error}", error.sqlstate());
+        }
+    }
+    println!("acknowledged 100: ok");
+}
+
 #[test]
 fn one_database_at_a_time_in_a_directory() {
     let directory = tempfile::tempdir().unwrap();
     let database = open(directory.path()).unwrap();
     let path = directory.path().display().to_string();
     assert_eq!(refused(open(directory.path()), &[&path, "has it open"]), "55006");
+    let told = in_another_process(RUN, directory.path());
+    let holder = format!("cannot open: 55006 cannot open {path}: process {} has it open", std::process::id());
+    assert!(told.contains(&holder), "{told}");
     drop(database);
-    open(directory.path()).unwrap();
+    let told = in_another_process(RUN, directory.path());
+    assert!(told.contains("acknowledged 100: ok"), "{told}");
+    assert_eq!(count(&open(directory.path()).unwrap(), "t"), 100);
+}
+
+#[test]
+fn a_file_that_must_not_grow_stops_the_log_and_loses_nothing_acknowledged() {
+    let directory = tempfile::tempdir().unwrap();
+    // About two megabytes, in blocks of 512 bytes. The signal would end the process before the error comes.
+    let told = in_another_process(&format!("trap '' XFSZ; ulimit -f 4000; {RUN}"), directory.path());
+    let line = told.lines().find_map(|line| line.split("acknowledged ").nth(1)).unwrap_or_else(|| panic!("{told}"));
+    let (acknowledged, error) = line.split_once(": ").unwrap();
+    for part in ["58030", "log-00000000000000000001", "too large"] {
+        assert!(error.contains(part), "\"{error}\" does not say \"{part}\"");
+    }
+    let acknowledged: i64 = acknowledged.parse().unwrap();
+    assert!((5..30).contains(&acknowledged), "{acknowledged}");
+    let database = open(directory.path()).unwrap();
+    assert_eq!(count(&database, "t"), acknowledged);
+    run(&mut database.session(), "INSERT INTO t VALUES (1000, 'more')");
+}
+
+#[test]
+fn something_else_is_where_the_log_would_be() {
+    let directory = tempfile::tempdir().unwrap();
+    let name = "log-00000000000000000001";
+    fs::create_dir(directory.path().join(name)).unwrap();
+    let database = open(directory.path()).unwrap();
+    let mut session = database.session();
+    let created = session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY)", &[]);
+    assert_eq!(refused(created, &[name, "exists already"]), "58030");
+    assert_eq!(refused(session.execute("SELECT 1", &[]), &[name]), "58030");
+    drop((session, database));
+    fs::remove_dir(directory.path().join(name)).unwrap();
+    run(&mut open(directory.path()).unwrap().session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
+}
+
+/// Removes all files with this in their names.
+fn remove(directory: &Path, part: &str) {
+    let names = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    let of_part: Vec<_> = names.filter(|path| path.display().to_string().contains(part)).collect();
+    assert!(!of_part.is_empty(), "{part}");
+    of_part.iter().for_each(|path| fs::remove_file(path).unwrap());
+}
+
+#[test]
+fn files_that_somebody_has_deleted_are_missed() {
+    // A database with a snapshot and without one, and what is deleted of it.
+    for (snapshot, part, says) in [
+        (false, "log-", &["the log is missing"][..]),
+        (true, "log-", &["the log is missing"]),
+        (true, ".manifest", &["the beginning of the log is missing"]),
+        (true, "snapshot-", &["the beginning of the log is missing"]),
+        (true, ".rows", &[".rows", "does not exist"]),
+        (true, ".sql", &[".sql", "does not exist"]),
+    ] {
+        let directory = tempfile::tempdir().unwrap();
+        let mut small = Settings::default();
+        small.log.segment_bytes = 1000;
+        let database = Database::open(Arc::new(RealDisk::open(directory.path()).unwrap()), small).unwrap();
+        let mut session = database.session();
+        run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY)");
+        (0..50).for_each(|key| run(&mut session, &format!("INSERT INTO t VALUES ({key})")));
+        if snapshot {
+            database.snapshot().unwrap();
+        }
+        drop(session);
+        database.close().unwrap();
+        remove(directory.path(), part);
+        let before: Vec<_> = RealDisk::open(directory.path()).unwrap().list().unwrap();
+        refused(open(directory.path()), says);
+        assert_eq!(RealDisk::open(directory.path()).unwrap().list().unwrap(), before, "{part}: as it was");
+        let disk = RealDisk::open(directory.path()).unwrap();
+        match Database::check(&disk, vec![], &mut |_| {}) {
+            Ok(report) => assert!(report.problems.iter().any(|problem| problem.contains(says[0])), "{part}: {report}"),
+            Err(error) => assert!(error.to_string().contains(says[0]), "{part}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn a_new_database_that_was_ended_before_its_first_record_is_new() {
+    let directory = tempfile::tempdir().unwrap();
+    let identity = open(directory.path()).unwrap().identity();
+    let database = open(directory.path()).unwrap();
+    assert_eq!(database.identity(), identity);
+    run(&mut database.session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
+    drop(database);
+    let database = open(directory.path()).unwrap();
+    assert_eq!((database.identity(), count(&database, "t")), (identity, 0));
 }
 
 #[test]
@@ -84,6 +212,11 @@ fn files_of_a_newer_version() {
     fs::write(&log, newer).unwrap();
     assert_eq!(refused(open(directory.path()), &["log-00000000000000000001", "version 200", "newer"]), "55006");
     fs::write(&log, before).unwrap();
+    let control = directory.path().join("control");
+    let before = fs::read_to_string(&control).unwrap();
+    fs::write(&control, before.replace("format 1", "format 9")).unwrap();
+    assert_eq!(refused(open(directory.path()), &["control", "version 9", "newer"]), "55006");
+    fs::write(&control, before).unwrap();
 
     let database = open(directory.path()).unwrap();
     run(&mut database.session(), "INSERT INTO t VALUES (1)");

@@ -26,6 +26,7 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
         let text = read(&catalog)?;
         crate::Session::parse(&text).map_err(|error| error.context(catalog.display().to_string()))?;
     }
+    files.check_rows().map_err(external)?;
     if !files.has_rows() {
         return Ok(None);
     }

@@ -82,7 +82,8 @@ impl RowStore {
     pub fn recover(&self, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
         match &self.files {
             Some(files) if files.has_rows() => self.start(progress).map(|_| ()),
-            _ => Ok(()),
+            Some(files) => files.check_rows(),
+            None => Ok(()),
         }
     }
 
@@ -106,7 +107,11 @@ impl RowStore {
         }
         let settings = self.settings.lock().engine();
         let database = match &self.files {
-            Some(files) => Database::open_with_progress(files.disk()?, settings, progress)?,
+            Some(files) => {
+                let database = Database::open_with_progress(files.disk()?, settings, progress)?;
+                files.keep_rows(database.identity().database)?;
+                database
+            }
             None => {
                 let nothing = Arc::new(SimulatedDisk::new(0, Faults::default()));
                 Database::open(nothing, EngineSettings { durable: false, ..settings })?

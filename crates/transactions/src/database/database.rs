@@ -17,7 +17,7 @@ use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Release
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{Collector, LogThread, Writer};
+use crate::log::{Collector, Control, LogThread, Writer};
 use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
@@ -103,6 +103,9 @@ impl Database {
 
         let releases = Releases::new(members.len());
         let (log, journal): (_, Arc<dyn Journal>) = if durable {
+            if Control::read(&*disk)?.is_none() {
+                Control { identity, begun: false }.write(&*disk)?;
+            }
             let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone());
             let released = Arc::clone(&releases);
             let on_released = Box::new(move |sequence| released.released(sequence));

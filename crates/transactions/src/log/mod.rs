@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the
-//! records that wait for the next group, and what is durable; [`Writer`] the open segment. The first
-//! two are in memory only. Neither reads a clock or starts a thread; [`LogThread`] does, and a
+//! records that wait for the next group, and what is durable; [`Writer`] the open segment; [`Control`]
+//! that there is a log. The first two are in memory only. Neither reads a clock or starts a thread; [`LogThread`] does, and a
 //! simulator in its place.
 //!
 //! Left out: what records mean (`partition`, `engine`), and what is done about them after a crash
@@ -18,6 +18,7 @@
 
 mod bytes;
 mod collector;
+mod control;
 mod reader;
 mod record;
 mod segment;
@@ -26,6 +27,7 @@ mod writer;
 
 pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
+pub use control::{CONTROL, Control};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
 pub use record::{Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record};
 pub use segment::{

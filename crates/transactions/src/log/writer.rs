@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::collector::PendingGroup;
+use super::control::Control;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
 use crate::disk::{AppendFile, Disk};
 use crate::ids::{Identity, Sequence};
@@ -21,6 +22,7 @@ use crate::{Error, Result};
 ///   it is durable, and its header is durable before anything stands behind it
 /// - a group is written after the one before it is durable
 /// - after an error nothing is written any more
+/// - when a group is durable the directory's [`Control`] says that there is a log
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
@@ -32,6 +34,8 @@ pub struct Writer {
     next: Sequence,
     /// All segments, the current one included, with the sequence that each begins with.
     segments: VecDeque<(SegmentNumber, Sequence)>,
+    /// Whether the directory says that there is a log.
+    begun: bool,
     failed: Option<Error>,
 }
 
@@ -59,7 +63,8 @@ pub struct LogEnd {
     pub next: Sequence,
     /// The number of the next segment.
     pub next_segment: SegmentNumber,
-    /// Segments that there are, all sealed and durable, with the sequence that each begins with.
+    /// Segments that there are, all sealed and durable, with the sequence that each begins with. If there are
+    /// any, the directory's [`Control`] says so.
     pub segments: VecDeque<(SegmentNumber, Sequence)>,
 }
 
@@ -74,7 +79,8 @@ impl Writer {
     /// Goes on behind `end`, in a segment of its own, which is created with the first group.
     pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
-        Self { disk, identity, segment_bytes, current: None, next_segment, next, segments, failed: None }
+        let begun = !segments.is_empty();
+        Self { disk, identity, segment_bytes, current: None, next_segment, next, segments, begun, failed: None }
     }
 
     /// Writes a group; it is durable after the next [`sync`](Self::sync).
@@ -85,7 +91,13 @@ impl Writer {
     /// Makes durable what was written.
     pub fn sync(&mut self) -> Result<()> {
         self.guard(|writer| {
-            writer.current.as_mut().map_or(Ok(()), Current::sync)
+            let Some(current) = &mut writer.current else { return Ok(()) };
+            current.sync()?;
+            if !writer.begun {
+                Control { identity: writer.identity, begun: true }.write(&*writer.disk)?;
+                writer.begun = true;
+            }
+            Ok(())
         })
     }
 

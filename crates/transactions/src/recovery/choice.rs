@@ -15,7 +15,9 @@ pub enum SnapshotState {
 /// what counts if several are true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
-    /// There is no record and never was, or all were removed because of the snapshot.
+    /// There is no segment, and the directory's control file says that there was one.
+    Missing,
+    /// There is no record and never was.
     Absent,
     /// The start of its last segment, or a group before the last one, is damaged.
     Damaged,
@@ -58,6 +60,7 @@ const SNAPSHOT: Choice = Choice::Refuse("the newest snapshot is damaged");
 const DAMAGED: Choice = Choice::Refuse("the log is damaged");
 const GAP: Choice = Choice::Refuse("a segment of the log is missing");
 const LATE: Choice = Choice::Refuse("the beginning of the log is missing");
+const MISSING: Choice = Choice::Refuse("the log is missing: the directory says that it had one");
 const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was durable up to the snapshot");
 
 /// Log by snapshot: none, whole, damaged.
@@ -65,7 +68,8 @@ const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was dura
 /// An older snapshot is no way out of a damaged one: when the newer was complete, the log before it was
 /// removed. A snapshot without any log is a backup.
 #[rustfmt::skip]
-const CHOICES: [(LogState, [Choice; 3]); 7] = [
+const CHOICES: [(LogState, [Choice; 3]); 8] = [
+    (LogState::Missing, [MISSING,        MISSING,  SNAPSHOT]),
     (LogState::Absent,  [Choice::Create, LOAD,     SNAPSHOT]),
     (LogState::Damaged, [DAMAGED,        DAMAGED,  DAMAGED]),
     (LogState::Gap,     [GAP,            GAP,      GAP]),

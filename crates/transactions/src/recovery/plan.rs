@@ -6,7 +6,7 @@ use super::Replay;
 use super::choice::{Choice, LogState, SnapshotState, choose};
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
-use crate::log::{LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
+use crate::log::{Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
 use crate::snapshot::{
     Manifest, RowFileReader, RowsHeader, list_snapshots, read_definitions, remove_snapshots, remove_unfinished,
 };
@@ -26,6 +26,8 @@ pub struct Plan {
     snapshot: Option<Manifest>,
     /// Where the newest snapshot is, whole or not; zero without one.
     position: Sequence,
+    /// What the directory says of itself; `None` if that is nothing, or damaged.
+    control: Option<Control>,
     log: Log,
 }
 
@@ -76,6 +78,10 @@ pub struct Recovered {
 impl Plan {
     /// Looks at all files; changes nothing. An error is one of reading, not of what was read.
     pub fn make(disk: &dyn Disk) -> Result<Self> {
+        let (control, control_damage) = match Control::read(disk) {
+            Err(error @ Error::Corrupt(_)) => (None, Some(error)),
+            control => (control?, None),
+        };
         let mut damage = None;
         let position = list_snapshots(disk)?.last().copied();
         let snapshot = match position.map(|position| Manifest::read(disk, position)) {
@@ -85,13 +91,23 @@ impl Plan {
             }
             other => other.transpose()?,
         };
+        let stranger = snapshot.as_ref().map(Manifest::identity);
+        let snapshot = match (stranger, control) {
+            (Some(stranger), Some(control)) if stranger != control.identity => {
+                let other = control.identity.database;
+                let message = format_args!("it is of database {}, and the directory of {other}", stranger.database);
+                damage = Some(Error::corrupt(message));
+                None
+            }
+            _ => snapshot,
+        };
         let snapshot_state = match (&snapshot, position) {
             (Some(_), _) => SnapshotState::Whole,
             (None, Some(_)) => SnapshotState::Damaged,
             (None, None) => SnapshotState::None,
         };
         let position = position.unwrap_or(Sequence::ZERO);
-        let mut identity = snapshot.as_ref().map(Manifest::identity);
+        let mut identity = control.map_or(snapshot.as_ref().map(Manifest::identity), |control| Some(control.identity));
         let (log, log_state) = match Log::look(disk, &mut identity) {
             Ok((log, None)) => {
                 let state = log.state(position);
@@ -105,7 +121,16 @@ impl Plan {
             }
             Err(error) => return Err(error),
         };
-        Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, log })
+        let has_segment = !log.segments.is_empty() || log.empty.is_some();
+        let log_state = match (log_state, &control_damage) {
+            (_, Some(_)) => LogState::Damaged,
+            (LogState::Absent, None) if control.is_some_and(|control| control.begun) && !has_segment => {
+                LogState::Missing
+            }
+            (state, None) => state,
+        };
+        let damage = control_damage.or(damage);
+        Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log })
     }
 
     /// What to do.
@@ -177,6 +202,12 @@ impl Plan {
             drop(to);
             disk.rename(&temporary, &name)?;
             disk.sync_directory()?;
+        }
+        if let Some(identity) = self.identity.filter(|_| !end.segments.is_empty()) {
+            let control = Control { identity, begun: true };
+            if self.control != Some(control) {
+                control.write(disk)?;
+            }
         }
         Ok(end)
     }

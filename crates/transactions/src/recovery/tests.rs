@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::*;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
 use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
-use crate::log::{Batch, Body, Collector, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments};
+use crate::log::{Batch, Body, CONTROL, Collector, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments};
 use crate::schema::TableId;
 use crate::snapshot::{SnapshotFile, SnapshotWriter, list_snapshots};
 use crate::table::TupleId;
@@ -136,7 +136,8 @@ pub fn numbers(last: u64) -> Numbers {
 }
 
 const SNAPSHOTS: [SnapshotState; 3] = [SnapshotState::None, SnapshotState::Whole, SnapshotState::Damaged];
-const LOGS: [LogState; 7] = [
+const LOGS: [LogState; 8] = [
+    LogState::Missing,
     LogState::Absent,
     LogState::Damaged,
     LogState::Gap,
@@ -154,7 +155,11 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
         segments.into_iter().find(|(_, first)| first.0 > sequence).unwrap().0
     };
     match log {
-        LogState::Absent => database.remove(|_| true),
+        LogState::Missing => database.remove(|_| true),
+        LogState::Absent => {
+            database.remove(|_| true);
+            database.disk.remove(CONTROL).unwrap();
+        }
         LogState::Damaged => {
             let name = database.last_segment();
             let mut bytes = database.content(&name);
