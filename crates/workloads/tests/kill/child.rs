@@ -1,0 +1,123 @@
+//! The process that is killed: a database, and clients that say what they are told.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use thermocline_transactions::Result;
+use thermocline_transactions::database::{Database, Settings, SnapshotSettings};
+use thermocline_transactions::disk::RealDisk;
+use thermocline_transactions::error::Class;
+use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::procedure::Registration;
+use thermocline_transactions::recovery::Progress;
+use thermocline_workloads::{tpcc, ycsb};
+
+use super::clients::{CLIENTS, IN_FLIGHT, Languages, ROWS, SCALE, Workload, calls, told};
+
+pub const DIRECTORY: &str = "THERMOCLINE_KILL_DIRECTORY";
+pub const PROCESS: &str = "THERMOCLINE_KILL_PROCESS";
+pub const LANGUAGES: &str = "THERMOCLINE_KILL_LANGUAGES";
+pub const LOAD: &str = "THERMOCLINE_KILL_LOAD";
+pub const EARLY: &str = "THERMOCLINE_KILL_EARLY";
+
+pub fn registrations(languages: Languages) -> Vec<Registration> {
+    let mut registrations = ycsb::registrations(languages.ycsb).unwrap();
+    registrations.extend(tpcc::registrations(languages.tpcc).unwrap());
+    registrations
+}
+
+pub fn settings(languages: Languages) -> Settings {
+    Settings {
+        partitions: 2,
+        procedures: registrations(languages),
+        log: LogSettings { segment_bytes: 100_000, ..LogSettings::default() },
+        // Often and quick enough that many are complete, and many killed on the way.
+        snapshots: SnapshotSettings { log_bytes: 300_000, time_percent: 50, ..SnapshotSettings::default() },
+        ..Settings::default()
+    }
+}
+
+/// Answers long before anything is written, which the test has to notice.
+fn settings_that_lose(languages: Languages) -> Settings {
+    let log = LogSettings { synchronous_commit: false, commit_interval_us: 500_000, ..LogSettings::default() };
+    Settings { log, ..settings(languages) }
+}
+
+pub fn open(directory: &Path, languages: Languages, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
+    Database::open_with_progress(Arc::new(RealDisk::open(directory)?), settings(languages), progress)
+}
+
+/// Makes the tables of both workloads, and fills them.
+pub fn load(database: &Database, languages: Languages) -> Result<()> {
+    let mut session = database.session();
+    ycsb::define(&mut session, languages.ycsb)?;
+    tpcc::define(&mut session, languages.tpcc)?;
+    ycsb::load(database, ROWS, 2)?;
+    tpcc::load(database, SCALE, 2)
+}
+
+/// Clients that never stop. If `early`, they are answered before they should be.
+pub fn run(directory: &Path, process: u64, languages: Languages, loads: bool, early: bool) {
+    // A thread that panics, also one of the engine, ends the process: the parent notices.
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        report(panic);
+        std::process::exit(1);
+    }));
+    // What the test harness has written may have no end.
+    say("\nstarted\n");
+    let settings = if early { settings_that_lose(languages) } else { settings(languages) };
+    let database = Database::open(Arc::new(RealDisk::open(directory).unwrap()), settings).unwrap();
+    say("recovered\n");
+    if loads {
+        load(&database, languages).unwrap();
+        say("loaded\n");
+    }
+    say("running\n");
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let database = &database;
+            scope.spawn(move || work(database, client, process, languages));
+        }
+    });
+}
+
+/// One write, so that what is there of the lines before the last is whole. If nobody reads any more, this
+/// process has nothing left to do.
+fn say(lines: &str) {
+    std::io::stdout().lock().write_all(lines.as_bytes()).unwrap();
+}
+
+/// New calls are made only after the lines about those before them are written.
+fn work(database: &Database, client: usize, process: u64, languages: Languages) {
+    let procedures = Workload::of(client).procedures(languages);
+    let works: Vec<_> = procedures.iter().map(|name| database.procedure(name).unwrap()).collect();
+    let mut calls = calls(client, process, languages);
+    let mut connection = database.client();
+    let mut on_their_way = HashMap::new();
+    let (mut next, mut free) = (0, IN_FLIGHT);
+    loop {
+        for number in next..next + free as u64 {
+            let call = calls.next_call();
+            on_their_way.insert(number, call.procedure);
+            connection.submit(Arc::clone(&works[call.procedure]), call.arguments, number).unwrap();
+        }
+        next += free as u64;
+        connection.send();
+        let replies = connection.receive();
+        free = replies.len();
+        let lines = replies.into_iter().map(|reply| {
+            let (number, procedure) = (reply.tag, on_their_way.remove(&reply.tag).unwrap());
+            match reply.result {
+                Ok(answer) => format!("{client} {number} committed {}\n", told(client, procedure, &answer)),
+                Err(error) if [Class::Raised.sqlstate(), "40001"].contains(&error.sqlstate()) => {
+                    format!("{client} {number} refused {}\n", error.sqlstate())
+                }
+                Err(error) => panic!("client {client}, call {number} of {}: {error}", procedures[procedure]),
+            }
+        });
+        say(&lines.collect::<String>());
+    }
+}

@@ -1,0 +1,157 @@
+//! What clients may have asked for and were told, as the parent knows it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use thermocline_transactions::types::Value;
+use thermocline_workloads::oltp::Call;
+
+use super::child::{DIRECTORY, EARLY, LANGUAGES, LOAD, PROCESS};
+use super::clients::{CLIENTS, IN_FLIGHT, Languages, Workload, calls};
+
+/// A call that was made, or may have been.
+#[derive(Debug, Clone)]
+pub struct Sent {
+    pub workload: Workload,
+    pub call: Call,
+    /// The line that it was made after; lines are counted over all processes, from 1.
+    pub begin: u64,
+    /// The line that tells of its end. It was over before that, or else the process ended here.
+    pub end: u64,
+    pub fate: Fate,
+}
+
+impl Sent {
+    /// Whether it is an order or a payment of several warehouses.
+    pub fn is_remote(&self) -> bool {
+        match (self.workload, self.call.procedure, &*self.call.arguments) {
+            (Workload::Tpcc, 0, [home, _, _, Value::Text(lines)]) => {
+                let home = format!(":{home}:");
+                lines.split(' ').any(|line| !line.contains(&home))
+            }
+            (Workload::Tpcc, 1, [home, _, of, ..]) => home != of,
+            _ => false,
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// And what the client was told.
+    Committed(Box<str>),
+    Refused,
+    /// Nobody was told: it is there, or it is not.
+    Unknown,
+}
+
+/// How a process is started and when it is killed.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// A number that no other process of the test has.
+    pub process: u64,
+    pub languages: Languages,
+    pub loads: bool,
+    /// Whether it answers before it should.
+    pub early: bool,
+    /// What it says before it is killed.
+    pub phase: &'static str,
+    /// And how long before.
+    pub wait: Duration,
+}
+
+/// What a process has left behind.
+#[derive(Debug)]
+pub struct Killed {
+    pub sent: Vec<Sent>,
+    pub recovered: bool,
+    pub loaded: bool,
+    pub ran: bool,
+}
+
+/// Starts a process and kills it. `line` counts the lines of all processes.
+pub fn kill(directory: &Path, plan: Plan, line: &mut u64) -> Killed {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "clients", "--ignored", "--nocapture"]);
+    command.env(DIRECTORY, directory).env(PROCESS, plan.process.to_string());
+    command.env(LANGUAGES, plan.languages.to_string()).env(LOAD, u64::from(plan.loads).to_string());
+    command.env(EARLY, u64::from(plan.early).to_string());
+    let mut process = command.stdout(Stdio::piped()).spawn().unwrap();
+    let stdout = process.stdout.take().unwrap();
+    let (phase, reached) = mpsc::channel();
+    let reader = std::thread::spawn(move || read(stdout, plan.phase, &phase));
+    let waited = reached.recv_timeout(Duration::from_secs(300));
+    std::thread::sleep(plan.wait);
+    let ended = process.try_wait().unwrap();
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let lines = reader.join().unwrap();
+    assert!(ended.is_none(), "the process has ended by itself, {ended:?}, after {:?}", lines.last());
+    assert!(waited.is_ok(), "the process was never {}, after {:?}", plan.phase, lines.last());
+    understand(&lines, plan, line)
+}
+
+/// Whole lines; the last may be one that was killed.
+fn read(stdout: impl Read, phase: &str, reached: &mpsc::Sender<()>) -> Vec<String> {
+    let mut stdout = BufReader::new(stdout);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if stdout.read_line(&mut line).unwrap() == 0 || line.pop() != Some('\n') {
+            return lines;
+        }
+        if line == phase {
+            // Nobody waits any more if it came late.
+            let _ = reached.send(());
+        }
+        lines.push(line);
+    }
+}
+
+/// A line about a call, as clients write it.
+fn reply(line: &str) -> Option<(usize, u64, Fate)> {
+    let mut words = line.splitn(4, ' ');
+    let (client, number) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+    match (words.next()?, words.next()?) {
+        ("committed", told) => Some((client, number, Fate::Committed(told.into()))),
+        ("refused", _) => Some((client, number, Fate::Refused)),
+        _ => None,
+    }
+}
+
+/// From lines to calls: each reply makes room for one more, and as many as have room may have been made.
+fn understand(lines: &[String], plan: Plan, line: &mut u64) -> Killed {
+    let said = |phase: &str| lines.iter().any(|line| line == phase);
+    let (recovered, loaded, ran) = (said("recovered"), said("loaded"), said("running"));
+    let mut running = 0;
+    let mut replies: Vec<Vec<(u64, u64, Fate)>> = vec![Vec::new(); CLIENTS];
+    for text in lines {
+        *line += 1;
+        if text == "running" {
+            running = *line;
+        } else if running > 0 {
+            let (client, number, fate) = reply(text).unwrap_or_else(|| panic!("a line that no client writes: {text}"));
+            replies[client].push((*line, number, fate));
+        }
+    }
+    *line += 1;
+    let mut sent = Vec::new();
+    for (client, replies) in replies.into_iter().enumerate().filter(|_| ran) {
+        let workload = Workload::of(client);
+        let mut calls = calls(client, plan.process, plan.languages);
+        let first = sent.len();
+        for number in 0..replies.len() + IN_FLIGHT {
+            let begin = number.checked_sub(IN_FLIGHT).map_or(running, |before| replies[before].0);
+            sent.push(Sent { workload, call: calls.next_call(), begin, end: *line, fate: Fate::Unknown });
+        }
+        for (end, number, fate) in replies {
+            let call = &mut sent[first + number as usize];
+            assert_eq!(call.fate, Fate::Unknown, "client {client} was told twice of call {number}");
+            assert!(call.begin < end, "client {client} was told of call {number} before it was made");
+            (call.end, call.fate) = (end, fate);
+        }
+    }
+    Killed { sent, recovered, loaded, ran }
+}
