@@ -29,11 +29,13 @@ mod plan;
 mod scan;
 mod session;
 mod settings;
+mod system;
 
-pub use catalog::{ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
+pub use catalog::{CatalogFile, ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
 pub use index::IndexDefinition;
 pub use join::CollectKeysExec;
 pub use plan::Separate;
 pub use scan::HybridScanExec;
 pub use session::{Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions};
 pub use settings::{PushdownOperators, Settings, WireCompression};
+pub use system::{Columns, SystemTable};

@@ -1,7 +1,7 @@
 //! `DB/catalog.sql`: the definitions as readable SQL.
 
-use std::fs;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
@@ -9,7 +9,10 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err}
 /// First line of the file.
 const HEADER: &str = "-- Thermocline catalog. Written by the database; edit it only while no session has it open.\n";
 
-/// The catalog file of one database directory.
+/// Its name.
+const NAME: &str = "catalog.sql";
+
+/// The catalog file of one database directory, or of a backup of one.
 #[derive(Debug)]
 pub struct CatalogFile {
     path: PathBuf,
@@ -26,12 +29,17 @@ impl CatalogFile {
         }
         fs::create_dir_all(directory)
             .map_err(|error| exec_datafusion_err!("database {}: {error}", directory.display()))?;
-        Ok(Self { path: directory.join("catalog.sql") })
+        Ok(Self { path: directory.join(NAME) })
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Whether there is one.
+    pub fn exists(&self) -> bool {
+        self.path.exists()
     }
 
     /// Its statements, as one script; empty if there are none yet.
@@ -41,7 +49,7 @@ impl CatalogFile {
     pub fn read(&self) -> Result<String> {
         match fs::read_to_string(&self.path) {
             Ok(text) => Ok(text),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(String::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(self.failed(&error)),
         }
     }
@@ -52,24 +60,40 @@ impl CatalogFile {
     /// # Errors
     /// If the directory cannot be written.
     pub fn write(&self, statements: impl IntoIterator<Item = String>) -> Result<()> {
+        self.replace(|file| {
+            file.write_all(HEADER.as_bytes())?;
+            statements.into_iter().try_for_each(|statement| writeln!(file, "\n{statement}"))
+        })
+    }
+
+    /// Writes the same into another directory; nothing if there is no catalog.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the other directory cannot be written.
+    pub fn copy_to(&self, directory: &Path) -> Result<()> {
+        if !self.exists() {
+            return Ok(());
+        }
+        let text = self.read()?;
+        Self { path: directory.join(NAME) }.replace(|file| file.write_all(text.as_bytes()))
+    }
+
+    fn replace(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
         let aside = self.path.with_extension("sql.tmp");
         let written = (|| {
-            let mut file = fs::File::create(&aside)?;
-            file.write_all(HEADER.as_bytes())?;
-            for statement in statements {
-                writeln!(file, "\n{statement}")?;
-            }
+            let mut file = File::create(&aside)?;
+            write(&mut file)?;
             file.sync_all()?;
             fs::rename(&aside, &self.path)?;
             match self.path.parent() {
-                Some(directory) => fs::File::open(directory)?.sync_all(),
+                Some(directory) => File::open(directory)?.sync_all(),
                 None => Ok(()),
             }
         })();
-        written.map_err(|error: std::io::Error| self.failed(&error))
+        written.map_err(|error| self.failed(&error))
     }
 
-    fn failed(&self, error: &std::io::Error) -> DataFusionError {
+    fn failed(&self, error: &io::Error) -> DataFusionError {
         exec_datafusion_err!("catalog {}: {error}", self.path.display())
     }
 }

@@ -3,10 +3,10 @@
 mod cpu_load;
 mod engine;
 mod index_statements;
+mod public_schema;
 mod query_context;
 mod result;
 mod sql_session;
-mod system;
 
 pub use engine::{Engine, QueryRecord};
 pub use query_context::{QueryContext, QueryStats};

@@ -19,13 +19,14 @@ use thermocline_cache::CountedBuffers;
 use thermocline_storage::{NodeConfig, NodeError};
 
 use super::engine::{Engine, QueryRecord};
+use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::result::QueryResult;
-use super::system::{PublicSchema, SystemSchema};
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition};
 use crate::index::IndexStatement;
 use crate::plan::Separate;
 use crate::settings::Settings;
+use crate::system::SystemSchema;
 
 /// How to open a database.
 #[derive(Debug, Clone)]

@@ -1,13 +1,10 @@
 //! `system.memory`: one row for each structure of each row table and partition, and those beside them.
 
-use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use thermocline_compute::Columns;
 use thermocline_transactions::database::Statistics;
 
-use super::table::{batch, number, text};
-
 /// A structure in memory.
-struct Row {
+pub struct Row {
     structure: &'static str,
     table: Option<String>,
     index: Option<String>,
@@ -20,50 +17,53 @@ struct Row {
     limit: Option<usize>,
 }
 
-pub fn rows(statistics: Option<&Statistics>) -> Result<RecordBatch> {
-    let mut rows = vec![];
-    if let Some(statistics) = statistics {
-        let whole = |structure, bytes: u64, limit: Option<u64>| Row {
+pub fn columns() -> Columns<Row> {
+    let number = |of: fn(&Row) -> Option<usize>| move |row: &Row| of(row).map(|number| number as u64);
+    Columns::default()
+        .text("structure", |row: &Row| row.structure)
+        .optional_text("table_name", |row| row.table.as_deref())
+        .optional_text("index_name", |row| row.index.as_deref())
+        .optional_number("partition", number(|row| row.partition))
+        .optional_number("entries", number(|row| row.entries))
+        .optional_number("bytes", number(|row| row.bytes))
+        .optional_number("limit_bytes", number(|row| row.limit))
+}
+
+pub fn rows(statistics: &Statistics) -> Vec<Row> {
+    let whole = |structure, bytes: u64, limit: Option<u64>| Row {
+        structure,
+        table: None,
+        index: None,
+        partition: None,
+        entries: None,
+        bytes: usize::try_from(bytes).ok(),
+        limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+    };
+    let mut rows = vec![
+        whole("all rows and indexes", statistics.memory_bytes, Some(statistics.memory_bytes_max)),
+        whole("log buffers", statistics.log_bytes as u64, None),
+    ];
+    for partition in &statistics.partitions {
+        let of = |structure, entries, bytes| Row {
             structure,
             table: None,
             index: None,
-            partition: None,
-            entries: None,
-            bytes: usize::try_from(bytes).ok(),
-            limit: limit.and_then(|limit| usize::try_from(limit).ok()),
+            partition: Some(partition.partition.0.into()),
+            entries,
+            bytes,
+            limit: None,
         };
-        rows.push(whole("all rows and indexes", statistics.memory_bytes, Some(statistics.memory_bytes_max)));
-        rows.push(whole("log buffers", statistics.log_bytes as u64, None));
-        for partition in &statistics.partitions {
-            let of = |structure, entries, bytes| Row {
-                structure,
-                table: None,
-                index: None,
-                partition: Some(partition.partition.0.into()),
-                entries,
-                bytes,
-                limit: None,
-            };
-            rows.push(of("queue", Some(partition.queued), None));
-            rows.push(of("undo", None, Some(partition.undo_bytes)));
-            for part in &partition.tables {
-                let table = || Some(part.table.name.to_string());
-                rows.push(Row { table: table(), ..of("rows", Some(part.rows), Some(part.memory.rows)) });
-                rows.push(Row { table: table(), ..of("locators", Some(part.rows), Some(part.memory.locators)) });
-                for (id, bytes) in &part.memory.indexes {
-                    let index = part.table.index(*id).map(|index| index.name.to_string());
-                    rows.push(Row { table: table(), index, ..of("index", None, Some(*bytes)) });
-                }
+        rows.push(of("queue", Some(partition.queued), None));
+        rows.push(of("undo", None, Some(partition.undo_bytes)));
+        for part in &partition.tables {
+            let table = || Some(part.table.name.to_string());
+            rows.push(Row { table: table(), ..of("rows", Some(part.rows), Some(part.memory.rows)) });
+            rows.push(Row { table: table(), ..of("locators", Some(part.rows), Some(part.memory.locators)) });
+            for (id, bytes) in &part.memory.indexes {
+                let index = part.table.index(*id).map(|index| index.name.to_string());
+                rows.push(Row { table: table(), index, ..of("index", None, Some(*bytes)) });
             }
         }
     }
-    batch(vec![
-        ("structure", text(&rows, |row| Some(row.structure))),
-        ("table_name", text(&rows, |row| row.table.as_deref())),
-        ("index_name", text(&rows, |row| row.index.as_deref())),
-        ("partition", number(&rows, |row| row.partition)),
-        ("entries", number(&rows, |row| row.entries)),
-        ("bytes", number(&rows, |row| row.bytes)),
-        ("limit_bytes", number(&rows, |row| row.limit)),
-    ])
+    rows
 }

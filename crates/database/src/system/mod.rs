@@ -1,23 +1,38 @@
 //! What the database knows about its row tables: tables of schema `system`.
 
 mod memory;
-mod table;
 mod tables;
 
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
+use thermocline_compute::{Columns, SystemTable};
+use thermocline_transactions::database::{Session, Statistics};
 
-use self::table::StatisticsTable;
 use crate::rows::RowSession;
 
 /// The tables, by name, as one session sees them.
 pub fn tables(session: &RowSession) -> Vec<(String, Arc<dyn TableProvider>)> {
-    let made: [(&str, table::MakeRows); 2] = [("tables", tables::rows), ("memory", memory::rows)];
-    made.into_iter()
-        .map(|(name, rows)| {
-            let table = StatisticsTable::new(session.clone(), rows);
-            (name.to_owned(), Arc::new(table) as Arc<dyn TableProvider>)
-        })
-        .collect()
+    vec![
+        ("tables".to_owned(), table(session, tables::columns(), tables::rows)),
+        ("memory".to_owned(), table(session, memory::columns(), memory::rows)),
+    ]
+}
+
+/// A table made of what the row engine holds in memory; without rows if it has not been started.
+fn table<T: Send + Sync + 'static>(
+    session: &RowSession,
+    columns: Columns<T>,
+    rows: fn(&Statistics) -> Vec<T>,
+) -> Arc<dyn TableProvider> {
+    let session = session.clone();
+    Arc::new(SystemTable::new(columns, move || {
+        let session = session.clone();
+        async move {
+            match session.store().started() {
+                Some(_) => Ok(rows(&session.run(Session::statistics).await?)),
+                None => Ok(vec![]),
+            }
+        }
+    }))
 }

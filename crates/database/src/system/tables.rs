@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use thermocline_compute::Columns;
 use thermocline_transactions::database::Statistics;
 use thermocline_transactions::ids::PartitionId;
 use thermocline_transactions::schema::TableDefinition;
 
-use super::table::{batch, number, text};
-
 /// A table, summed over its partitions.
-struct Row {
+pub struct Row {
     table: Arc<TableDefinition>,
+    /// How many partitions have rows of it.
     partitions: usize,
     rows: usize,
     row_bytes: usize,
@@ -21,9 +19,9 @@ struct Row {
     index_bytes: usize,
 }
 
-pub fn rows(statistics: Option<&Statistics>) -> Result<RecordBatch> {
+pub fn rows(statistics: &Statistics) -> Vec<Row> {
     let mut rows: BTreeMap<Box<str>, Row> = BTreeMap::new();
-    for partition in statistics.iter().flat_map(|statistics| &statistics.partitions) {
+    for partition in &statistics.partitions {
         for part in &partition.tables {
             let row = rows.entry(part.table.name.clone()).or_insert_with(|| Row {
                 table: Arc::clone(&part.table),
@@ -43,18 +41,26 @@ pub fn rows(statistics: Option<&Statistics>) -> Result<RecordBatch> {
             row.index_bytes += part.memory.indexes.iter().map(|(_, bytes)| bytes).sum::<usize>();
         }
     }
-    let rows: Vec<Row> = rows.into_values().collect();
-    let partition_by = |row: &'_ Row| row.table.partition_by.and_then(|column| row.table.columns.get(column)).cloned();
-    let names: Vec<Option<Box<str>>> = rows.iter().map(|row| partition_by(row).map(|column| column.name)).collect();
-    batch(vec![
-        ("table_name", text(&rows, |row| Some(&row.table.name))),
-        ("partition_by", text(&names, Option::as_deref)),
-        ("partitions", number(&rows, |row| Some(row.partitions))),
-        ("rows", number(&rows, |row| Some(row.rows))),
-        ("bytes", number(&rows, |row| Some(row.row_bytes + row.locator_bytes + row.index_bytes))),
-        ("row_bytes", number(&rows, |row| Some(row.row_bytes))),
-        ("locator_bytes", number(&rows, |row| Some(row.locator_bytes))),
-        ("index_bytes", number(&rows, |row| Some(row.index_bytes))),
-        ("indexes", number(&rows, |row| Some(row.table.indexes.len()))),
-    ])
+    rows.into_values().collect()
+}
+
+impl Row {
+    /// The column that decides on a row's partition; `None` for a replicated table.
+    fn partition_by(&self) -> Option<&str> {
+        let column = self.table.columns.get(self.table.partition_by?)?;
+        Some(&column.name)
+    }
+}
+
+pub fn columns() -> Columns<Row> {
+    Columns::default()
+        .text("table_name", |row: &Row| &row.table.name)
+        .optional_text("partition_by", Row::partition_by)
+        .number("partitions", |row| row.partitions as u64)
+        .number("rows", |row| row.rows as u64)
+        .number("bytes", |row| (row.row_bytes + row.locator_bytes + row.index_bytes) as u64)
+        .number("row_bytes", |row| row.row_bytes as u64)
+        .number("locator_bytes", |row| row.locator_bytes as u64)
+        .number("index_bytes", |row| row.index_bytes as u64)
+        .number("indexes", |row| row.table.indexes.len() as u64)
 }

@@ -1,0 +1,197 @@
+//! What the tables of schema `system` hold of this engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::Result;
+use futures::{StreamExt, stream};
+use thermocline_cache::SegmentInfo;
+use thermocline_pushdown::Route;
+use thermocline_pushdown::wire::NodeStatus;
+use thermocline_storage::NodeClient;
+
+use super::columns::Columns;
+use super::table::SystemTable;
+use crate::catalog::{Partition, PlannedObject};
+use crate::index::IndexRow;
+use crate::session::{Engine, QueryRecord};
+use crate::settings::Settings;
+
+/// Makes a table as a session with these settings sees it.
+type Make = fn(&Arc<Engine>, Settings) -> Arc<dyn TableProvider>;
+
+/// The tables, by name.
+pub(super) const TABLES: &[(&str, Make)] = &[
+    ("segments", segments),
+    ("partitions", partitions),
+    ("queries", queries),
+    ("storage_nodes", storage_nodes),
+    ("indexes", indexes),
+    ("settings", settings),
+];
+
+/// A table of rows that this process knows.
+fn known<T: Send + Sync + 'static>(
+    engine: &Arc<Engine>,
+    columns: Columns<T>,
+    rows: impl Fn(&Engine) -> Vec<T> + Send + Sync + 'static,
+) -> Arc<dyn TableProvider> {
+    let engine = Arc::clone(engine);
+    Arc::new(SystemTable::new(columns, move || std::future::ready(Ok(rows(&engine)))))
+}
+
+fn segments(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+    let columns = Columns::default()
+        .text("table_name", |(segment, _): &(SegmentInfo, String)| &segment.key.table)
+        .text("object", |(segment, _)| segment.key.object.as_str())
+        .text("version", |(segment, _)| segment.key.version.as_str())
+        .text("partition", |(_, partition)| partition)
+        .text("column_name", |(segment, _)| &segment.key.column)
+        .number("bytes", |(segment, _)| segment.bytes as u64)
+        .number("rows", |(segment, _)| segment.rows as u64)
+        .number("accesses", |(segment, _)| segment.uses.accesses)
+        .float("benefit", |(segment, _)| segment.benefit)
+        .boolean("pinned", |(segment, _)| segment.pinned);
+    known(engine, columns, |engine| {
+        let with_partition = |segment: SegmentInfo| {
+            let partition = segment.key.partition.to_string();
+            (segment, partition)
+        };
+        engine.cache.segments().into_iter().map(with_partition).collect()
+    })
+}
+
+fn partitions(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+    struct Row {
+        table: String,
+        object: Arc<PlannedObject>,
+        partition: Arc<Partition>,
+        range: String,
+        stored_bytes: u64,
+    }
+    let columns = Columns::default()
+        .text("table_name", |row: &Row| &row.table)
+        .text("node", |row| row.object.node.label())
+        .text("object", |row| row.object.entry.path.as_str())
+        .text("version", |row| row.object.entry.version.as_str())
+        .text("partition", |row| &row.range)
+        .number("rows", |row| row.partition.rows)
+        .number("stored_bytes", |row| row.stored_bytes);
+    known(engine, columns, |engine| {
+        let mut rows = vec![];
+        for table in engine.tables() {
+            let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
+            rows.extend(table.latest().partitions().map(|(object, partition)| Row {
+                table: table.definition.name.clone(),
+                object: Arc::clone(object),
+                partition: Arc::clone(partition),
+                range: partition.range.to_string(),
+                stored_bytes: partition.stored_bytes(&columns),
+            }));
+        }
+        rows
+    })
+}
+
+fn queries(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+    let route = |route| move |row: &QueryRecord| row.stats.partitions(route);
+    let columns = Columns::default()
+        .text("query_id", |row: &QueryRecord| row.id.as_str())
+        .text("sql", |row| &row.sql)
+        .text("mode", |row| row.mode)
+        .float("seconds", |row| row.seconds)
+        .number("rows", |row| row.rows)
+        .number("bytes_from_storage", |row| row.stats.bytes_from_storage)
+        .number("bytes_to_storage", |row| row.stats.bytes_to_storage)
+        .number("partitions_local", route(Route::Local))
+        .number("partitions_load", route(Route::Load))
+        .number("partitions_pushdown", route(Route::Pushdown))
+        .number("partitions_bitmap", route(Route::Bitmap))
+        .number("partitions_pullup", route(Route::Pullup))
+        .number("partitions_pushed_back", |row| row.stats.partitions_pushed_back)
+        .number("partitions_indexed", |row| row.stats.partitions_indexed)
+        .number("segments_hit", |row| row.stats.segments_hit)
+        .number("segments_missed", |row| row.stats.segments_missed)
+        .number("segments_admitted", |row| row.stats.segments_admitted)
+        .number("segments_evicted", |row| row.stats.segments_evicted)
+        .float("dollars", |row| row.dollars)
+        .optional_text("error", |row| row.error.as_deref());
+    known(engine, columns, Engine::queries)
+}
+
+/// The longest wait for a node's status, and the nodes that are asked at once.
+const STATUS_WAIT: Duration = Duration::from_secs(2);
+const STATUSES_AT_ONCE: usize = 64;
+
+/// A node and what it says of itself.
+type NodeRow = (NodeClient, Result<NodeStatus, String>);
+
+/// Every node; one that cannot be reached is a row as well.
+async fn statuses(engine: &Engine) -> Vec<NodeRow> {
+    stream::iter(engine.nodes.all())
+        .map(|node| async move {
+            let status = match tokio::time::timeout(STATUS_WAIT, node.status()).await {
+                Ok(status) => status.map_err(|error| error.to_string()),
+                Err(_) => Err(format!("storage node {}: no answer within {STATUS_WAIT:?}", node.label())),
+            };
+            (node, status)
+        })
+        .buffered(STATUSES_AT_ONCE)
+        .collect()
+        .await
+}
+
+fn storage_nodes(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+    let said = |of: fn(&NodeStatus) -> u64| move |(_, status): &NodeRow| status.as_ref().ok().map(of);
+    let columns = Columns::default()
+        .text("node", |(node, _): &NodeRow| node.label())
+        .boolean("embedded", |(node, _)| node.is_embedded())
+        .number("requests", |(node, _)| node.counters().requests)
+        .number("failures", |(node, _)| node.counters().failures)
+        .number("data_bytes", |(node, _)| node.counters().data_bytes)
+        .number("planning_bytes", |(node, _)| node.counters().planning_bytes)
+        .optional_number("queue_length", said(|status| status.queue_length))
+        .optional_number("queue_max", said(|status| status.queue_max))
+        .optional_number("pushdown_slots_used", said(|status| status.pushdown_slots_used))
+        .optional_number("pushdown_slots", said(|status| status.pushdown_slots))
+        .optional_number("pushback_slots_used", said(|status| status.pushback_slots_used))
+        .optional_number("pushback_slots", said(|status| status.pushback_slots))
+        .optional_number("admitted", said(|status| status.admitted))
+        .optional_number("pushed_back", said(|status| status.pushed_back))
+        .optional_number("abandoned", said(|status| status.abandoned))
+        .optional_number("memory_used", said(|status| status.memory_used))
+        .optional_number("memory_limit", said(|status| status.memory_limit))
+        .optional_text("error", |(_, status)| status.as_ref().err().map(String::as_str));
+    let engine = Arc::clone(engine);
+    Arc::new(SystemTable::new(columns, move || {
+        let engine = Arc::clone(&engine);
+        async move { Ok(statuses(&engine).await) }
+    }))
+}
+
+fn indexes(engine: &Arc<Engine>, settings: Settings) -> Arc<dyn TableProvider> {
+    let columns = Columns::default()
+        .text("index_name", |row: &IndexRow| &row.definition.name)
+        .text("table_name", |row| &row.definition.table)
+        .text("column_name", |row| &row.definition.column)
+        .optional_number("objects", |row| row.objects)
+        .optional_number("objects_indexed", |row| row.objects_indexed)
+        .optional_number("objects_stale", |row| row.objects_stale)
+        .optional_number("rows", |row| row.rows)
+        .optional_number("bytes", |row| row.bytes)
+        .optional_text("error", |row| row.error.as_deref());
+    let engine = Arc::clone(engine);
+    Arc::new(SystemTable::new(columns, move || {
+        let (engine, settings) = (Arc::clone(&engine), settings.clone());
+        async move { Ok(engine.indexes.rows(&engine.tables(), &settings).await) }
+    }))
+}
+
+fn settings(engine: &Arc<Engine>, settings: Settings) -> Arc<dyn TableProvider> {
+    let columns = Columns::default()
+        .text("name", |row: &(String, String, &'static str)| &row.0)
+        .text("value", |row| &row.1)
+        .text("description", |row| row.2);
+    known(engine, columns, move |_| settings.rows())
+}
