@@ -24,6 +24,7 @@
 //! everything about external tables (`thermocline-compute`), and listening for anybody.
 
 mod arrow;
+mod bridge;
 mod rows;
 mod session;
 mod system;

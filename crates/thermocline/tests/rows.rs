@@ -3,39 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::io::{BufRead, BufReader, Write};
+mod support;
+
+use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::Command;
 
-const BINARY: &str = env!("CARGO_BIN_EXE_thermocline");
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-/// Runs a script and gives back what it says.
-fn output(directory: Option<&Path>, settings: &[&str], script: &str) -> Output {
-    let mut command = Command::new(BINARY);
-    command.arg("sql").args(directory).args(["--format", "csv", "-c", script]);
-    for setting in settings {
-        command.args(["--set", setting]);
-    }
-    command.output().unwrap()
-}
-
-/// The rows that a script prints.
-fn rows(directory: Option<&Path>, script: &str) -> String {
-    let done = output(directory, &["executor_partitions=2"], script);
-    assert!(done.status.success(), "{script}\n{}", text(&done.stderr));
-    text(&done.stdout)
-}
-
-/// The error that ends a script.
-fn error(directory: Option<&Path>, script: &str) -> String {
-    let done = output(directory, &["executor_partitions=2"], script);
-    assert_eq!(done.status.code(), Some(1), "{script}\n{}", text(&done.stdout));
-    text(&done.stderr)
-}
+use support::program::{BINARY, error, output, rows, start, text};
 
 const ACCOUNTS: &str = "\
 CREATE TABLE accounts (id BIGINT PRIMARY KEY, owner TEXT, balance DECIMAL(12, 2) NOT NULL) PARTITION BY (id);
@@ -233,27 +207,6 @@ fn system_tables_and_settings() {
     assert!(text(&full.stderr).contains("out of memory"), "{}", text(&full.stderr));
 }
 
-/// A process that has run a script and waits.
-fn start(directory: &Path, script: &str) -> Child {
-    let mut child = Command::new(BINARY)
-        .arg("sql")
-        .arg(directory)
-        .args(["--format", "csv", "--set", "executor_partitions=2", "-c", script, "-f", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-    if line != "done\n" {
-        let mut said = String::new();
-        std::io::Read::read_to_string(child.stderr.as_mut().unwrap(), &mut said).unwrap();
-        panic!("{line}{said}");
-    }
-    child
-}
-
 #[test]
 fn what_was_acknowledged_survives_kill_9() {
     let folder = tempfile::tempdir().unwrap();
@@ -266,7 +219,7 @@ fn what_was_acknowledged_survives_kill_9() {
                  UPDATE accounts SET balance = balance + 1 WHERE id = 3; SELECT 1 AS done"
             ),
         };
-        let mut child = start(&database, &script);
+        let mut child = start(&database, &script, &["-f", "-"]);
         child.kill().unwrap();
         child.wait().unwrap();
         let expected = format!("n,balance\n{},{round}.00\n", 3 + round);
@@ -279,7 +232,7 @@ fn what_was_acknowledged_survives_kill_9() {
 fn a_database_is_for_one_process() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
-    let mut child = start(&database, "SELECT 1 AS done");
+    let mut child = start(&database, "SELECT 1 AS done", &["-f", "-"]);
     let failed = error(Some(&database), "SELECT 1");
     assert!(failed.contains(&format!("process {} has it open", child.id())), "{failed}");
     assert!(failed.contains(database.to_str().unwrap()), "{failed}");
@@ -287,63 +240,6 @@ fn a_database_is_for_one_process() {
     child.stdin.take().unwrap().write_all(b"CREATE TABLE k (k BIGINT PRIMARY KEY);").unwrap();
     assert!(child.wait().unwrap().success());
     assert_eq!(rows(Some(&database), "SELECT count(*) AS n FROM k"), "n\n0\n");
-}
-
-#[test]
-fn what_cannot_be_opened_says_why() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("file");
-    std::fs::write(&file, "").unwrap();
-    assert!(error(Some(&file), "SELECT 1").contains("it is a file"));
-    assert!(error(Some(&file.join("db")), "SELECT 1").contains("file/db"));
-
-    let database = folder.path().join("db");
-    rows(Some(&database), "CREATE TABLE k (k BIGINT PRIMARY KEY); INSERT INTO k VALUES (1)");
-    let log = std::fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
-    let log = log.into_iter().find(|path| path.to_str().unwrap().contains("log")).unwrap();
-    let bytes = std::fs::read(&log).unwrap();
-
-    let mut damaged = bytes.clone();
-    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
-    damaged[middle] ^= 1;
-    std::fs::write(&log, &damaged).unwrap();
-    let failed = error(Some(&database), "SELECT * FROM k");
-    assert!(failed.contains(log.file_name().unwrap().to_str().unwrap()), "{failed}");
-
-    std::fs::write(&log, &bytes).unwrap();
-    assert_eq!(rows(Some(&database), "SELECT * FROM k"), "k\n1\n");
-}
-
-#[test]
-fn row_tables_that_somebody_has_deleted_are_missed() {
-    let folder = tempfile::tempdir().unwrap();
-    let (database, other) = (folder.path().join("db"), folder.path().join("other"));
-    for (path, number) in [(&database, 1), (&other, 2)] {
-        rows(Some(path), &format!("CREATE TABLE k (k BIGINT PRIMARY KEY); INSERT INTO k VALUES ({number})"));
-    }
-    let (here, aside) = (database.join("rows"), folder.path().join("aside"));
-    std::fs::rename(&here, &aside).unwrap();
-    let says = |part: &str| {
-        let failed = error(Some(&database), "SELECT 1");
-        assert!(failed.contains(part) && failed.contains(database.to_str().unwrap()), "{failed}");
-    };
-    says("there is no rows in it");
-    let checked = Command::new(BINARY).arg("check").arg(&database).output().unwrap();
-    assert!(!checked.status.success() && text(&checked.stderr).contains("there is no rows in it"));
-    assert!(!here.exists(), "nothing is made in its place");
-    // Emptied, or another database's.
-    std::fs::create_dir(&here).unwrap();
-    says("rows.id says");
-    std::fs::remove_dir_all(&here).unwrap();
-    std::fs::rename(other.join("rows"), &here).unwrap();
-    says("rows.id says");
-    std::fs::remove_dir_all(&here).unwrap();
-    std::fs::rename(&aside, &here).unwrap();
-    assert_eq!(rows(Some(&database), "SELECT * FROM k"), "k\n1\n");
-    // On purpose.
-    std::fs::remove_dir_all(&here).unwrap();
-    std::fs::remove_file(database.join("rows.id")).unwrap();
-    assert_eq!(rows(Some(&database), "SELECT 1 AS one"), "one\n1\n");
 }
 
 #[test]

@@ -251,6 +251,11 @@ impl Error {
         Self::Internal(message.to_string().into_boxed_str())
     }
 
+    /// What a statement gets in a transaction that an error has ended.
+    pub fn failed_transaction() -> Self {
+        Class::FailedTransaction.error("the transaction has failed; nothing but ROLLBACK is possible until it ends")
+    }
+
     /// [`Error::UniqueViolation`] of a key that is printed as SQL would.
     pub fn duplicate_key(table: &str, index: &str, key: impl fmt::Display) -> Self {
         Self::UniqueViolation(Box::new(UniqueViolation {

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use thermocline_transactions::database::Answer;
 use thermocline_transactions::types::{DataType as RowType, ValueRef};
 
 use super::column::Column;
 use super::types::field;
+use crate::bridge::external;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -37,10 +38,6 @@ pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>>
         batches.push(RecordBatch::try_new_with_options(Arc::clone(&schema), arrays, &options)?);
     }
     Ok(Some((schema, batches)))
-}
-
-fn external(error: thermocline_transactions::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }
 
 /// What a column of an answer holds.

@@ -1,14 +1,16 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
-use thermocline_transactions::Error;
-use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk, read_file, write_file_whole};
-use thermocline_transactions::ids::DatabaseId;
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use thermocline_compute::CatalogFile;
+use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk};
+
+use crate::bridge::external;
 
 /// Where in a database's directory row tables are.
 pub const ROWS: &str = "rows";
-const ROWS_ID: &str = "rows.id";
+/// The file that a process locks which has the database; it stays.
+pub const LOCK: &str = "lock";
 
 /// A database directory that this process has to itself.
 ///
@@ -16,8 +18,7 @@ const ROWS_ID: &str = "rows.id";
 /// DB/lock          held while the database is open; says which process has it
 /// DB/catalog.sql   external tables, views and their indexes
 /// DB/rows/         log and snapshots of row tables; there is none before the first row table
-/// DB/rows.id       which they are; there from the first row table on, so that a directory of row tables that
-///                  somebody has deleted is missed
+/// DB/rows.id       says that there are row tables, so that it is noticed if they are gone
 /// ```
 #[derive(Debug)]
 pub struct DatabaseFiles {
@@ -43,14 +44,21 @@ impl DatabaseFiles {
     /// # Errors
     /// As [`DatabaseFiles::open`], and if it is not there.
     pub fn open_existing(path: &Path) -> Result<Self> {
-        let locked = RealDisk::open(path).and_then(|disk| disk.lock());
-        let lock = locked.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let lock = RealDisk::open(path).and_then(|disk| disk.lock()).map_err(external)?;
         Ok(Self { path: path.to_owned(), _lock: lock })
     }
 
     /// The database's directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Its external tables, views and their indexes.
+    ///
+    /// # Errors
+    /// If the directory is gone and cannot be made again.
+    pub fn catalog(&self) -> Result<CatalogFile> {
+        CatalogFile::open(&self.path)
     }
 
     /// The directory of row tables.
@@ -63,45 +71,27 @@ impl DatabaseFiles {
         self.rows().exists()
     }
 
-    /// The directory of row tables as the row engine uses it, made if there never was one.
+    /// The directory of row tables as the row engine uses it, made if it is not there.
     ///
     /// # Errors
-    /// If it cannot be made, or if there was one and it is gone.
+    /// If it cannot be made.
     pub fn disk(&self) -> thermocline_transactions::Result<Arc<dyn Disk>> {
-        self.check_rows()?;
         Ok(Arc::new(RealDisk::open_or_create(self.rows())?))
     }
 
-    /// # Errors
-    /// If there were row tables and their directory is gone.
-    pub fn check_rows(&self) -> thermocline_transactions::Result<()> {
-        if self.has_rows() || !self.path.join(ROWS_ID).exists() {
-            return Ok(());
-        }
-        Err(Error::cannot_open(format_args!(
-            "cannot open {}: there is no {ROWS} in it, where its row tables were; without {ROWS_ID} it is opened \
-             without them",
-            self.path.display()
-        )))
-    }
-
-    /// Notes whose row tables there are from now on.
+    /// Removes what a database has in its directory, of one that was never whole.
     ///
     /// # Errors
-    /// If there were other ones, or if it cannot be written.
-    pub fn keep_rows(&self, database: DatabaseId) -> thermocline_transactions::Result<()> {
-        let (disk, text) = (RealDisk::open(&self.path)?, format!("{database}\n"));
-        if !self.path.join(ROWS_ID).exists() {
-            return write_file_whole(&disk, ROWS_ID, text.as_bytes());
+    /// If something cannot be removed.
+    pub fn clear(&self) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(&self.path)? {
+            let entry = entry?;
+            match entry.file_type()?.is_dir() {
+                true => std::fs::remove_dir_all(entry.path())?,
+                false if entry.file_name() == LOCK => {}
+                false => std::fs::remove_file(entry.path())?,
+            }
         }
-        let known = read_file(&disk, ROWS_ID, text.len() as u64)?;
-        if known == text.as_bytes() {
-            return Ok(());
-        }
-        Err(Error::cannot_open(format_args!(
-            "cannot open {}: {ROWS} has the row tables of database {database}, and {ROWS_ID} says {}",
-            self.path.display(),
-            String::from_utf8_lossy(&known).trim_end().escape_debug()
-        )))
+        Ok(())
     }
 }

@@ -12,6 +12,7 @@
 
 mod files;
 mod maintenance;
+mod mark;
 mod outbox;
 mod row_session;
 mod scan;

@@ -3,12 +3,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+use datafusion::common::Result;
 use parking_lot::Mutex;
 use thermocline_transactions::database::{Canceller, Session};
 use thermocline_transactions::schema::{Schema, TableDefinition};
 
 use super::store::RowStore;
+use crate::bridge::{blocking, external};
 
 /// One session's part in the row engine: its transaction, if it has begun one. The row engine is
 /// started when something is first run in it.
@@ -27,6 +28,8 @@ struct Shared {
     canceller: Mutex<Option<Canceller>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,
+    /// Whether it takes nothing but `ROLLBACK`.
+    has_failed: AtomicBool,
 }
 
 impl fmt::Debug for RowSession {
@@ -43,6 +46,7 @@ impl RowSession {
             session: Mutex::default(),
             canceller: Mutex::default(),
             in_transaction: AtomicBool::new(false),
+            has_failed: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -68,6 +72,11 @@ impl RowSession {
     /// Whether a transaction is open.
     pub fn in_transaction(&self) -> bool {
         self.shared.in_transaction.load(Ordering::Relaxed)
+    }
+
+    /// Whether a transaction is open that takes nothing but `ROLLBACK`.
+    pub fn has_failed(&self) -> bool {
+        self.shared.has_failed.load(Ordering::Relaxed)
     }
 
     /// Stops the statement that runs; false if none does.
@@ -104,10 +113,7 @@ impl RowSession {
         work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
         let shared = Arc::clone(&self.shared);
-        match tokio::task::spawn_blocking(move || shared.run(work)).await {
-            Ok(result) => result.map_err(|error| DataFusionError::External(Box::new(error))),
-            Err(error) => Err(exec_datafusion_err!("internal error, please report it: {error}")),
-        }
+        blocking(move || shared.run(work)).await?.map_err(external)
     }
 
     /// Ends the session and, if nobody else uses it, the row engine: what it acknowledged is durable then.
@@ -116,23 +122,21 @@ impl RowSession {
     /// If the log could not be written.
     pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        let closed = tokio::task::spawn_blocking(move || {
+        let closed = blocking(move || {
             drop(shared.session.lock().take());
             shared.store.close()
         });
-        match closed.await {
-            Ok(closed) => closed.map_err(|error| DataFusionError::External(Box::new(error))),
-            Err(error) => Err(exec_datafusion_err!("internal error, please report it: {error}")),
-        }
+        closed.await?.map_err(external)
     }
 
     /// Ends the transaction, if one is open, as an error of a statement does.
     pub async fn fail(&self) {
         if self.in_transaction() {
             let shared = Arc::clone(&self.shared);
-            let failed = tokio::task::spawn_blocking(move || {
+            let failed = blocking(move || {
                 if let Some(session) = &mut *shared.session.lock() {
                     session.fail();
+                    shared.has_failed.store(session.has_failed(), Ordering::Relaxed);
                 }
             });
             if let Err(error) = failed.await {
@@ -176,6 +180,10 @@ impl Shared {
         };
         let result = work(session);
         self.in_transaction.store(session.in_transaction(), Ordering::Relaxed);
+        self.has_failed.store(session.has_failed(), Ordering::Relaxed);
+        if result.is_ok() {
+            self.store.mark();
+        }
         result
     }
 }

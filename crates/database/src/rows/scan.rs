@@ -22,6 +22,7 @@ use tokio::sync::OnceCell;
 
 use super::outbox::Outbox;
 use super::snapshot::Registered;
+use crate::bridge::{blocking, external};
 
 /// Rows that a partition looks at between two of its transactions: well below a millisecond.
 const STEP_ROWS: u32 = 2048;
@@ -97,12 +98,12 @@ impl Reading {
                 continue;
             }
             let Some(mut reader) = self.reader.take() else { return Ok(None) };
-            let stepped = tokio::task::spawn_blocking(move || {
+            let stepped = blocking(move || {
                 let step = reader.step(STEP_ROWS);
                 (reader, step)
             });
-            let (reader, step) = stepped.await.map_err(|error| exec_datafusion_err!("a step of a scan: {error}"))?;
-            match step.map_err(|error| DataFusionError::External(Box::new(error)))? {
+            let (reader, step) = stepped.await?;
+            match step.map_err(external)? {
                 ReadStep::More => self.reader = Some(reader),
                 ReadStep::Busy => {
                     self.reader = Some(reader);

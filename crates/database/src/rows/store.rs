@@ -1,17 +1,19 @@
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::{DataFusionError, exec_datafusion_err, exec_err};
-
+use datafusion::common::{exec_datafusion_err, exec_err};
 use parking_lot::Mutex;
 use thermocline_compute::Settings;
-use thermocline_transactions::Result;
 use thermocline_transactions::database::{Database, Settings as EngineSettings};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
-use thermocline_transactions::log::LogSettings;
+use thermocline_transactions::log::{LogSettings, list_segments};
 use thermocline_transactions::recovery::Progress;
+use thermocline_transactions::{Error, Result};
 
-use super::files::DatabaseFiles;
+use super::files::{DatabaseFiles, ROWS};
+use super::mark::RowMark;
+use crate::bridge::external;
 
 /// How the row engine of a database runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,23 +69,28 @@ pub struct RowStore {
     files: Option<DatabaseFiles>,
     settings: Mutex<RowSettings>,
     database: Mutex<Option<Arc<Database>>>,
+    /// Whether nothing is left to be noted in the database's [mark](RowMark).
+    is_marked: AtomicBool,
 }
 
 impl RowStore {
     /// The row engine of a directory, or one in memory; not started.
     pub fn new(files: Option<DatabaseFiles>, settings: RowSettings) -> Self {
-        Self { files, settings: Mutex::new(settings), database: Mutex::default() }
+        let is_marked = AtomicBool::new(files.is_none());
+        Self { files, settings: Mutex::new(settings), database: Mutex::default(), is_marked }
     }
 
     /// Starts it if there are row tables, which takes as long as recovery does.
     ///
     /// # Errors
-    /// If the directory cannot be read or written, is damaged, or of a newer version.
+    /// If the directory cannot be read or written, is damaged, of a newer version, or has no row tables any
+    /// more.
     pub fn recover(&self, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
         match &self.files {
-            Some(files) if files.has_rows() => self.start(progress).map(|_| ()),
-            Some(files) => files.check_rows(),
-            None => Ok(()),
+            Some(files) if files.has_rows() || RowMark::read(files.path())?.is_some() => {
+                self.start(progress).map(|_| ())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -107,11 +114,7 @@ impl RowStore {
         }
         let settings = self.settings.lock().engine();
         let database = match &self.files {
-            Some(files) => {
-                let database = Database::open_with_progress(files.disk()?, settings, progress)?;
-                files.keep_rows(database.identity().database)?;
-                database
-            }
+            Some(files) => self.open(files, settings, progress)?,
             None => {
                 let nothing = Arc::new(SimulatedDisk::new(0, Faults::default()));
                 Database::open(nothing, EngineSettings { durable: false, ..settings })?
@@ -120,7 +123,42 @@ impl RowStore {
         self.settings.lock().partitions = database.identity().partitions;
         let database = Arc::new(database);
         *started = Some(Arc::clone(&database));
+        drop(started);
+        self.mark();
         Ok(database)
+    }
+
+    fn open(
+        &self,
+        files: &DatabaseFiles,
+        settings: EngineSettings,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Database> {
+        let mark = RowMark::read(files.path())?;
+        if let Some(mark) = mark {
+            mark.check_present(files.path())?;
+        }
+        let database = Database::open_with_progress(files.disk()?, settings, progress);
+        let database = database.map_err(|error| of_database(files.path(), error))?;
+        if let Some(mark) = mark {
+            mark.check_same(files.path(), database.identity().database)?;
+            self.is_marked.store(mark.has_log, Ordering::Relaxed);
+        }
+        Ok(database)
+    }
+
+    /// Notes in the database's directory that there are row tables, once their log has a durable record. To be
+    /// called before a statement is answered; costs nothing once it is done.
+    pub fn mark(&self) {
+        if !self.is_marked.load(Ordering::Relaxed)
+            && let (Some(files), Some(database)) = (&self.files, self.started())
+        {
+            match mark(files, &database) {
+                Ok(done) => self.is_marked.store(done, Ordering::Relaxed),
+                // Nothing is lost: it is tried again with the next statement.
+                Err(error) => tracing::warn!("it is not noted that the database has row tables: {error}"),
+            }
+        }
     }
 
     /// Writes a backup into a new directory: the rows as of one moment, and the catalog as it is then.
@@ -129,14 +167,25 @@ impl RowStore {
     /// If there is no database directory, or the backup's is there already or cannot be written.
     pub fn backup(&self, into: &Path) -> datafusion::common::Result<()> {
         let Some(files) = &self.files else { return exec_err!("a database without a directory has no backup") };
+        let catalog = files.catalog()?;
+        let database = self.started();
+        if database.is_none() && !catalog.exists() {
+            return exec_err!("there is nothing to back up: no row tables, and no definitions of external ones");
+        }
         let failed = |error: std::io::Error| exec_datafusion_err!("backup {}: {error}", into.display());
         std::fs::create_dir(into).map_err(failed)?;
-        let external = |error| DataFusionError::External(Box::new(error));
-        if let Some(database) = self.started() {
-            let rows = RealDisk::open_or_create(into.join(super::files::ROWS)).map_err(external)?;
-            database.backup(&rows).map_err(external)?;
+        let copied = database.map_or(Ok(()), |database| {
+            let rows = RealDisk::open_or_create(into.join(ROWS))?;
+            database.backup(&rows).map(|_| ())
+        });
+        let copied = copied.map_err(external).and_then(|()| catalog.copy_to(into));
+        if copied.is_err()
+            && let Err(error) = std::fs::remove_dir_all(into)
+        {
+            // It was made here, so nobody else's files are in it.
+            tracing::warn!("what was copied is no backup, and is left in {}: {error}", into.display());
         }
-        super::maintenance::copy_catalog(files, into)
+        copied
     }
 
     /// Stops it, unless somebody still uses it, in which case the last to leave stops it.
@@ -180,5 +229,29 @@ impl RowStore {
         }
         *settings = wanted.clone();
         Ok(())
+    }
+}
+
+fn mark(files: &DatabaseFiles, database: &Database) -> Result<bool> {
+    database.wait_durable()?;
+    if list_segments(&*files.disk()?)?.is_empty() {
+        return Ok(false);
+    }
+    RowMark { database: database.identity().database, has_log: true }.write(files.path())?;
+    Ok(true)
+}
+
+/// An error of opening, with the database that it is of.
+fn of_database(path: &Path, error: Error) -> Error {
+    let path = path.display().to_string();
+    match error {
+        Error::Corrupt(what) => Error::corrupt(format_args!(
+            "cannot open {path}: {what}. 'thermocline check' looks at each of its files; \
+             'thermocline restore' makes a backup a new database"
+        )),
+        Error::CannotOpen(what) if !what.contains(&path) => {
+            Error::cannot_open(format_args!("cannot open {path}: {what}"))
+        }
+        other => other,
     }
 }

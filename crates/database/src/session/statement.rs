@@ -3,6 +3,7 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -88,6 +89,12 @@ impl Statement {
             }
             _ => plan_err!("expected BACKUP TO 'directory', not {}", self.text),
         }
+    }
+
+    /// Whether it is COMMIT or ROLLBACK.
+    pub(super) fn ends_transaction(&self) -> bool {
+        let Some(Parsed::Statement(ast)) = &self.parsed else { return false };
+        matches!(ast.as_ref(), Ast::Commit { .. } | Ast::Rollback { .. })
     }
 
     /// A statement of the analytic engine.

@@ -1,5 +1,6 @@
-//! Ctrl-C, for as long as no line is edited.
+//! Ctrl-C, for as long as no line is edited; and the signal that ends processes whose files are too large.
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Failure;
@@ -18,7 +19,6 @@ impl Interrupt {
     /// # Errors
     /// If the signal cannot be listened to.
     pub fn listen(insistent: bool) -> Result<Self, Failure> {
-        use tokio::signal::unix::{SignalKind, signal};
         let mut signals =
             signal(SignalKind::interrupt()).map_err(|error| Failure::Failed(format!("no signals: {error}")))?;
         let (sender, presses) = watch::channel(0);
@@ -61,4 +61,19 @@ impl Interrupt {
             () = self.wait() => Err(Failure::Interrupted),
         }
     }
+}
+
+/// `SIGXFSZ`: the same number on every system that this runs on.
+const FILE_SIZE_LIMIT: i32 = 25;
+
+/// From now on a write beyond the limit on files' sizes (`ulimit -f`) is an error, which can be reported,
+/// rather than the end of the process.
+///
+/// # Errors
+/// If the signal cannot be listened to.
+pub fn survive_file_limits() -> Result<(), Failure> {
+    // Whoever listens once is never ended by the signal again.
+    signal(SignalKind::from_raw(FILE_SIZE_LIMIT))
+        .map(drop)
+        .map_err(|error| Failure::Failed(format!("no signals: {error}")))
 }

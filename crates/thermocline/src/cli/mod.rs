@@ -33,7 +33,7 @@ pub use failure::Failure;
 #[command(
     name = "thermocline",
     version,
-    about = "A SQL database over object storage that caches, pushes down, or both",
+    about = "A SQL database: analytics over object storage, cached, pushed down, or both, and transactions over rows in memory",
     after_help = EXAMPLES,
     arg_required_else_help = true
 )]
@@ -75,8 +75,8 @@ impl Command {
     pub fn run(self) -> Result<(), Failure> {
         match self {
             Self::Sql(arguments) => block_on(sql::run(arguments)),
-            Self::Check(arguments) => check::run(&arguments),
-            Self::Restore(arguments) => restore::run(&arguments),
+            Self::Check(arguments) => block_on(async { check::run(&arguments) }),
+            Self::Restore(arguments) => block_on(async { restore::run(&arguments) }),
             Self::Storage(arguments) => block_on(storage::run(arguments)),
             Self::Generate(arguments) => generate::run(&arguments),
             Self::Bench(arguments) => block_on(async { Ok(bench::bench(*arguments).await?) }),
@@ -106,7 +106,10 @@ fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Fail
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|error| Failure::Failed(format!("no runtime: {error}")))?;
-    let result = runtime.block_on(work);
+    let result = runtime.block_on(async {
+        interrupt::survive_file_limits()?;
+        work.await
+    });
     runtime.shutdown_background();
     result
 }

@@ -162,17 +162,30 @@ async fn read(interrupt: &mut Interrupt, path: PathBuf) -> Result<String, Failur
     let name = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
     let text = tokio::task::spawn_blocking(move || {
         if path.as_os_str() == "-" {
-            let mut text = String::new();
-            std::io::stdin().lock().read_to_string(&mut text).map(|_| text)
+            let mut bytes = vec![];
+            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
         } else {
-            std::fs::read_to_string(path)
+            std::fs::read(path)
         }
     });
     match interrupt.or(text).await? {
-        Ok(Ok(text)) => Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)),
+        Ok(Ok(bytes)) => {
+            let text = utf8(bytes).map_err(|why| Failure::Failed(format!("{name}: {why}")))?;
+            Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
+        }
         Ok(Err(error)) => Err(Failure::Failed(format!("{name}: {error}"))),
         Err(error) => Err(Failure::Failed(format!("{name}: {error}"))),
     }
+}
+
+/// A script's text; an error names the line that is none.
+fn utf8(bytes: Vec<u8>) -> Result<String, String> {
+    String::from_utf8(bytes).map_err(|error| {
+        let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
+        let line = 1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count();
+        let found = bytes.get(at).copied().unwrap_or_default();
+        format!("line {line} is not UTF-8 text: byte 0x{found:02x}")
+    })
 }
 
 /// Runs a script up to its first error.
@@ -227,6 +240,13 @@ mod tests {
             })
             .collect();
         assert_eq!(order, ["1", "file 2", "3", "file 4"]);
+    }
+
+    #[test]
+    fn scripts_are_utf8() {
+        assert_eq!(utf8("größe".into()), Ok("größe".to_owned()));
+        assert_eq!(utf8(b"a\nb\n\xe4;".to_vec()), Err("line 3 is not UTF-8 text: byte 0xe4".to_owned()));
+        assert_eq!(utf8(vec![0xc3]), Err("line 1 is not UTF-8 text: byte 0xc3".to_owned()));
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! What the integration tests share: the DuckDB oracle, data, topologies, canonical rows.
+//! What the integration tests share: the program, the DuckDB oracle, data, topologies, canonical rows.
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 pub mod data;
 pub mod everywhere;
 pub mod oracle;
+pub mod program;
 pub mod rows;
 pub mod s3;
 pub mod topology;

@@ -36,8 +36,8 @@ const ATTEMPTS_MAX: usize = 16;
 /// ```text
 ///           BEGIN            statement
 ///   Idle ----------> Begun -------------> Open -- COMMIT, ROLLBACK --> Idle
-///    ^                 |                   |
-///    +-- COMMIT, ... --+                   +-- an error: 25P02 until ROLLBACK
+///    ^                 |  |                |
+///    +-- COMMIT, ... --+  +--- an error ---+--> 25P02 until COMMIT or ROLLBACK, which both roll back
 /// ```
 pub struct Session {
     /// How long a statement may take, waiting included; `None` for any time.
@@ -46,6 +46,8 @@ pub struct Session {
     idle_timeout: Duration,
     /// What runs now, for whoever wants to stop it.
     running: Arc<Mutex<Option<Arc<Interrupt>>>>,
+    /// Of statements that count as one; `None` outside of [`Session::as_one_statement`].
+    whole: Option<Arc<Interrupt>>,
     shared: Arc<Shared>,
     client: Client<Work>,
     /// What texts mean, in the newest version.
@@ -57,6 +59,8 @@ enum State {
     Idle,
     Begun,
     Open(Interactive<Work>),
+    /// An error came before it had anything to undo.
+    Failed,
 }
 
 /// What a text means.
@@ -82,6 +86,7 @@ impl Session {
             statement_timeout: shared.statement_timeout,
             idle_timeout: shared.idle_timeout,
             running: Arc::default(),
+            whole: None,
             shared,
             client,
             commands: HashMap::new(),
@@ -131,6 +136,15 @@ impl Session {
         !matches!(self.transaction, State::Idle)
     }
 
+    /// Whether a transaction is open that takes nothing but `ROLLBACK`.
+    pub fn has_failed(&self) -> bool {
+        match &self.transaction {
+            State::Open(transaction) => transaction.has_failed(),
+            State::Failed => true,
+            State::Begun | State::Idle => false,
+        }
+    }
+
     /// Begins to read tables, all as of one moment and, inside a transaction, with what it has changed. A
     /// reader for each partition that is read, for each request. Inside a transaction all rows have been
     /// handed on when this comes back.
@@ -155,7 +169,7 @@ impl Session {
         let of = |member: &Member| PartitionStatistics::of(member, shared.engine.queued(member.partition.id()));
         let partitions = match &mut self.transaction {
             State::Open(transaction) => Some(transaction.visit(|members| Ok(members.iter().map(of).collect()))?),
-            State::Begun | State::Idle => None,
+            State::Begun | State::Failed | State::Idle => None,
         };
         shared.statistics(partitions)
     }
@@ -218,11 +232,16 @@ impl Session {
             Command::Commit => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
                 State::Begun => Ok(Answer::default()),
-                State::Open(transaction) => transaction.commit().map(|()| Answer::default()),
+                State::Open(transaction) if !transaction.has_failed() => {
+                    transaction.commit().map(|()| Answer::default())
+                }
+                State::Open(_) | State::Failed => {
+                    Err(Class::FailedTransaction.error("the transaction had failed; COMMIT has rolled it back"))
+                }
             },
             Command::Rollback => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
-                State::Begun => Ok(Answer::default()),
+                State::Begun | State::Failed => Ok(Answer::default()),
                 State::Open(transaction) => {
                     transaction.rollback();
                     Ok(Answer::default())
@@ -244,12 +263,28 @@ impl Session {
         }
     }
 
+    /// Runs statements that count as one for whoever stops them: they have one deadline, and
+    /// [`Canceller::cancel`] stops the one that runs or the next. What those before it did stays until the
+    /// transaction is rolled back.
+    pub fn as_one_statement<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let interrupt = Arc::new(Interrupt::new(self.statement_timeout));
+        *self.running.lock() = Some(Arc::clone(&interrupt));
+        self.whole = Some(interrupt);
+        let result = work(self);
+        self.whole = None;
+        *self.running.lock() = None;
+        result
+    }
+
     fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
         self.interruptible(|session, interrupt| session.work_interruptible(work, arguments, interrupt))
     }
 
     /// Runs what the session's timeout and its canceller can stop.
     fn interruptible<T>(&mut self, run: impl FnOnce(&mut Self, &Arc<Interrupt>) -> Result<T>) -> Result<T> {
+        if let Some(whole) = self.whole.clone() {
+            return run(self, &whole);
+        }
         let interrupt = Arc::new(Interrupt::new(self.statement_timeout));
         *self.running.lock() = Some(Arc::clone(&interrupt));
         let result = run(self, &interrupt);
@@ -278,10 +313,11 @@ impl Session {
             let engine = &self.shared.engine;
             self.transaction = State::Open(engine.begin_with(Route::All, self.idle_timeout, interrupt)?);
         }
-        Ok(match &mut self.transaction {
-            State::Open(transaction) => Some(transaction),
-            State::Begun | State::Idle => None,
-        })
+        match &mut self.transaction {
+            State::Open(transaction) => Ok(Some(transaction)),
+            State::Failed => Err(Error::failed_transaction()),
+            State::Begun | State::Idle => Ok(None),
+        }
     }
 
     /// Ends the transaction, if there is one, as an error of a statement does: an error outside of the
@@ -289,7 +325,8 @@ impl Session {
     pub fn fail(&mut self) {
         match &mut self.transaction {
             State::Open(transaction) => transaction.fail(),
-            State::Begun | State::Idle => {}
+            State::Begun => self.transaction = State::Failed,
+            State::Failed | State::Idle => {}
         }
     }
 }

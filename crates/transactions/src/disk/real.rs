@@ -202,6 +202,7 @@ fn reason(error: &io::Error) -> String {
         ErrorKind::StorageFull => "no space is left".into(),
         ErrorKind::QuotaExceeded => "the disk quota is used up".into(),
         ErrorKind::AlreadyExists => "it exists already".into(),
+        ErrorKind::FileTooLarge => "the file would be larger than the process or the file system allows".into(),
         _ => error.to_string(),
     }
 }

@@ -56,8 +56,7 @@ impl<P: Program + ?Sized> Interactive<P> {
 
     fn enter<'a>(&self, meeting: &'a Meeting, interrupt: Option<&Interrupt>) -> Result<MutexGuard<'a, Gathered>> {
         if self.failed {
-            return Err(Class::FailedTransaction
-                .error("the transaction has failed; nothing but ROLLBACK is possible until it ends"));
+            return Err(Error::failed_transaction());
         }
         let idle = || Class::IdleTimeout.error("the transaction was rolled back: the session did nothing for too long");
         meeting.enter(interrupt)?.ok_or_else(|| self.shared.broken.lock().clone().unwrap_or_else(idle))
@@ -101,6 +100,11 @@ impl<P: Program + ?Sized> Interactive<P> {
         state.touch();
         drop(state);
         self.told(result)
+    }
+
+    /// Whether it takes nothing but a rollback any more.
+    pub const fn has_failed(&self) -> bool {
+        self.failed
     }
 
     /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What

@@ -1,0 +1,277 @@
+//! What the program says of databases and scripts that it cannot use, and that nothing is lost by it.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use support::program::{BINARY, error, output, rows, text};
+
+const TABLE: &str = "CREATE TABLE k (k BIGINT PRIMARY KEY, s TEXT); INSERT INTO k VALUES (1, 'one');";
+const COUNT: &str = "SELECT count(*) AS n FROM k";
+
+fn thermocline(arguments: &[&str]) -> Output {
+    Command::new(BINARY).args(arguments).output().unwrap()
+}
+
+fn check(database: &Path) -> Output {
+    thermocline(&["check", database.to_str().unwrap()])
+}
+
+/// The text has all of these.
+fn says(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{text}\nwithout {part}");
+    }
+}
+
+/// The first file of `DB/rows` with such a name.
+fn file_of(database: &Path, start: &str) -> PathBuf {
+    let mut files = fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
+    files.find(|path| path.file_name().unwrap().to_str().unwrap().starts_with(start)).unwrap()
+}
+
+/// Opening and checking both fail and say all of this.
+fn refused(database: &Path, parts: &[&str]) {
+    says(&error(Some(database), "SELECT 1"), parts);
+    let checked = check(database);
+    assert_eq!(checked.status.code(), Some(1));
+    says(&text(&checked.stderr), parts);
+}
+
+#[test]
+fn a_file_is_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    says(&error(Some(&file), "SELECT 1"), &["it is a file", file.to_str().unwrap()]);
+    says(&error(Some(&file.join("db")), "SELECT 1"), &["file/db"]);
+
+    let database = folder.path().join("db");
+    fs::create_dir(&database).unwrap();
+    fs::write(database.join("rows"), "").unwrap();
+    says(&error(Some(&database), TABLE), &["db/rows", "not a directory"]);
+    says(&text(&check(&folder.path().join("nothing")).stderr), &["nothing", "does not exist"]);
+}
+
+#[test]
+fn a_directory_that_may_not_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), TABLE);
+    let files = || {
+        let below = fs::read_dir(database.join("rows")).unwrap().chain(fs::read_dir(&database).unwrap());
+        below.map(|entry| entry.unwrap().path()).chain([database.clone(), folder.path().to_owned()])
+    };
+    let allow = |write: u32| {
+        files().for_each(|path| {
+            let execute = if path.is_dir() { 0o111 } else { 0 };
+            fs::set_permissions(path, Permissions::from_mode(0o444 | write | execute)).unwrap();
+        });
+    };
+    allow(0);
+    let mut command = Command::new(BINARY);
+    command.arg("sql").arg(&database).args(["-c", COUNT]);
+    // Root may write everywhere, so then somebody else tries.
+    if fs::metadata(folder.path()).unwrap().uid() == 0 {
+        command.uid(65_534).gid(65_534);
+    }
+    let done = command.output().unwrap();
+    assert_eq!(done.status.code(), Some(1));
+    says(&text(&done.stderr), &[database.to_str().unwrap(), "permission denied"]);
+    allow(0o200);
+    assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
+}
+
+#[test]
+fn files_of_a_newer_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), TABLE);
+    let log = file_of(&database, "log-");
+    let bytes = fs::read(&log).unwrap();
+    let mut newer = bytes.clone();
+    newer[8] = 9;
+    fs::write(&log, newer).unwrap();
+    let failed = error(Some(&database), COUNT);
+    says(&failed, &[database.to_str().unwrap(), "log-", "version 9", "newer than this program"]);
+    fs::write(&log, bytes).unwrap();
+
+    let mark = database.join("rows.id");
+    let before = fs::read_to_string(&mark).unwrap();
+    fs::write(&mark, before.replace("version 1", "version 7")).unwrap();
+    refused(&database, &[mark.to_str().unwrap(), "version 7", "newer than this program"]);
+    fs::write(&mark, before).unwrap();
+    assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
+}
+
+#[test]
+fn row_tables_that_are_gone_are_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, aside) = (folder.path().join("db"), folder.path().join("aside"));
+    let (rows_of, mark) = (database.join("rows"), database.join("rows.id"));
+    let name = |path: &Path| path.to_str().unwrap().to_owned();
+    rows(Some(&database), "CREATE VIEW v AS SELECT 1 AS one");
+    assert!(!mark.exists(), "there are no row tables");
+    rows(Some(&database), TABLE);
+
+    fs::rename(&rows_of, &aside).unwrap();
+    let parts = [&name(&rows_of), "is missing", "Put back", "thermocline restore", &name(&mark)];
+    refused(&database, &parts);
+    assert!(!rows_of.exists(), "what is refused changes nothing");
+    fs::create_dir(&rows_of).unwrap();
+    refused(&database, &[&name(&rows_of), "neither log nor snapshot"]);
+    // Those of another database.
+    let other = folder.path().join("other");
+    rows(Some(&other), &format!("{TABLE} INSERT INTO k VALUES (2, 'two');"));
+    fs::remove_dir_all(&rows_of).unwrap();
+    fs::rename(other.join("rows"), &rows_of).unwrap();
+    refused(&database, &[&name(&rows_of), "is of database", "not of"]);
+    fs::remove_dir_all(&rows_of).unwrap();
+    fs::rename(&aside, &rows_of).unwrap();
+    assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
+
+    // The log alone; a backup leaves a snapshot.
+    let backup = folder.path().join("backup");
+    rows(Some(&database), &format!("BACKUP TO '{}'; INSERT INTO k VALUES (2, 'two')", backup.display()));
+    let log = file_of(&database, "log-");
+    let kept = folder.path().join("log");
+    fs::rename(&log, &kept).unwrap();
+    refused(&database, &[&name(&rows_of), "has no log"]);
+    fs::rename(&kept, &log).unwrap();
+    assert_eq!(rows(Some(&database), COUNT), "n\n2\n");
+
+    // Who gives them up goes on without.
+    fs::remove_dir_all(&rows_of).unwrap();
+    fs::remove_file(&mark).unwrap();
+    assert_eq!(rows(Some(&database), "SHOW TABLES; SELECT one FROM v"), "table_name,table_type\nv,VIEW\none\n1\n");
+}
+
+#[test]
+fn a_restored_backup_is_missed_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let (database, backup, again) = (path("db"), path("backup"), path("again"));
+    rows(Some(&database), &format!("{TABLE} BACKUP TO '{}'", backup.display()));
+    let restored = || thermocline(&["restore", backup.to_str().unwrap(), again.to_str().unwrap()]);
+    assert!(restored().status.success());
+    fs::rename(again.join("rows"), path("aside")).unwrap();
+    refused(&again, &["again/rows", "is missing"]);
+    fs::rename(path("aside"), again.join("rows")).unwrap();
+    // There is no log before something is written, and then there has to be.
+    assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
+    assert_eq!(rows(Some(&again), &format!("INSERT INTO k VALUES (2, 'two'); {COUNT}")), "n\n2\n");
+    fs::remove_file(file_of(&again, "log-")).unwrap();
+    refused(&again, &["has no log"]);
+
+    let empty = path("empty");
+    says(&error(Some(&empty), &format!("BACKUP TO '{}'", path("b").display())), &["nothing to back up"]);
+    let missing = thermocline(&["restore", path("nothing").to_str().unwrap(), path("x").to_str().unwrap()]);
+    says(&text(&missing.stderr), &["nothing", "no such directory"]);
+    fs::remove_dir_all(&again).unwrap();
+    // A backup that was damaged is restored to nothing, rather than in part.
+    let snapshot = fs::read_dir(backup.join("rows")).unwrap().map(|entry| entry.unwrap().path());
+    let largest = snapshot.max_by_key(|path| (path.to_str().unwrap().contains("rows-"), path.clone())).unwrap();
+    let mut bytes = fs::read(&largest).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&largest, &bytes).unwrap();
+    assert_eq!(restored().status.code(), Some(1));
+    assert!(!again.join("rows").exists() && !again.join("rows.id").exists());
+    bytes[middle] ^= 1;
+    fs::write(&largest, &bytes).unwrap();
+    assert!(restored().status.success(), "{}", text(&restored().stderr));
+    assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
+}
+
+#[test]
+fn a_damaged_log_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), TABLE);
+    let log = file_of(&database, "log-");
+    let bytes = fs::read(&log).unwrap();
+    let mut damaged = bytes.clone();
+    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
+    damaged[middle] ^= 1;
+    fs::write(&log, &damaged).unwrap();
+    let (database_name, log_name) = (database.to_str().unwrap(), log.file_name().unwrap().to_str().unwrap());
+    let failed = error(Some(&database), COUNT);
+    says(&failed, &[database_name, log_name, "offset", "damaged", "thermocline check"]);
+    assert_eq!(fs::read(&log).unwrap(), damaged, "what is refused is not changed");
+    fs::write(&log, &bytes).unwrap();
+    assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
+}
+
+/// Runs the program where no file may be larger than so many KiB.
+fn limited(kib: u32, arguments: &[&str]) -> Output {
+    let script = format!("ulimit -f {kib}; exec \"$0\" \"$@\"");
+    Command::new("bash").args(["-c", &script, BINARY]).args(arguments).output().unwrap()
+}
+
+#[test]
+fn a_full_disk_loses_nothing_that_was_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    let name = database.to_str().unwrap();
+    let inserts: Vec<String> =
+        (0..200).map(|k| format!("INSERT INTO k VALUES ({k}, repeat('{k} ', 500)) RETURNING k")).collect();
+    rows(Some(&database), "CREATE TABLE k (k BIGINT PRIMARY KEY, s TEXT)");
+    let full = limited(64, &["sql", name, "--format", "csv", "-c", &inserts.join(";")]);
+    assert_eq!(full.status.code(), Some(1), "{}", text(&full.stderr));
+    says(&text(&full.stderr), &["cannot write to", "rows/log-", "larger than"]);
+    let printed = text(&full.stdout);
+    let told: Vec<&str> = printed.lines().filter(|line| *line != "k").collect();
+    assert!(told.len() > 10 && told.len() < 200, "{}", told.len());
+    // One more may be there: it was written, and then the process ended.
+    let kept = rows(Some(&database), "SELECT k FROM k ORDER BY k");
+    let kept: Vec<&str> = kept.lines().skip(1).collect();
+    assert!(kept.starts_with(&told) && kept.len() <= told.len() + 1, "{kept:?}");
+    let checked = check(&database);
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+
+    let backup = folder.path().join("backup");
+    let to = format!("BACKUP TO '{}'", backup.display());
+    rows(Some(&database), "INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1000, 1400)");
+    let full = limited(64, &["sql", name, "-c", &to]);
+    assert_eq!(full.status.code(), Some(1));
+    says(&text(&full.stderr), &["cannot write to", "larger than"]);
+    assert!(!backup.exists(), "half a backup is none");
+    rows(Some(&database), &to);
+    let again = folder.path().join("again");
+    let restore = ["restore", backup.to_str().unwrap(), again.to_str().unwrap()];
+    let full = limited(64, &restore);
+    assert_eq!(full.status.code(), Some(1), "{}", text(&full.stderr));
+    assert!(!again.join("rows").exists());
+    assert!(thermocline(&restore).status.success());
+    let count = kept.len() + 401;
+    assert_eq!(rows(Some(&again), COUNT), format!("n\n{count}\n"));
+}
+
+#[test]
+fn scripts_that_are_no_text_and_input_that_is_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, script) = (folder.path().join("db"), folder.path().join("script.sql"));
+    fs::write(&script, b"SELECT 1;\nSELECT 'gr\xf6\xdfe';\n").unwrap();
+    let failed = thermocline(&["sql", database.to_str().unwrap(), "-f", script.to_str().unwrap()]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(failed.stdout.is_empty(), "nothing of it runs");
+    says(&text(&failed.stderr), &["script.sql", "line 2", "UTF-8", "0xf6"]);
+
+    let closed = |arguments: &str| {
+        let script = format!("exec \"$0\" sql \"$1\" {arguments} <&-");
+        Command::new("bash").args(["-c", &script, BINARY, database.to_str().unwrap()]).output().unwrap()
+    };
+    let done = closed("");
+    assert!(done.status.success() && done.stdout.is_empty(), "{}", text(&done.stderr));
+    let done = closed("--format csv -c 'SELECT 1 AS one'");
+    assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(0), "one\n1\n"), "{}", text(&done.stderr));
+    let set = output(Some(&database), &["commit_interval=soon"], "SELECT 1");
+    assert_eq!(set.status.code(), Some(2));
+    says(&text(&set.stderr), &["commit_interval", "soon"]);
+}

@@ -1,0 +1,136 @@
+//! Ctrl-C while a statement of row tables runs: it stops, nothing of it is kept, and the session goes on.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use support::program::{BINARY, rows, start};
+
+/// A table, and a procedure that changes it for as long as it may.
+const DEFINITIONS: &str = "\
+CREATE TABLE n (n BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (n);
+INSERT INTO n SELECT value, 0 FROM generate_series(1, 1000);
+CREATE PROCEDURE turn() LANGUAGE lua AS $$
+    for round = 1, 1000000000 do
+        db.query('UPDATE n SET v = v + 1 WHERE n = 1')
+    end
+$$;";
+
+/// Statements that take minutes.
+const ENDLESS: [&str; 2] = [
+    "CALL turn()",
+    "INSERT INTO n SELECT 1000 + a.value * 10000 + b.value, 1 FROM generate_series(1, 1000) a, \
+     generate_series(1, 10000) b",
+];
+const STATE: &str = "SELECT count(*) AS n, sum(v) AS v FROM n";
+const UNCHANGED: &str = "n,v\n1000,0\n";
+
+fn interrupt(process: &Child) {
+    let sent = Command::new("kill").args(["-INT", &process.id().to_string()]).status().unwrap();
+    assert!(sent.success());
+}
+
+#[test]
+fn a_script_ends_and_leaves_nothing_half_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), DEFINITIONS);
+    for endless in ENDLESS {
+        let mut child = start(&database, "SELECT 1 AS \"done\"", &["-c", endless]);
+        std::thread::sleep(Duration::from_millis(700));
+        let began = Instant::now();
+        interrupt(&child);
+        assert_eq!(child.wait().unwrap().code(), Some(130), "{endless}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{endless}: {:?}", began.elapsed());
+        assert_eq!(rows(Some(&database), STATE), UNCHANGED, "{endless}");
+    }
+}
+
+/// The shell in a terminal.
+struct Terminal {
+    process: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    fn open(database: &Path) -> Self {
+        let command = format!("exec {BINARY} sql {}", database.display());
+        let mut process = Command::new("script")
+            .args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"])
+            .env("TERM", "dumb")
+            .env("XDG_STATE_HOME", database)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let (mut output, heard) = (process.stdout.take().unwrap(), Arc::clone(&said));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+            }
+        });
+        Self { process, said }
+    }
+
+    fn types(&mut self, text: &str) {
+        let input = self.process.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Waits until it has said this since the last time; gives back all of that.
+    fn hears(&self, part: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let mut said = self.said.lock().unwrap();
+            if let Some(at) = said.find(part) {
+                let rest = said.split_off(at + part.len());
+                return std::mem::replace(&mut said, rest);
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "waited for {part} in: {said}");
+            drop(said);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn the_shell_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), DEFINITIONS);
+    let mut shell = Terminal::open(&database);
+    shell.hears("thermocline> ");
+    for endless in ENDLESS {
+        shell.types(&format!("{endless};\r"));
+        std::thread::sleep(Duration::from_millis(700));
+        shell.types("\x03");
+        let said = shell.hears("thermocline> ");
+        assert!(said.contains("cancel"), "{endless}: {said}");
+        shell.types("SELECT 'so ' || 'far' AS a, count(*) AS n, sum(v) AS v FROM n;\r");
+        shell.hears("so far | 1000 | 0");
+        shell.hears("thermocline> ");
+    }
+    // Inside a transaction it is lost as by any other error.
+    shell.types("BEGIN; UPDATE n SET v = 7 WHERE n = 2; CALL turn();\r");
+    std::thread::sleep(Duration::from_millis(700));
+    shell.types("\x03");
+    shell.hears("cancel");
+    shell.types("SELECT 2;\r");
+    shell.hears("nothing but ROLLBACK");
+    shell.types("ROLLBACK;\r");
+    shell.hears("done");
+    shell.types("UPDATE n SET v = 0 WHERE n = 3; SELECT 'at ' || 'last' AS a;\r");
+    shell.hears("at last");
+    shell.types("\\q\r");
+    assert!(shell.process.wait().unwrap().success());
+    assert_eq!(rows(Some(&database), STATE), UNCHANGED);
+}
