@@ -1,10 +1,10 @@
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
 use thermocline_compute::QueryContext;
@@ -14,12 +14,15 @@ use super::row_session::RowSession;
 use super::scan::RowScanExec;
 use super::snapshot::{QuerySnapshot, Request};
 use crate::arrow::schema_of;
+use crate::bridge::external;
 
 /// A row table as DataFusion sees it: read only, and whole.
 pub struct RowTable {
     session: RowSession,
     definition: Arc<TableDefinition>,
     schema: SchemaRef,
+    /// For `SHOW CREATE TABLE`, once it is asked for.
+    sql: OnceLock<String>,
 }
 
 impl fmt::Debug for RowTable {
@@ -32,7 +35,7 @@ impl RowTable {
     /// A table of a session.
     pub fn new(session: RowSession, definition: Arc<TableDefinition>) -> Self {
         let schema = schema_of(&definition);
-        Self { session, definition, schema }
+        Self { session, definition, schema, sql: OnceLock::new() }
     }
 }
 
@@ -44,6 +47,10 @@ impl TableProvider for RowTable {
 
     fn table_type(&self) -> TableType {
         TableType::Base
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        Some(self.sql.get_or_init(|| self.definition.to_sql().trim_end().to_owned()))
     }
 
     async fn scan(
@@ -65,8 +72,4 @@ impl TableProvider for RowTable {
         let request = Request::new(Arc::clone(now), columns, schema, partitions, &state.runtime_env().memory_pool);
         Ok(Arc::new(RowScanExec::new(snapshot.register(&self.session, request), rows)))
     }
-}
-
-fn external(error: thermocline_transactions::Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }

@@ -6,10 +6,11 @@ use datafusion::sql::sqlparser::ast::{Insert, ObjectName, SetExpr, Statement as 
 use thermocline_transactions::database::{Answer, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::DataType;
-use thermocline_transactions::{Class, Error, Result as RowResult};
+use thermocline_transactions::{Class, Result as RowResult};
 
 use super::statement::Statement;
 use crate::arrow::{Source, check_assignment};
+use crate::bridge::external;
 
 /// `INSERT INTO row_table SELECT ...` of a query that the row engine does not run.
 ///
@@ -22,7 +23,8 @@ use crate::arrow::{Source, check_assignment};
 pub struct Plan {
     /// The query.
     pub query: String,
-    table: String,
+    /// The row table.
+    pub table: String,
     /// Where its columns go.
     targets: Vec<(String, DataType)>,
     insert: Box<Insert>,
@@ -88,7 +90,8 @@ impl Plan {
         if alone {
             session.execute("BEGIN", &[])?;
         }
-        let inserted = insert_all(session, insert, rows);
+        // One deadline for all, and whoever cancels stops all of them.
+        let inserted = session.as_one_statement(|session| insert_all(session, insert, rows));
         match (&inserted, alone) {
             (_, false) => {}
             (Ok(_), true) => drop(session.execute("COMMIT", &[])?),
@@ -126,8 +129,4 @@ fn append(all: &mut Answer, answer: &Answer) -> RowResult<()> {
 fn last_name(name: &ObjectName) -> Option<String> {
     let name = name.0.last()?.as_ident()?;
     Some(if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() })
-}
-
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
 }

@@ -1,5 +1,7 @@
 //! One session over both engines.
 
+mod describe;
+mod explain;
 mod insert;
 mod open;
 mod route;

@@ -20,6 +20,10 @@ pub enum Route {
     RowsFirst,
     /// Rows of a query go into a row table; the row engine runs all of it if it can.
     Insert,
+    /// The plan of a statement that the row engine runs, if it can.
+    Explain,
+    /// A row table is described.
+    Describe(String),
     /// The analytic engine runs it.
     Analytic,
 }
@@ -47,17 +51,10 @@ impl Names<'_> {
         match &statement.parsed {
             None => Ok(Route::Rows),
             Some(Parsed::Statement(ast)) => self.ast(ast),
-            Some(Parsed::Explain(explain)) => {
-                let options = &explain.options;
-                let plain = !options.analyze && !options.verbose && options.format.is_none();
-                Ok(match explain.statement.as_ref() {
-                    Parsed::Statement(inner) if plain => match self.ast(inner)? {
-                        Route::Analytic => Route::Analytic,
-                        _ => Route::RowsFirst,
-                    },
-                    _ => Route::Analytic,
-                })
-            }
+            Some(Parsed::Explain(explain)) => Ok(match explain.statement.as_ref() {
+                Parsed::Statement(inner) if self.ast(inner)? != Route::Analytic => Route::Explain,
+                _ => Route::Analytic,
+            }),
             Some(_) => Ok(Route::Analytic),
         }
     }
@@ -103,6 +100,9 @@ impl Names<'_> {
                 if from.iter().any(|from| self.is_analytic_factor(from)) { Route::Analytic } else { Route::Rows }
             }
             Ast::Query(query) => self.query(query)?,
+            Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
+                simple(table_name).map_or(Route::Analytic, Route::Describe)
+            }
             _ => Route::Analytic,
         })
     }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::{Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings};
@@ -10,11 +10,13 @@ use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
 
+use super::describe::describe;
 use super::insert;
 use super::open::OpenOptions;
 use super::route::{Names, Route};
 use super::statement::Statement;
 use crate::arrow::batches;
+use crate::bridge::{blocking, external, row_error};
 use crate::rows::{DatabaseFiles, RowSchema, RowSession, RowSettings, RowStore};
 use crate::system;
 
@@ -31,8 +33,8 @@ use crate::system;
 /// A statement changes to the analytic engine only before anything of it has run, or if it is a query.
 #[derive(Debug, Clone)]
 pub struct Session {
-    analytic: Analytic,
-    rows: RowSession,
+    pub(super) analytic: Analytic,
+    pub(super) rows: RowSession,
 }
 
 impl Session {
@@ -55,10 +57,7 @@ impl Session {
         let store = Arc::new(RowStore::new(files, settings));
         let recovering = Arc::clone(&store);
         let mut progress = progress;
-        tokio::task::spawn_blocking(move || recovering.recover(&mut progress))
-            .await
-            .map_err(|error| exec_datafusion_err!("internal error, please report it: {error}"))?
-            .map_err(external)?;
+        blocking(move || recovering.recover(&mut progress)).await?.map_err(external)?;
         let rows = RowSession::new(store);
         let mut analytic = options.analytic();
         analytic.settings.executor_partitions = rows.store().settings().partitions;
@@ -164,11 +163,16 @@ impl Session {
         if let Some(into) = statement.backup_to()? {
             return self.backup(into).await;
         }
+        if self.rows.has_failed() && !statement.ends_transaction() {
+            return Err(external(Error::failed_transaction()));
+        }
         let route = self.route(&statement);
         let result = match route {
             Ok(Route::Rows) => self.rows(&statement.text).await,
             Ok(Route::RowsFirst) => self.rows_first(statement).await,
             Ok(Route::Insert) => self.insert(statement).await,
+            Ok(Route::Explain) => self.explain(statement).await,
+            Ok(Route::Describe(name)) => self.describe(&name),
             Ok(Route::Analytic) => self.analytic(statement).await,
             Err(error) => Err(error),
         };
@@ -206,9 +210,7 @@ impl Session {
             return plan_err!("BACKUP is not possible inside a transaction");
         }
         let store = Arc::clone(self.rows.store());
-        tokio::task::spawn_blocking(move || store.backup(&into))
-            .await
-            .map_err(|error| exec_datafusion_err!("internal error, please report it: {error}"))??;
+        blocking(move || store.backup(&into)).await??;
         Ok(self.analytic.nothing())
     }
 
@@ -249,7 +251,13 @@ impl Session {
         }
     }
 
-    async fn analytic(&self, statement: Statement) -> Result<QueryStream> {
+    fn describe(&self, name: &str) -> Result<QueryStream> {
+        let schema = self.rows.schema();
+        let columns = describe(schema.table(name).map_err(external)?)?;
+        Ok(self.analytic.answer(columns.schema(), vec![columns]))
+    }
+
+    pub(super) async fn analytic(&self, statement: Statement) -> Result<QueryStream> {
         let Some(parsed) = statement.parsed else { return plan_err!("{} is not a query", statement.text) };
         let before = self.settings();
         let stream = self.analytic.stream(parsed).await?;
@@ -257,7 +265,7 @@ impl Session {
         Ok(stream)
     }
 
-    fn answer(&self, answer: &Answer) -> Result<QueryStream> {
+    pub(super) fn answer(&self, answer: &Answer) -> Result<QueryStream> {
         let mut stream = match batches(answer)? {
             Some((schema, batches)) => self.analytic.answer(schema, batches),
             None => self.analytic.nothing(),
@@ -267,34 +275,22 @@ impl Session {
     }
 }
 
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// The row engine's error, if it is one.
-fn row_error(error: &DataFusionError) -> Option<&Error> {
-    match error.find_root() {
-        DataFusionError::External(error) => error.downcast_ref(),
-        _ => None,
-    }
-}
-
 /// The five characters that clients go by; `None` for an error of the analytic engine.
 pub fn sqlstate(error: &DataFusionError) -> Option<&str> {
     row_error(error).map(Error::sqlstate)
 }
 
-fn is_not_here(error: &DataFusionError) -> bool {
+pub(super) fn is_not_here(error: &DataFusionError) -> bool {
     matches!(row_error(error), Some(Error::NotHere(_) | Error::User(Class::Unsupported, _)))
 }
 
-fn is_undefined_table(error: &DataFusionError) -> bool {
+pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {
     matches!(row_error(error), Some(Error::User(Class::UndefinedTable, _)))
 }
 
 /// Whether a query that changes nothing may be run by the other engine: this one does not do it, or its
 /// result is larger than it gives.
-fn is_beyond_rows(error: &DataFusionError) -> bool {
+pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
     is_not_here(error)
         || matches!(
             row_error(error),

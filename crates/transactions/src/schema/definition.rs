@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::print;
 use crate::error::{Class, Result};
 use crate::types::DataType;
 use crate::types::key::KeyColumn;
@@ -100,6 +101,12 @@ impl TableDefinition {
         self.columns.iter().position(|column| &*column.name == name).ok_or_else(|| {
             Class::UndefinedColumn.error(format_args!("column \"{name}\" of table \"{}\" does not exist", self.name))
         })
+    }
+
+    /// The statements that make it and its indexes; ids, which matter to nobody else, are left out where
+    /// they are not unusual.
+    pub fn to_sql(&self) -> String {
+        print::table(self)
     }
 
     /// The index with this id.

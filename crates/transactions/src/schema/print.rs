@@ -23,6 +23,14 @@ pub(super) fn schema(schema: &Schema) -> String {
     out
 }
 
+/// A table with its indexes.
+pub(super) fn table(table: &TableDefinition) -> String {
+    let mut out = String::new();
+    let written = write_table(&mut out, table, false);
+    debug_assert!(written.is_ok(), "a String takes all");
+    out
+}
+
 /// `say_id`: the id is not the one that the table would be given.
 fn write_table(out: &mut String, table: &TableDefinition, say_id: bool) -> fmt::Result {
     out.write_str("CREATE TABLE ")?;

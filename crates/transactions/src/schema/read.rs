@@ -56,8 +56,14 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
             false => Err(Class::DuplicateTable.error(format_args!("table \"{name}\" already exists"))),
         };
     }
-    if written.query.is_some() || written.temporary || written.or_replace || written.like.is_some() {
-        return Err(unsupported("this CREATE TABLE"));
+    if let Some(query) = &written.query {
+        return Err(Class::InvalidTableDefinition.error(format_args!(
+            "table \"{name}\" needs a PRIMARY KEY, which a query does not give it: \
+             CREATE TABLE {name} (..., PRIMARY KEY (...)), then INSERT INTO {name} {query}"
+        )));
+    }
+    if written.temporary || written.or_replace || written.like.is_some() {
+        return Err(unsupported("CREATE TABLE with TEMPORARY, OR REPLACE or LIKE"));
     }
     let mut options = behind;
     match &written.table_options {

@@ -1,0 +1,44 @@
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use thermocline_compute::Columns;
+use thermocline_transactions::schema::{IndexDefinition, TableDefinition};
+
+/// A column as `DESCRIBE` shows it.
+struct Row {
+    name: String,
+    data_type: String,
+    nullable: bool,
+    default: Option<String>,
+    /// Names of the indexes that it is in; `None` if it is in none.
+    indexes: Option<String>,
+}
+
+/// What `DESCRIBE` says of a row table: more than of an external one, and types as they are written.
+///
+/// # Errors
+/// If there is no column, which cannot be.
+pub fn describe(table: &TableDefinition) -> Result<RecordBatch> {
+    let rows: Vec<Row> = table
+        .columns
+        .iter()
+        .enumerate()
+        .map(|(position, column)| {
+            let has = |index: &&IndexDefinition| index.columns.iter().any(|key| key.column == position);
+            let indexes: Vec<&str> = table.indexes.iter().filter(has).map(|index| &*index.name).collect();
+            Row {
+                name: column.name.to_string(),
+                data_type: column.data_type.to_string(),
+                nullable: column.nullable,
+                default: column.default.as_deref().map(str::to_owned),
+                indexes: (!indexes.is_empty()).then(|| indexes.join(", ")),
+            }
+        })
+        .collect();
+    Columns::default()
+        .text("column_name", |row: &Row| &row.name)
+        .text("data_type", |row| &row.data_type)
+        .text("is_nullable", |row| if row.nullable { "YES" } else { "NO" })
+        .optional_text("column_default", |row| row.default.as_deref())
+        .optional_text("indexes", |row| row.indexes.as_deref())
+        .batch(&rows)
+}

@@ -1,0 +1,102 @@
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::compute::concat_batches;
+use datafusion::common::{Result, plan_err};
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use thermocline_compute::QueryStream;
+use thermocline_transactions::database::Answer;
+use thermocline_transactions::types::ValueRef;
+
+use super::insert;
+use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
+use super::statement::Statement;
+use crate::bridge::external;
+
+/// `EXPLAIN` of what the row engine may run:
+///
+/// ```text
+/// query          the row engine's plan, or the analytic engine's if that one runs it
+/// INSERT         the row engine's plan; of rows of external tables that of their query, below a line for the rest
+/// UPDATE, DELETE the row engine's plan
+/// ```
+///
+/// With `ANALYZE` the statement runs, as it would without EXPLAIN, and what came of it stands below.
+impl Session {
+    pub(super) async fn explain(&self, statement: Statement) -> Result<QueryStream> {
+        let Some(Parsed::Explain(explain)) = &statement.parsed else { return self.analytic(statement).await };
+        let (options, Parsed::Statement(inner)) = (&explain.options, explain.statement.as_ref()) else {
+            return self.analytic(statement).await;
+        };
+        let is_query = matches!(inner.as_ref(), Ast::Query(_));
+        if is_query && (options.verbose || options.format.is_some()) {
+            // Of these only the analytic engine knows something.
+            return self.analytic(statement).await;
+        }
+        if !matches!(inner.as_ref(), Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
+            return plan_err!("EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
+        }
+        if options.format.is_some() {
+            return plan_err!("EXPLAIN of INSERT, UPDATE and DELETE has one format");
+        }
+        let (text, analyze) = (inner.to_string(), options.analyze);
+        let plan = format!("EXPLAIN {text}");
+        let timeout = self.settings().statement_timeout;
+        let prepared = self.rows.run(move |session| {
+            session.prepare(&plan)?;
+            session.execute(&plan, &[])
+        });
+        match prepared.await {
+            Ok(plan) if analyze => {
+                let started = Instant::now();
+                let text = Arc::<str>::from(text);
+                let answer = self.rows.statement(timeout, move |session| session.execute(&text, &[])).await?;
+                self.answer(&with_measured(plan, &answer, started)?)
+            }
+            Ok(plan) => self.answer(&plan),
+            Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement).await,
+            Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
+                let Ast::Insert(inner) = inner.as_ref() else { return Err(error) };
+                let Some(insert) = insert::Plan::of(inner, &self.row_schema())? else { return Err(error) };
+                if analyze {
+                    return plan_err!(
+                        "EXPLAIN ANALYZE of an INSERT of external tables' rows is not supported; of its query it is"
+                    );
+                }
+                self.explain_insert(&insert).await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The plan of the query, below a line of what is done with its rows.
+    async fn explain_insert(&self, insert: &insert::Plan) -> Result<QueryStream> {
+        let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
+        let Some(explain) = explain.into_iter().next() else { return plan_err!("there is no query to explain") };
+        let below = self.analytic.collect(self.analytic(explain).await?).await?;
+        let first: Vec<ArrayRef> = [
+            "insert".to_owned(),
+            format!("into row table {}, all rows in one transaction, which holds all partitions", insert.table),
+        ]
+        .into_iter()
+        .map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef)
+        .collect();
+        let first = RecordBatch::try_new(Arc::clone(&below.schema), first)?;
+        let all = concat_batches(&below.schema, [first].iter().chain(&below.batches))?;
+        Ok(self.analytic.answer(below.schema, vec![all]))
+    }
+}
+
+/// The plan and, below it, what running it gave.
+fn with_measured(mut plan: Answer, answer: &Answer, started: Instant) -> Result<Answer> {
+    let rows = if answer.columns.is_empty() { "rows changed" } else { "rows" };
+    let count = if answer.columns.is_empty() { answer.affected } else { answer.rows.len() as u64 };
+    let time = started.elapsed().as_secs_f64() * 1e3;
+    for line in [format!("{rows}: {count}"), format!("time: {time:.3} ms, until it was durable")] {
+        plan.rows.push(ValueRef::Text(&line)).map_err(external)?;
+    }
+    plan.affected = plan.rows.len() as u64;
+    Ok(plan)
+}
