@@ -197,6 +197,55 @@ fn one_process_at_a_time_and_all_procedures_of_the_log() {
     drop(open(directory.path()).unwrap());
 }
 
+#[test]
+fn a_transaction_of_more_than_a_record_is_kept_whole_or_not_at_all() {
+    const ROWS: i64 = 80;
+    let directory = tempfile::tempdir().unwrap();
+    let open = || {
+        let settings = Settings { undo_bytes_max: 256 << 20, ..settings() };
+        Database::open(Arc::new(RealDisk::open_or_create(directory.path()).unwrap()), settings).unwrap()
+    };
+    let state = |database: &Database| {
+        let answer = run(&mut database.session(), "SELECT count(*), sum(length(v)), sum(k * u), min(v) FROM t");
+        answer.rows.row(0).map(|value| value.to_string().chars().take(20).collect()).collect::<Vec<String>>()
+    };
+    let database = open();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, u BIGINT NOT NULL, v TEXT)");
+    run(&mut session, "CREATE UNIQUE INDEX t_u ON t (u)");
+    run(&mut session, "BEGIN");
+    let megabyte: Box<str> = "a".repeat(1_000_000).into();
+    for k in 0..ROWS {
+        session.execute("INSERT INTO t VALUES ($1, $1, $2)", &[Value::Int(k), Value::Text(megabyte.clone())]).unwrap();
+    }
+    run(&mut session, "COMMIT");
+    drop(session);
+    let filled = state(&database);
+    database.close().unwrap();
+
+    // The first and the last row of many records change places in a unique index.
+    let database = open();
+    assert_eq!(state(&database), filled);
+    let mut session = database.session();
+    run(&mut session, "BEGIN");
+    run(&mut session, "UPDATE t SET u = -1 WHERE k = 0");
+    run(&mut session, "UPDATE t SET v = 'b' || v");
+    run(&mut session, "UPDATE t SET u = 0 WHERE k = 79");
+    run(&mut session, "UPDATE t SET u = 79 WHERE k = 0");
+    run(&mut session, "COMMIT");
+    drop(session);
+    let changed = state(&database);
+    assert_ne!(changed, filled);
+    database.close().unwrap();
+    let database = open();
+    assert_eq!(state(&database), changed);
+    run(&mut database.session(), "DELETE FROM t WHERE k < 40");
+    database.close().unwrap();
+    let database = open();
+    run(&mut database.session(), "INSERT INTO t VALUES (0, -1, 'x')");
+    assert_eq!(int(&run(&mut database.session(), "SELECT count(*) FROM t")), ROWS / 2 + 1);
+}
+
 const DIRECTORY: &str = "THERMOCLINE_TEST_DIRECTORY";
 
 /// Not a test: what a process does that is killed.

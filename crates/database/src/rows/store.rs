@@ -15,6 +15,9 @@ use super::files::{DatabaseFiles, ROWS};
 use super::mark::RowMark;
 use crate::bridge::external;
 
+/// The share of a partition's running transaction in the memory: what is needed to take it back.
+const UNDO_SHARE: u64 = 4;
+
 /// How the row engine of a database runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSettings {
@@ -49,6 +52,7 @@ impl RowSettings {
         EngineSettings {
             partitions: self.partitions,
             memory_bytes_max: self.memory_bytes_max,
+            undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,
             log: LogSettings {
                 commit_interval_us: self.commit_interval_us,

@@ -7,7 +7,7 @@ use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{Batch, Head as LogHead};
+use crate::log::{Batch, Effect, Head as LogHead};
 use crate::partition::{Digest, Head, Member, Scope};
 use crate::table::Charge;
 use crate::types::Value;
@@ -156,7 +156,7 @@ fn reply_bytes<O: Weigh>(outcome: &O) -> usize {
 }
 
 /// Starts a transaction in these partitions.
-pub(super) fn begin(members: &mut [Member], head: Head) {
+pub(crate) fn begin(members: &mut [Member], head: Head) {
     for member in members {
         member.transaction.head = head;
     }
@@ -187,8 +187,26 @@ pub(super) fn with_log_head<T>(
     }
 }
 
+/// Writes the rows that the transaction changed, if any: what is logged of one that cannot be run again.
+pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
+    let Some(head) = members.first().map(|member| member.transaction.head) else {
+        return Err(Error::internal("a transaction without a partition"));
+    };
+    let mut effects = Vec::new();
+    for member in members {
+        for effect in member.partition.effects(&member.transaction) {
+            let (table, tuple, image) = effect?;
+            effects.push(Effect { partition: member.partition.id(), table, tuple, image });
+        }
+    }
+    if effects.is_empty() {
+        return Ok(());
+    }
+    with_log_head(members, head, digest(members)?, |head| batch.effects(head, effects))
+}
+
 /// Keeps the transaction's changes in all its partitions.
-pub(super) fn commit(members: &mut [Member]) {
+pub(crate) fn commit(members: &mut [Member]) {
     for member in members {
         let (partition, transaction) = member.split();
         partition.commit(transaction);
@@ -196,7 +214,7 @@ pub(super) fn commit(members: &mut [Member]) {
 }
 
 /// Undoes the transaction in all its partitions.
-pub(super) fn abort(members: &mut [Member]) -> Result<()> {
+pub(crate) fn abort(members: &mut [Member]) -> Result<()> {
     members.iter_mut().try_for_each(|member| {
         let (partition, transaction) = member.split();
         partition.abort(transaction)

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::executor::{abort, commit, digest, target, with_log_head};
+use super::executor::{abort, commit, log_effects, target};
 use super::meeting::{Gathered, Meeting};
 use super::program::{Program, Route};
 use super::worker::Shared;
@@ -11,7 +11,7 @@ use crate::caught::caught;
 use crate::error::{Class, Error, Result};
 use crate::ids::Sequence;
 use crate::interrupt::Interrupt;
-use crate::log::{Batch, Effect};
+use crate::log::Batch;
 use crate::partition::{Member, Scope};
 use crate::types::Value;
 
@@ -125,7 +125,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         let mut state = self.enter(&meeting, None)?;
         self.failed = true;
         let mut batch = Batch::default();
-        let appended = log(&state, &mut batch).and_then(|()| self.shared.journal.append(&mut batch));
+        let appended = log_effects(&state.members, &mut batch).and_then(|()| self.shared.journal.append(&mut batch));
         match appended {
             Ok(sequence) => {
                 commit(&mut state.members);
@@ -149,23 +149,4 @@ impl<P: Program + ?Sized> Drop for Interactive<P> {
     fn drop(&mut self) {
         self.fail();
     }
-}
-
-/// Writes the rows that the transaction changed, if any.
-fn log(state: &Gathered, batch: &mut Batch) -> Result<()> {
-    let members = &state.members;
-    let Some(head) = members.first().map(|member| member.transaction.head) else {
-        return Err(Error::internal("a transaction without a partition"));
-    };
-    let mut effects = Vec::new();
-    for member in members {
-        for effect in member.partition.effects(&member.transaction) {
-            let (table, tuple, image) = effect?;
-            effects.push(Effect { partition: member.partition.id(), table, tuple, image });
-        }
-    }
-    if effects.is_empty() {
-        return Ok(());
-    }
-    with_log_head(members, head, digest(members)?, |head| batch.effects(head, effects))
 }

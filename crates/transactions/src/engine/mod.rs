@@ -34,6 +34,7 @@ mod worker;
 pub use client::Client;
 pub use engine::{Engine, Options};
 pub use executor::{Executor, Heads, Ran, run};
+pub(crate) use executor::{abort, begin, commit, log_effects};
 pub use handle::Handle;
 pub use held::Held;
 pub use interactive::Interactive;

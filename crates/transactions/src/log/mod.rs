@@ -29,7 +29,9 @@ pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
 pub use control::{CONTROL, Control};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
-pub use record::{Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record};
+pub use record::{
+    Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record, TRANSACTION_BYTES_MAX,
+};
 pub use segment::{
     FORMAT_VERSION, GROUP_HEADER_BYTES, Group, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
     end_of_segment,

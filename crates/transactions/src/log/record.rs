@@ -3,15 +3,25 @@
 use crc32c::{crc32c, crc32c_append};
 
 use super::bytes::{Bytes, Values, put_at, put_counted, put_value};
+use super::segment::GROUP_BYTES_MAX;
 use crate::error::Class;
 use crate::ids::{Micros, PartitionId, Sequence, TransactionId};
 use crate::schema::TableId;
-use crate::table::TupleId;
+use crate::table::{ROW_BYTES_MAX, TupleId};
 use crate::types::Value;
 use crate::{Error, Result};
 
-/// Bytes of a record at most: what a transaction may change, with room for ids.
+/// Bytes of a record at most.
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
+
+/// Bytes of effects after which those of the same transaction go on in another record.
+const PART_BYTES: usize = 8 << 20;
+/// A part ends behind the row that passes its size.
+const _: () = assert!(PART_BYTES + ROW_BYTES_MAX + HEADER_BYTES + 2 * (1 << 16) < RECORD_BYTES_MAX);
+
+/// Bytes of the records of one transaction at most. All of them are in one group.
+pub const TRANSACTION_BYTES_MAX: usize = 512 << 20;
+const _: () = assert!(TRANSACTION_BYTES_MAX < GROUP_BYTES_MAX);
 
 /// Bytes in front of a record's partitions and body.
 ///
@@ -20,12 +30,16 @@ pub const RECORD_BYTES_MAX: usize = 64 << 20;
 /// length checksum sequence transaction timestamp seed digest kind zero count | partitions (2 each) | body
 ///
 /// call, statement   text of counted bytes: name or SQL | version (4, call only) | count (2) | values
-/// effects           count (4) | partition (2), table (4), tuple (4), 1 and counted image, or 0
+/// effects, part     count (4) | partition (2), table (4), tuple (4), 1 and counted image, or 0
 /// definition        SQL of counted bytes
 /// ```
 ///
 /// All numbers are little-endian. The length is of the whole record; the checksum is CRC-32C of all
 /// its other bytes. "Counted" bytes stand behind their number in 4 bytes. No partitions means all.
+///
+/// A part is effects that are not all: more of the same transaction are in the next record, which is a part
+/// too or effects. A [`Batch`] goes into one group, and a group is there whole or not at all, so no log ends
+/// between them.
 pub const HEADER_BYTES: usize = AT_COUNT + 2;
 
 const AT_CHECKSUM: usize = 4;
@@ -43,6 +57,7 @@ mod kind {
     pub const STATEMENT: u8 = 2;
     pub const EFFECTS: u8 = 3;
     pub const DEFINITION: u8 = 4;
+    pub const PART: u8 = 5;
 }
 
 /// What every record says of its transaction.
@@ -111,8 +126,10 @@ pub enum Body<'a> {
         /// What `$1`, `$2` were.
         parameters: Values<'a>,
     },
-    /// Write these rows.
+    /// Write these rows, and those of the parts before.
     Effects(Effects<'a>),
+    /// Write these rows together with those of the next record.
+    Part(Effects<'a>),
     /// Change the schema.
     Definition(&'a str),
 }
@@ -180,13 +197,26 @@ fn effect<'a>(bytes: &mut Bytes<'a>) -> Option<Effect<'a>> {
 ///
 /// Their sequences and checksums are still open: both are filled in where the group is written, away
 /// from the partitions' threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Batch {
     bytes: Vec<u8>,
     records: u32,
+    /// Bytes of effects after which another record begins.
+    part_bytes: usize,
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self::with_part_bytes(PART_BYTES)
+    }
 }
 
 impl Batch {
+    /// No records. Effects of more bytes than this are several, which is for tests.
+    pub(crate) const fn with_part_bytes(part_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), records: 0, part_bytes }
+    }
+
     /// How many records.
     pub const fn records(&self) -> u32 {
         self.records
@@ -219,28 +249,33 @@ impl Batch {
         })
     }
 
-    /// The rows that a transaction left or removed, each once.
+    /// The rows that a transaction left or removed, each once; in as many records as they need.
     pub fn effects<'a>(&mut self, head: &Head<'_>, effects: impl IntoIterator<Item = Effect<'a>>) -> Result<()> {
-        self.record(head, kind::EFFECTS, |out| {
-            let at = out.len();
-            out.extend_from_slice(&[0; 4]);
-            let mut count = 0_u32;
-            for effect in effects {
-                out.extend_from_slice(&effect.partition.0.to_le_bytes());
-                out.extend_from_slice(&effect.table.0.to_le_bytes());
-                out.extend_from_slice(&effect.tuple.0.to_le_bytes());
-                out.push(u8::from(effect.image.is_some()));
-                if let Some(image) = effect.image {
-                    put_counted(out, image);
-                }
-                count += 1;
-                if out.len() - at > RECORD_BYTES_MAX {
-                    return Err(too_large(out.len() - at));
-                }
+        let (start, records) = (self.bytes.len(), self.records);
+        let mut effects = effects.into_iter().peekable();
+        loop {
+            let (at, part_bytes) = (self.bytes.len(), self.part_bytes);
+            let written = self.record(head, kind::EFFECTS, |out| {
+                put_effects(out, &mut effects, part_bytes);
+                Ok(())
+            });
+            let bytes = self.bytes.len() - start;
+            let written = written.and_then(|()| match bytes {
+                0..=TRANSACTION_BYTES_MAX => Ok(()),
+                _ => Err(Class::LimitExceeded.error(format_args!(
+                    "a transaction that changes more than {TRANSACTION_BYTES_MAX} bytes of rows; make it several"
+                ))),
+            });
+            if written.is_err() {
+                self.bytes.truncate(start);
+                self.records = records;
+                return written;
             }
-            put_at(out, at, &count.to_le_bytes());
-            Ok(())
-        })
+            if effects.peek().is_none() {
+                return Ok(());
+            }
+            put_at(&mut self.bytes, at + AT_KIND, &[kind::PART]);
+        }
     }
 
     /// A change of the schema.
@@ -306,6 +341,27 @@ impl Batch {
         }
         Ok(())
     }
+}
+
+/// Effects up to one that passes this size.
+fn put_effects<'a>(out: &mut Vec<u8>, effects: &mut impl Iterator<Item = Effect<'a>>, bytes: usize) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    let mut count = 0_u32;
+    for effect in effects {
+        out.extend_from_slice(&effect.partition.0.to_le_bytes());
+        out.extend_from_slice(&effect.table.0.to_le_bytes());
+        out.extend_from_slice(&effect.tuple.0.to_le_bytes());
+        out.push(u8::from(effect.image.is_some()));
+        if let Some(image) = effect.image {
+            put_counted(out, image);
+        }
+        count += 1;
+        if out.len() - at >= bytes {
+            break;
+        }
+    }
+    put_at(out, at, &count.to_le_bytes());
 }
 
 fn put_values(out: &mut Vec<u8>, values: &[Value]) -> Result<()> {
@@ -385,9 +441,9 @@ fn parse(record: &[u8]) -> Option<Record<'_>> {
             let sql = bytes.text()?;
             Body::Statement { sql, parameters: Values::new(bytes)? }
         }
-        kind::EFFECTS => {
-            let count = bytes.u32()?;
-            Body::Effects(Effects { count, bytes })
+        kind::EFFECTS | kind::PART => {
+            let effects = Effects { count: bytes.u32()?, bytes };
+            if kind == kind::PART { Body::Part(effects) } else { Body::Effects(effects) }
         }
         kind::DEFINITION => Body::Definition(bytes.text().filter(|_| bytes.is_empty())?),
         _ => return None,

@@ -1,15 +1,16 @@
 //! A replay into partitions.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Replay, verify_digest};
-use crate::ids::{Identity, PartitionId};
-use crate::log::{Body, Effects, Record};
+use crate::ids::{Identity, PartitionId, TransactionId};
+use crate::log::{Body, Effect, Effects, Record};
 use crate::partition::{Digest, Head, Member, Partition, Scope};
-use crate::schema::Schema;
+use crate::schema::{Schema, TableId};
 use crate::snapshot::Chunk;
-use crate::table::Budget;
+use crate::table::{Budget, TupleId};
 use crate::types::Value;
 use crate::{Error, Result};
 
@@ -34,6 +35,41 @@ pub struct Rebuild<X> {
     members: Vec<Member>,
     schema: Schema,
     execute: X,
+    /// Of a transaction whose last record has not come yet; `None` between two transactions.
+    parts: Option<Parts>,
+}
+
+/// Rows of a transaction's records but for the last.
+#[derive(Debug)]
+struct Parts {
+    transaction: TransactionId,
+    /// With the place of each image in `images`; `None` for a row that is gone.
+    rows: Vec<(PartitionId, TableId, TupleId, Option<Range<usize>>)>,
+    images: Vec<u8>,
+}
+
+impl Parts {
+    fn new(transaction: TransactionId) -> Self {
+        Self { transaction, rows: Vec::new(), images: Vec::new() }
+    }
+
+    fn add(&mut self, effects: &Effects<'_>) -> Result<()> {
+        effects.each(|Effect { partition, table, tuple, image }| {
+            let start = self.images.len();
+            self.images.extend_from_slice(image.unwrap_or_default());
+            self.rows.push((partition, table, tuple, image.map(|_| start..self.images.len())));
+            Ok(())
+        })
+    }
+
+    fn effects(&self) -> impl Iterator<Item = Effect<'_>> {
+        self.rows.iter().map(|(partition, table, tuple, image)| Effect {
+            partition: *partition,
+            table: *table,
+            tuple: *tuple,
+            image: image.clone().and_then(|place| self.images.get(place)),
+        })
+    }
 }
 
 impl<X: Execute> Rebuild<X> {
@@ -44,7 +80,7 @@ impl<X: Execute> Rebuild<X> {
         let members = (0..identity.partitions)
             .map(|id| Member::new(Partition::new(PartitionId(id), count, Arc::clone(budget), seed), undo_bytes_max))
             .collect();
-        Self { members, schema: Schema::default(), execute }
+        Self { members, schema: Schema::default(), execute, parts: None }
     }
 
     /// What has been rebuilt.
@@ -63,7 +99,8 @@ impl<X: Execute> Rebuild<X> {
     /// Writes rows as they were. There is no digest to compare: it is of all changes, and these are the
     /// last of each row, which the record's checksum covers.
     fn effects(&mut self, effects: &Effects<'_>) -> Result<()> {
-        let mut rows = Vec::new();
+        let parts = self.parts.take();
+        let mut rows: Vec<_> = parts.iter().flat_map(Parts::effects).collect();
         effects.each(|effect| {
             rows.push(effect);
             Ok(())
@@ -111,6 +148,11 @@ impl<X: Execute> Rebuild<X> {
     }
 }
 
+/// What cannot be: all records of a transaction are in one group.
+fn unfinished(transaction: TransactionId) -> Error {
+    Error::corrupt(format_args!("the log has not all records of transaction {}", transaction.0))
+}
+
 #[cold]
 fn failed(record: &Record<'_>, error: &Error) -> Error {
     let (sequence, transaction) = (record.sequence, record.transaction.0);
@@ -142,6 +184,11 @@ impl<X: Execute> Replay for Rebuild<X> {
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {
+        if let Some(parts) = &self.parts
+            && (parts.transaction != record.transaction || !matches!(record.body, Body::Part(_) | Body::Effects(_)))
+        {
+            return Err(unfinished(parts.transaction));
+        }
         match record.body {
             Body::Call { procedure, version, arguments } => {
                 let arguments = arguments.to_vec()?;
@@ -152,11 +199,12 @@ impl<X: Execute> Replay for Rebuild<X> {
                 self.execute(record, |execute, scope| execute.statement(scope, sql, &parameters))
             }
             Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, &error)),
+            Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
             Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, &error)),
         }
     }
 
     fn finish(&mut self) -> Result<()> {
-        Ok(())
+        self.parts.as_ref().map_or(Ok(()), |parts| Err(unfinished(parts.transaction)))
     }
 }

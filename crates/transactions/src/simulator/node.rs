@@ -1,18 +1,22 @@
 //! One node: what the threads of an engine would do, a step at a time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use super::run::Bug;
 use super::workload::{Call, Model};
 use crate::disk::SimulatedDisk;
-use crate::engine::{Executor, Heads, Held, Program, Ran, Route, run};
+use crate::engine::{Executor, Heads, Held, Program, Ran, Route, abort, begin, commit, log_effects, run};
 use crate::ids::{Identity, Micros, Sequence, TransactionId};
 use crate::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, PendingGroup, Writer};
-use crate::partition::{Head, Member};
+use crate::partition::{Head, Member, Scope};
 use crate::schema::{Schema, TableId};
 use crate::snapshot::{Barrier, Taking};
 use crate::{Error, Result};
+
+/// Few bytes, so that a session's transaction has several records.
+const PART_BYTES: usize = 60;
 
 /// Hash of each table of a partition.
 pub type Hashes = BTreeMap<TableId, u64>;
@@ -36,6 +40,8 @@ enum Item {
 #[derive(Debug)]
 enum Job {
     Call(Call),
+    /// Calls that a session makes one after the other in a transaction.
+    Session(Vec<Call>),
     Define(String),
     Snapshot,
 }
@@ -66,6 +72,8 @@ enum Flight {
 pub enum Committed {
     /// A call.
     Call(Call, Head),
+    /// Calls of one transaction, whose effects are logged.
+    Session(Vec<Call>, Head),
     /// The schema after a definition.
     Schema(Box<Schema>),
 }
@@ -91,6 +99,8 @@ pub struct Node {
     pub told: Sequence,
     pub snapshots: u64,
     pub commits: u64,
+    /// Of those, with several records.
+    pub commits_in_parts: u64,
     bug: Option<Bug>,
 }
 
@@ -147,6 +157,7 @@ impl Node {
             told: Sequence::ZERO,
             snapshots: 0,
             commits: 0,
+            commits_in_parts: 0,
             bug,
         })
     }
@@ -171,6 +182,10 @@ impl Node {
             Route::Any | Route::All => self.meet(Job::Call(call)),
         }
         Ok(())
+    }
+
+    pub fn session(&mut self, calls: Vec<Call>) {
+        self.meet(Job::Session(calls));
     }
 
     pub fn define(&mut self, sql: &str) {
@@ -274,10 +289,24 @@ impl Node {
     }
 
     fn together(&mut self, members: &mut [Member], head: Head, job: Job) -> Result<()> {
-        let mut batch = Batch::default();
+        let mut batch = Batch::with_part_bytes(PART_BYTES);
         let mut committed = None;
         match job {
             Job::Snapshot => return self.barrier(members, head),
+            Job::Session(calls) => {
+                begin(members, head);
+                let results = calls.iter().map(|call| call.run(&mut Scope::new(members), &[])).collect();
+                let expected = self.model.run_together(&calls, head);
+                compare_found(&calls, expected.as_ref(), &results)?;
+                if results.is_ok() {
+                    log_effects(members, &mut batch)?;
+                    commit(members);
+                } else {
+                    abort(members)?;
+                }
+                self.commits_in_parts += u64::from(batch.records() > 1);
+                committed = (!batch.is_empty()).then_some(Committed::Session(calls, head));
+            }
             Job::Call(call) => match run(members, head, &call, &[], &mut batch) {
                 Ran::Broken(error) => return Err(error),
                 Ran::OtherPartition => return Err(Error::internal("all partitions are not enough")),
@@ -420,13 +449,16 @@ impl Node {
 
 /// The result of a call, compared with the model's.
 fn compare(model: &mut Model, call: &Call, head: Head, result: &Result<Vec<i64>>) -> Result<()> {
-    let expected = model.run(call, head);
+    compare_found(call, model.run(call, head).as_ref(), result)
+}
+
+fn compare_found<C: Debug, T: Debug + PartialEq>(call: &C, expected: Option<&T>, result: &Result<T>) -> Result<()> {
     let found = match result {
-        Ok(numbers) => Some(numbers),
+        Ok(found) => Some(found),
         Err(error) if error.sqlstate() == "P0001" => None,
         Err(error) => return Err(error.clone()),
     };
-    if expected.as_ref() == found {
+    if expected == found {
         return Ok(());
     }
     Err(Error::internal(format_args!("{call:?} gives {result:?}, and {expected:?} in the model")))

@@ -65,6 +65,8 @@ pub struct Counts {
     pub seeds: u64,
     /// Transactions that changed something.
     pub commits: u64,
+    /// Of those, with several records in the log.
+    pub commits_in_parts: u64,
     /// Snapshots that were completed.
     pub snapshots: u64,
     /// Recoveries that ended.
@@ -86,6 +88,7 @@ impl Counts {
     pub fn add(&mut self, other: &Self) {
         self.seeds += other.seeds;
         self.commits += other.commits;
+        self.commits_in_parts += other.commits_in_parts;
         self.snapshots += other.snapshots;
         self.recoveries += other.recoveries;
         self.recoveries_with_snapshot += other.recoveries_with_snapshot;
@@ -102,6 +105,7 @@ impl fmt::Display for Counts {
         for (name, count) in [
             ("seeds", self.seeds),
             ("commits", self.commits),
+            ("commits_in_parts", self.commits_in_parts),
             ("snapshots", self.snapshots),
             ("recoveries", self.recoveries),
             ("recoveries_with_snapshot", self.recoveries_with_snapshot),
@@ -314,6 +318,11 @@ impl Simulation {
     fn step(&mut self, node: &mut Node) -> Result<()> {
         let number = self.random.index(node.partitions());
         match self.random.below(24) {
+            0 if node.waiting() < 40 && self.random.one_in(2) => {
+                let count = 1 + self.random.index(6);
+                node.session((0..count).map(|_| Call::random_in_session(&mut self.random)).collect());
+                Ok(())
+            }
             0..6 if node.waiting() < 40 => {
                 let mut call = Call::random(&mut self.random);
                 if self.bug == Some(Bug::NotDeterministic) && self.random.one_in(10) {
@@ -350,6 +359,7 @@ impl Simulation {
     /// The process ends, and with it everything in memory.
     fn end(&mut self, node: &Node) {
         self.counts.commits += node.commits;
+        self.counts.commits_in_parts += node.commits_in_parts;
         self.counts.snapshots += node.snapshots;
         let durable = node.collector.durable();
         self.expected.most = node.collector.appended();
@@ -470,6 +480,9 @@ fn replayed(base: (Model, Schema), committed: &[(Sequence, Committed)], last: Se
         match committed {
             Committed::Call(call, head) => {
                 model.run(call, *head);
+            }
+            Committed::Session(calls, head) => {
+                model.run_together(calls, *head);
             }
             Committed::Schema(after) => schema = (**after).clone(),
         }

@@ -91,6 +91,19 @@ impl Call {
         Self { operation, numbers, noise: 0 }
     }
 
+    /// Any call that a session makes together with others: one that writes without drawing.
+    pub fn random_in_session(random: &mut Random) -> Self {
+        loop {
+            let call = Self::random(random);
+            if matches!(
+                call.operation,
+                Operation::Put | Operation::Remove | Operation::Transfer | Operation::Set | Operation::Get
+            ) {
+                return call;
+            }
+        }
+    }
+
     fn number(&self, place: usize) -> i64 {
         self.numbers.get(place).copied().unwrap_or(0)
     }
@@ -320,6 +333,16 @@ impl Model {
                 vec![self.accounts.len().try_into().unwrap_or(-1), self.accounts.values().sum()]
             }
         })
+    }
+
+    /// What calls of one transaction give back, and `None` if one fails, which takes all of them back.
+    pub fn run_together(&mut self, calls: &[Call], head: Head) -> Option<Vec<Vec<i64>>> {
+        let before = self.clone();
+        let results: Option<Vec<_>> = calls.iter().map(|call| self.run(call, head)).collect();
+        if results.is_none() {
+            *self = before;
+        }
+        results
     }
 
     /// The rows of these partitions; an error if replicated rows differ or notes do not fit values.

@@ -53,7 +53,11 @@ impl Undo {
         let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
         if self.bytes() + more > self.bytes_max {
             return Err(Error::OutOfMemory(
-                format!("a transaction may change {} bytes of rows at most", self.bytes_max).into(),
+                format!(
+                    "a transaction may have {} bytes of changes to take back in a partition; make it several",
+                    self.bytes_max
+                )
+                .into(),
             ));
         }
         self.make_room(before.map_or(0, <[u8]>::len))?;

@@ -104,10 +104,37 @@ fn too_large_a_record_leaves_the_batch_as_it_was() {
     let mut batch = Batch::default();
     batch.definition(&head(&[]), "x").unwrap();
     let before = batch.bytes();
-    let image = vec![0; RECORD_BYTES_MAX / 2];
+    let image = vec![0; RECORD_BYTES_MAX / 8];
     let row = Effect { partition: PartitionId(1), table: TableId(2), tuple: TupleId(3), image: Some(&image) };
-    assert_eq!(batch.effects(&head(&[]), [row, row]).unwrap_err().sqlstate(), "54000");
+    let count = TRANSACTION_BYTES_MAX / image.len() + 1;
+    let error = batch.effects(&head(&[]), std::iter::repeat_n(row, count)).unwrap_err();
+    assert_eq!(error.sqlstate(), "54000");
+    assert!(error.to_string().contains("make it several"), "{error}");
     let many = vec![Value::Null; 70_000];
     assert_eq!(batch.statement(&head(&[]), "", &many).unwrap_err().sqlstate(), "54000");
     assert_eq!((batch.bytes(), batch.records()), (before, 1));
+}
+
+#[test]
+fn effects_go_on_in_the_next_record() {
+    let image = [7; 40];
+    let row =
+        |tuple| Effect { partition: PartitionId(1), table: TableId(2), tuple: TupleId(tuple), image: Some(&image) };
+    let rows: Vec<_> = (0..5).map(row).collect();
+    let mut batch = Batch::with_part_bytes(100);
+    batch.effects(&head(&[PartitionId(1)]), rows.iter().copied()).unwrap();
+    batch.effects(&head(&[]), []).unwrap();
+    let bytes = sealed(&batch, 1);
+    let (mut rest, mut found, mut parts) = (&bytes[..], Vec::new(), Vec::new());
+    for sequence in 1..=u64::from(batch.records()) {
+        let record = read(&mut rest, Sequence(sequence)).unwrap();
+        let (Body::Part(effects) | Body::Effects(effects)) = record.body else { panic!("{record:?}") };
+        parts.push(matches!(record.body, Body::Part(_)));
+        let collected = effects.each(|effect| {
+            found.push(effect);
+            Ok(())
+        });
+        collected.unwrap();
+    }
+    assert_eq!((parts, found), (vec![true, true, false, false], rows));
 }
