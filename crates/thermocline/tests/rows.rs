@@ -142,6 +142,97 @@ fn explain_says_which_engine_and_how() {
 }
 
 #[test]
+fn statements_that_write_are_explained_and_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let external = with_external(folder.path());
+    let says = |sql: &str, parts: &[&str]| {
+        let printed = rows(None, &format!("{ACCOUNTS} {external} {sql}"));
+        for part in parts {
+            assert!(printed.contains(part), "{sql}\n{printed}\nwithout {part}");
+        }
+    };
+    let unchanged = "SELECT count(*) AS n, sum(balance) AS s FROM accounts";
+    for (sql, parts) in [
+        ("EXPLAIN UPDATE accounts SET balance = 0 WHERE id = 2", ["unique index accounts_pkey", "partitions: one"]),
+        ("EXPLAIN DELETE FROM accounts WHERE owner = 'Ada'", ["index accounts_owner", "partitions: all"]),
+        ("EXPLAIN VERBOSE INSERT INTO accounts VALUES (9, 'x', 1)", ["QUERY PLAN", "accounts"]),
+        ("EXPLAIN INSERT INTO accounts SELECT i, s, 1 FROM t", ["insert,", "HybridScanExec: table=t"]),
+    ] {
+        says(&format!("{sql}; {unchanged}"), &[parts[0], parts[1], "n,s\n3,120.50\n"]);
+    }
+    says(
+        "EXPLAIN ANALYZE DELETE FROM accounts WHERE id = 1; SELECT count(*) AS n FROM accounts",
+        &["accounts_pkey", "rows changed: 1\n", "time: ", "n\n2\n"],
+    );
+    says("EXPLAIN ANALYZE SELECT * FROM accounts WHERE id < 3", &["rows: 2\n", "partitions: "]);
+    says("EXPLAIN ANALYZE SELECT id, rank() OVER (ORDER BY id) FROM accounts", &["RowScanExec", "output_rows=3"]);
+    for (sql, part) in [
+        ("EXPLAIN CREATE TABLE x (k INT PRIMARY KEY)", "EXPLAIN is for queries"),
+        ("EXPLAIN FORMAT TREE UPDATE accounts SET balance = 0", "has one format"),
+        ("EXPLAIN ANALYZE INSERT INTO accounts SELECT i, s, 1 FROM t", "of its query it is"),
+        ("EXPLAIN UPDATE accounts SET nothing = 1", "nothing"),
+    ] {
+        let failed = error(None, &format!("{ACCOUNTS} {external} {sql}"));
+        assert!(failed.contains(part), "{sql}\n{failed}");
+    }
+}
+
+#[test]
+fn row_tables_are_described() {
+    let script = format!(
+        "{ACCOUNTS} ALTER TABLE accounts ADD COLUMN kind VARCHAR(9) DEFAULT 'current';
+        DESCRIBE accounts; SHOW TABLES;
+        SELECT column_name, is_nullable FROM information_schema.columns WHERE table_name = 'accounts' ORDER BY 1"
+    );
+    let expected = "column_name,data_type,is_nullable,column_default,indexes
+id,BIGINT,NO,,accounts_pkey
+owner,TEXT,YES,,accounts_owner
+balance,\"DECIMAL(12, 2)\",NO,,
+kind,VARCHAR(9),YES,'current',
+table_name,table_type
+accounts,BASE TABLE
+column_name,is_nullable
+balance,NO
+id,NO
+kind,YES
+owner,YES
+";
+    assert_eq!(rows(None, &script), expected);
+    let shown = rows(None, &format!("{ACCOUNTS} SHOW CREATE TABLE accounts"));
+    for part in ["CREATE TABLE accounts (", "DECIMAL(12, 2) NOT NULL", "PARTITION BY (id)", "INDEX accounts_owner"] {
+        assert!(shown.contains(part), "{shown}");
+    }
+    let failed = error(None, &format!("{ACCOUNTS} CREATE TABLE copy AS SELECT id FROM accounts"));
+    assert!(failed.contains("PRIMARY KEY") && failed.contains("INSERT INTO copy SELECT id FROM accounts"), "{failed}");
+}
+
+#[test]
+fn a_failed_transaction_ends_with_rollback() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), ACCOUNTS);
+    let mut shell = std::process::Command::new("script")
+        .args(["--quiet", "--flush", "--return", "--command"])
+        .arg(format!("exec {BINARY} sql {} --format csv", database.display()))
+        .arg("/dev/null")
+        .env("TERM", "dumb")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let script = "BEGIN;\nSELECT nothing;\nUPDATE accounts SET balance = 0;\nCOMMIT;\nCOMMIT;\n\
+                  BEGIN;\nDELETE FROM accounts;\nINSERT INTO accounts VALUES (1, 'x', NULL);\nSELECT 1;\nROLLBACK;\n\
+                  SELECT 'at ' || 'end' AS a, sum(balance) AS s FROM accounts;\n\\q\n";
+    shell.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
+    let said = shell.wait_with_output().unwrap();
+    let said = text(&said.stdout);
+    for part in ["COMMIT has rolled it back", "there is no transaction", "at end,120.50"] {
+        assert!(said.contains(part), "{said}\nwithout {part}");
+    }
+    assert_eq!(said.matches("nothing but ROLLBACK").count(), 2, "{said}");
+}
+
+#[test]
 fn types_are_the_same_in_both_engines() {
     let script =
         "CREATE TABLE v (k INT PRIMARY KEY, b BOOLEAN, s SMALLINT, l BIGINT, f DOUBLE PRECISION, d DECIMAL(5, 2),
@@ -175,6 +266,9 @@ fn names_belong_to_one_engine() {
         (format!("{ACCOUNTS} SELECT * FROM accounts; SELECT * FROM accounts WHERE"), "syntax error"),
         ("CREATE TABLE n (a BIGINT)".to_owned(), "needs a PRIMARY KEY"),
         ("COMMIT".to_owned(), "there is no transaction"),
+        (format!("{ACCOUNTS} TRUNCATE accounts"), "DELETE FROM accounts"),
+        (format!("{ACCOUNTS} ALTER TABLE accounts DROP COLUMN owner"), "ADD COLUMN"),
+        (format!("{ACCOUNTS} UPDATE accounts SET balance = (SELECT 1)"), "not supported for row tables"),
     ] {
         let failed = error(None, &script);
         assert!(failed.contains(part), "{script}\n{failed}");

@@ -20,7 +20,7 @@ pub enum Error {
     OtherPartition(Box<str>),
     /// The statement is right, but beyond what this engine's planner does: the caller may run it on a
     /// snapshot with the analytic engine.
-    #[error("not supported on this path: {0}")]
+    #[error("not supported for row tables: {0}")]
     NotHere(Box<str>),
     /// The limit on memory is reached; reads and deletes still work.
     #[error("out of memory: {0}")]

@@ -31,7 +31,7 @@ pub(super) fn apply(schema: &mut Schema, sql: &str) -> Result<Change> {
                 [AlterTableOperation::AddColumn { if_not_exists, column_def, column_position: None, .. }] => {
                     add_column(schema, &object(&alter.name)?, column_def, *if_not_exists)
                 }
-                _ => Err(unsupported("this ALTER TABLE")),
+                _ => Err(unsupported("of ALTER TABLE, anything but ADD COLUMN")),
             },
             Statement::Drop { object_type, if_exists, names, cascade: false, .. } => match (object_type, &*names) {
                 (ObjectType::Table, [name]) => drop_table(schema, &object(name)?, if_exists),
