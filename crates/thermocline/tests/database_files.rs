@@ -153,6 +153,48 @@ fn row_tables_that_are_gone_are_missed() {
 }
 
 #[test]
+fn what_one_definition_misses_keeps_nobody_from_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, objects, aside) = (folder.path().join("db"), folder.path().join("t"), folder.path().join("aside"));
+    fs::create_dir(&objects).unwrap();
+    let copy = "COPY (SELECT value AS i FROM generate_series(1, 10)) TO";
+    rows(None, &format!("{copy} '{}/t.parquet' STORED AS PARQUET", objects.display()));
+    let external = |name: &str| {
+        format!("CREATE EXTERNAL TABLE {name} (i BIGINT) STORED AS PARQUET LOCATION '{}';", objects.display())
+    };
+    let views = "CREATE VIEW v AS SELECT count(*) AS n FROM t; CREATE VIEW w AS SELECT count(*) AS n FROM k;";
+    rows(Some(&database), &format!("{TABLE} {} CREATE INDEX t_i ON t (i); {views}", external("t")));
+
+    fs::rename(&objects, &aside).unwrap();
+    let opened = output(Some(&database), &[], "SELECT n FROM w");
+    assert_eq!(text(&opened.stdout), "n\n1\n", "{}", text(&opened.stderr));
+    says(&text(&opened.stderr), &["t is left out", "v is left out", objects.to_str().unwrap()]);
+    for query in ["SELECT * FROM t", "SELECT * FROM v"] {
+        says(&error(Some(&database), query), &["could not be restored", objects.to_str().unwrap()]);
+    }
+    says(&error(Some(&database), "CREATE TABLE t (k INT PRIMARY KEY)"), &["already"]);
+    says(&error(Some(&database), "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/tmp'"), &["already exists"]);
+    // The catalog is written anew and has all of it.
+    rows(Some(&database), "CREATE VIEW x AS SELECT 1 AS one");
+    fs::rename(&aside, &objects).unwrap();
+    let all = "SELECT one, v.n, w.n AS m FROM x, v, w; SELECT index_name FROM system.indexes";
+    assert_eq!(rows(Some(&database), all), "one,n,m\n1,10,1\nindex_name\nt_i\n");
+
+    rows(Some(&database), "DROP TABLE k");
+    assert_eq!(rows(Some(&database), "SELECT n FROM v"), "n\n10\n");
+    says(&error(Some(&database), "SELECT * FROM w"), &["w could not be restored", "k"]);
+    rows(Some(&database), TABLE);
+    assert_eq!(rows(Some(&database), "SELECT n FROM w"), "n\n1\n");
+    rows(Some(&database), "DROP TABLE k");
+    rows(Some(&database), "DROP VIEW w");
+    assert_eq!(rows(Some(&database), "SHOW TABLES").lines().count(), 1 + 3);
+
+    fs::rename(&objects, &aside).unwrap();
+    rows(Some(&database), "DROP TABLE t; DROP VIEW v");
+    assert_eq!(rows(Some(&database), "SHOW TABLES"), "table_name,table_type\nx,VIEW\n");
+}
+
+#[test]
 fn a_restored_backup_is_missed_too() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);

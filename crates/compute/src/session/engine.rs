@@ -33,6 +33,8 @@ pub struct Engine {
     /// What executions of fragments showed.
     pub(crate) shapes: Shapes,
     tables: RwLock<BTreeMap<String, Arc<ExternalTable>>>,
+    /// Tables and views of the catalog that could not be restored, by name.
+    absent: RwLock<BTreeMap<String, Absent>>,
     /// View definitions as SQL, in the order of their creation.
     views: RwLock<Vec<(String, String)>>,
     /// Indexes of the tables.
@@ -45,6 +47,15 @@ pub struct Engine {
     /// What a storage node should know that may push work back.
     pub(crate) load: CpuLoad,
     wire_context: Arc<TaskContext>,
+}
+
+/// What is defined and cannot be used, until the database is opened again.
+#[derive(Debug, Clone)]
+pub(crate) struct Absent {
+    /// The definition of a table; `None` for a view, which is among the other views.
+    pub(crate) table_sql: Option<String>,
+    /// Why.
+    pub(crate) error: String,
 }
 
 /// One finished query.
@@ -143,6 +154,7 @@ impl Engine {
             nodes: Nodes::new(embedded),
             shapes: Shapes::default(),
             tables: RwLock::default(),
+            absent: RwLock::default(),
             views: RwLock::default(),
             indexes: Arc::default(),
             catalog,
@@ -187,6 +199,16 @@ impl Engine {
         self.tables.read().get(name).cloned()
     }
 
+    /// Keeps a definition that could not be restored: it is not forgotten, and whoever uses it hears why.
+    pub(crate) fn set_absent(&self, name: String, absent: Absent) {
+        self.absent.write().insert(name, absent);
+    }
+
+    /// What could not be restored under this name.
+    pub(crate) fn absent(&self, name: &str) -> Option<Absent> {
+        self.absent.read().get(name).cloned()
+    }
+
     /// The catalog file's statements.
     pub(crate) fn saved_catalog(&self) -> Result<String> {
         self.catalog.as_ref().map_or_else(|| Ok(String::new()), CatalogFile::read)
@@ -200,12 +222,14 @@ impl Engine {
         if tables.contains_key(&name) && !replace {
             return plan_err!("table {name} already exists");
         }
+        let absent = self.absent.write().remove(&name);
         let before = tables.insert(name.clone(), table);
         if keep && let Err(error) = self.save(&tables, &self.views.read()) {
             match before {
-                Some(before) => tables.insert(name, before),
+                Some(before) => tables.insert(name.clone(), before),
                 None => tables.remove(&name),
             };
+            self.absent.write().extend(absent.map(|absent| (name, absent)));
             return Err(error);
         }
         // Its objects may be other ones, or the same read in another way.
@@ -216,13 +240,17 @@ impl Engine {
     /// Removes a table and the definitions of its indexes; `false` if there is none of that name.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
         let mut tables = self.tables.write();
-        let Some(before) = tables.remove(name) else {
+        let before = tables.remove(name);
+        let is_table = self.absent(name).is_some_and(|absent| absent.table_sql.is_some());
+        let absent = is_table.then(|| self.absent.write().remove(name)).flatten();
+        if before.is_none() && absent.is_none() {
             return Ok(false);
-        };
+        }
         let indexes = self.indexes.of_table(name);
         indexes.iter().for_each(|index| drop(self.indexes.remove(&index.name)));
         if let Err(error) = self.save(&tables, &self.views.read()) {
-            tables.insert(name.to_owned(), before);
+            tables.extend(before.map(|before| (name.to_owned(), before)));
+            self.absent.write().extend(absent.map(|absent| (name.to_owned(), absent)));
             indexes.into_iter().try_for_each(|index| self.indexes.add(index))?;
             return Err(error);
         }
@@ -233,7 +261,7 @@ impl Engine {
     pub(crate) fn add_index(&self, definition: IndexDefinition, keep: bool) -> Result<()> {
         let tables = self.tables.read();
         let name = definition.name.clone();
-        if !tables.contains_key(&definition.table) {
+        if !tables.contains_key(&definition.table) && self.absent(&definition.table).is_none() {
             return plan_err!("index {name}: there is no table {}", definition.table);
         }
         self.indexes.add(definition)?;
@@ -261,6 +289,7 @@ impl Engine {
     pub(crate) fn set_view(&self, name: &str, sql: Option<String>, keep: bool) -> Result<()> {
         let mut views = self.views.write();
         views.retain(|(known, _)| known != name);
+        self.absent.write().remove(name);
         if let Some(sql) = sql {
             views.push((name.to_owned(), sql));
         }
@@ -272,6 +301,8 @@ impl Engine {
             return Ok(());
         };
         let tables = tables.values().map(|table| table.definition.sql.clone());
+        let absent = self.absent.read();
+        let tables = tables.chain(absent.values().filter_map(|absent| absent.table_sql.clone()));
         let views = views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
         let indexes = self.indexes.all();
         let indexes = indexes.iter().map(IndexDefinition::sql);

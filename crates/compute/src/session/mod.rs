@@ -5,6 +5,7 @@ mod engine;
 mod index_statements;
 mod public_schema;
 mod query_context;
+mod restore;
 mod result;
 mod sql_session;
 

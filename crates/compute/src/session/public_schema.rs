@@ -48,6 +48,9 @@ impl SchemaProvider for PublicSchema {
         {
             return Ok(Some(table));
         }
+        if let Some(absent) = self.engine.absent(name) {
+            return exec_err!("{name} could not be restored when the database was opened: {}", absent.error);
+        }
         self.views.table(name).await
     }
 

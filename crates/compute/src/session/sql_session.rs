@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -65,7 +65,7 @@ impl Default for SessionOptions {
 /// A session of a database.
 #[derive(Clone)]
 pub struct Session {
-    context: SessionContext,
+    pub(super) context: SessionContext,
     engine: Arc<Engine>,
     views: Arc<PublicSchema>,
     /// The query that runs now, for progress.
@@ -93,17 +93,14 @@ impl Session {
     }
 
     /// Opens a database and restores what its catalog defines. A table whose objects cannot be
-    /// reached now is left out with a warning, not forgotten.
+    /// reached now, or a view of one that is gone, is left out with a warning, not forgotten.
     ///
     /// # Errors
     /// If the catalog cannot be read or does not parse.
     pub async fn open(options: SessionOptions) -> Result<Self> {
         let catalog = options.directory.as_deref().map(CatalogFile::open).transpose()?;
         let session = Self::new(options, catalog)?;
-        let saved = session.engine.saved_catalog()?;
-        for statement in Self::parse(&saved).map_err(|error| error.context("catalog.sql"))? {
-            session.restore(statement).await?;
-        }
+        session.restore().await?;
         Ok(session)
     }
 
@@ -359,7 +356,7 @@ impl Session {
 
     /// Whether an external table or a view has this name.
     pub fn has_relation(&self, name: &str) -> bool {
-        self.engine.table(name).is_some() || self.views.has_view(name)
+        self.engine.table(name).is_some() || self.views.has_view(name) || self.engine.absent(name).is_some()
     }
 
     /// Whether an index of an external table has this name.
@@ -372,7 +369,7 @@ impl Session {
         Arc::clone(&self.context.runtime_env().memory_pool)
     }
 
-    async fn define(&self, ddl: DdlStatement, keep: bool) -> Result<()> {
+    pub(super) async fn define(&self, ddl: DdlStatement, keep: bool) -> Result<()> {
         match ddl {
             DdlStatement::CreateExternalTable(statement) => self.create_table(&statement, keep).await,
             DdlStatement::DropTable(drop) => {
@@ -391,7 +388,8 @@ impl Session {
             DdlStatement::CreateView(view) => {
                 let name = view.name.table().to_owned();
                 let sql = view.definition.clone();
-                if self.engine.table(&name).is_some() || self.views.has_guest(&name) {
+                let is_absent = self.engine.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
+                if is_absent || self.engine.table(&name).is_some() || self.views.has_guest(&name) {
                     return plan_err!("{name} is a table already");
                 }
                 self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::CreateView(view))).await?;
@@ -399,7 +397,9 @@ impl Session {
             }
             DdlStatement::DropView(view) => {
                 let name = view.name.table().to_owned();
-                self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::DropView(view))).await?;
+                if self.engine.absent(&name).is_none_or(|absent| absent.table_sql.is_some()) {
+                    self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::DropView(view))).await?;
+                }
                 self.engine.set_view(&name, None, keep)
             }
             DdlStatement::CreateMemoryTable(table) => plan_err!(
@@ -410,7 +410,7 @@ impl Session {
         }
     }
 
-    async fn create_table(&self, statement: &CreateExternalTable, keep: bool) -> Result<()> {
+    pub(super) async fn create_table(&self, statement: &CreateExternalTable, keep: bool) -> Result<()> {
         let definition = TableDefinition::try_from_statement(statement)?;
         let name = definition.name.clone();
         if statement.name.schema().is_some_and(|schema| schema != SCHEMA) {
@@ -422,7 +422,7 @@ impl Session {
         if self.views.has_guest(&name) {
             return plan_err!("table {name} already exists");
         }
-        let exists = self.engine.tables().iter().any(|table| table.definition.name == name);
+        let exists = self.engine.table(&name).is_some() || self.engine.absent(&name).is_some();
         match (exists, statement.if_not_exists, statement.or_replace) {
             (true, true, _) => return Ok(()),
             (true, false, false) => return plan_err!("table {name} already exists"),
@@ -431,20 +431,6 @@ impl Session {
         let settings = self.settings();
         let table = ExternalTable::create(definition, &self.engine.nodes, &settings).await?;
         self.engine.add_table(Arc::new(table), statement.or_replace, keep)
-    }
-
-    /// Restores one definition of the catalog file.
-    async fn restore(&self, statement: Statement) -> Result<()> {
-        let sql = statement.to_string();
-        if let Some(index) = IndexStatement::of(&statement)? {
-            let restored = self.index_statement(index, false).await;
-            return restored.map_err(|error| error.context(format!("catalog.sql: {sql}")));
-        }
-        let plan = self.context.state().statement_to_plan(statement).await?;
-        let LogicalPlan::Ddl(ddl) = plan else {
-            return exec_err!("catalog.sql holds a statement that defines nothing: {sql}");
-        };
-        self.define(ddl, false).await.map_err(|error| error.context(format!("catalog.sql: {sql}")))
     }
 }
 
