@@ -16,7 +16,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::DataFusionError;
 use futures::TryStreamExt;
 use thermocline_compute::QueryResult;
-use thermocline_database::{Session, Statement};
+use thermocline_database::{Session, Statement, sqlstate};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
@@ -71,7 +71,8 @@ impl Runner {
         let session = self.session.clone();
         task.spawn(async move { session.run_statement(statement).await });
         let mut finished = self.interrupt.or(task.join_next()).await;
-        if finished.is_err() && self.session.cancel() {
+        let canceled = finished.is_err() && self.session.cancel();
+        if canceled {
             // It says whether it was stopped or had ended; a second Ctrl-C does not wait for that.
             self.interrupt.reset();
             finished = self.interrupt.or(task.join_next()).await;
@@ -79,7 +80,8 @@ impl Runner {
         drop(progress);
         match finished {
             Ok(Some(result)) => {
-                let result = result.map_err(|error| panicked(&error))??;
+                let result = result.map_err(|error| panicked(&error))?;
+                let result = result.map_err(|error| failed(error, canceled))?;
                 self.print_table(&result)?;
                 Ok((result.has_rows.then_some(result.rows() as u64), result.affected))
             }
@@ -117,12 +119,13 @@ impl Runner {
         let progress = ProgressLine::follow(&self.session);
         let (sender, mut pieces) = mpsc::channel(1);
         task.spawn(stream(self.session.clone(), statement, sender));
-        let written = self.print_stream(&mut pieces, progress.as_ref()).await;
+        let mut canceled = false;
+        let written = self.print_stream(&mut pieces, progress.as_ref(), &mut canceled).await;
         drop(progress);
         match written {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
-                Some(Ok(Err(error))) => Err(error.into()),
+                Some(Ok(Err(error))) => Err(failed(error, canceled)),
                 Some(Ok(Ok(affected))) => Ok((rows, affected)),
                 None => Ok((rows, None)),
             },
@@ -134,17 +137,20 @@ impl Runner {
         }
     }
 
-    /// Writes pieces until there are no more, which is so after an error too.
+    /// Writes pieces until there are no more, which is so after an error too. `canceled` says whether the
+    /// row engine was asked to stop.
     async fn print_stream(
         &mut self,
         pieces: &mut mpsc::Receiver<Piece>,
         progress: Option<&ProgressLine>,
+        canceled: &mut bool,
     ) -> Result<Option<u64>, Failure> {
         let mut rows = None;
         let mut text = String::new();
         loop {
             let piece = match self.interrupt.or(pieces.recv()).await {
                 Err(_) if self.session.cancel() => {
+                    *canceled = true;
                     self.interrupt.reset();
                     self.interrupt.or(pieces.recv()).await?
                 }
@@ -219,6 +225,14 @@ async fn stream(
 async fn cancel<T: 'static>(mut task: JoinSet<T>) {
     if tokio::time::timeout(CANCEL_WAIT, task.shutdown()).await.is_err() {
         tracing::info!("a canceled query computes on until it next looks up");
+    }
+}
+
+/// The end of a statement, which is what the user wanted if that was to cancel it.
+fn failed(error: DataFusionError, canceled: bool) -> Failure {
+    match sqlstate(&error) {
+        Some("57014") if canceled => Failure::Interrupted,
+        _ => error.into(),
     }
 }
 
