@@ -232,6 +232,13 @@ impl Collector {
         self.settings.synchronous_commit
     }
 
+    /// Whether this many bytes can be appended now: a group has a largest size, and one transaction may fill
+    /// half of it.
+    pub fn has_room(&self, bytes: usize) -> bool {
+        let fits = self.open_since.is_none() || self.open.len().saturating_add(bytes) <= GROUP_BYTES_MAX;
+        fits && !self.is_full()
+    }
+
     /// Bytes of memory in its buffers, but for those of the group in flight.
     pub fn memory_bytes(&self) -> usize {
         self.open.capacity() + self.spare.capacity()
@@ -308,8 +315,10 @@ mod tests {
     fn a_full_buffer_says_so() {
         let mut log = collector(LogSettings { buffer_bytes_max: 1000, ..LogSettings::default() });
         while !log.is_full() {
+            assert!(log.has_room(1) && !log.has_room(GROUP_BYTES_MAX - 10) || log.open_since.is_none());
             log.append(&mut batch(1), Micros(0)).unwrap();
         }
+        assert!(!log.has_room(1));
         let group = log.take().unwrap();
         assert!(!log.is_full() && group.bytes.len() < 1200);
     }

@@ -133,7 +133,7 @@ impl LogHandle {
     pub fn append(&self, batch: &mut Batch) -> Result<Sequence> {
         let now = self.shared.now();
         let mut state = self.shared.state.lock();
-        while state.collector.is_full() && !batch.is_empty() {
+        while !batch.is_empty() && !state.collector.has_room(batch.bytes()) {
             state.collector.check()?;
             self.shared.progress.wait(&mut state);
         }
