@@ -21,8 +21,9 @@ use crate::{Error, Result};
 ///                             +-- too many images wait, or a definition --> failed
 /// ```
 ///
-/// Each table keeps count of its rows in an [`Unread`]. Steps run in the partition's thread, between transactions; chunks are taken by whoever writes or
-/// reads them, which holds the lock for a moment. Dropping it ends the copying.
+/// Each table keeps count of its rows in an `Unread`. Steps run in the partition's thread, between
+/// transactions; chunks are taken by whoever writes or reads them, which holds the lock for a moment.
+/// Dropping it ends the copying.
 #[derive(Debug)]
 pub struct Copier {
     state: Arc<Mutex<State>>,

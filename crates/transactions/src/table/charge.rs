@@ -8,7 +8,7 @@ const STEP_BYTES: usize = 64 << 10;
 
 /// A share of working memory, given back when it is dropped.
 ///
-/// Invariant: the budget was told `charged`, and of `bytes` less than [`STEP_BYTES`] more, unless they were
+/// Invariant: the budget was told `charged`, and of `bytes` less than `STEP_BYTES` more, unless they were
 /// [settled](Charge::settle).
 #[derive(Debug, Default)]
 pub struct Charge {
