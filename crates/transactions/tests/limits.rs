@@ -108,6 +108,14 @@ fn filled() -> Database {
     database
 }
 
+/// A session whose transaction has changed a row and keeps its partition.
+fn holder(database: &Database) -> Session {
+    let mut holder = database.session();
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    holder
+}
+
 fn run(session: &mut Session, sql: &str) -> Answer {
     session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"))
 }
@@ -152,9 +160,7 @@ fn statements_procedures_and_transactions_are_timed_out() {
 #[test]
 fn who_waits_too_long_for_partitions_gives_up() {
     let database = filled();
-    let mut holder = database.session();
-    run(&mut holder, "BEGIN");
-    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut holder = holder(&database);
     let mut session = database.session();
     session.set_statement_timeout(Some(Duration::from_millis(30)));
     for sql in ["UPDATE t SET v = 8 WHERE k = 1", "UPDATE t SET v = 8", "SELECT sum(v) FROM t"] {
@@ -204,9 +210,7 @@ fn another_thread_cancels() {
         assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v < 0")), 0);
     }
     // One that waits behind another's transaction, and one that waits to begin.
-    let mut holder = database.session();
-    run(&mut holder, "BEGIN");
-    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut holder = holder(&database);
     for begin in [false, true] {
         let mut session = database.session();
         let canceller = session.canceller();
@@ -250,9 +254,7 @@ fn a_procedure_in_rust_cannot_go_on_after_an_error() {
 #[test]
 fn a_definition_is_timed_out_and_cancelled() {
     let database = filled();
-    let mut holder = database.session();
-    run(&mut holder, "BEGIN");
-    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut holder = holder(&database);
     let mut session = database.session();
     session.set_statement_timeout(Some(Duration::from_millis(30)));
     let sql = "CREATE INDEX t_v ON t (v)";
@@ -281,9 +283,7 @@ fn a_definition_is_timed_out_and_cancelled() {
 #[test]
 fn a_definition_before_the_first_statement_of_a_transaction_does_no_harm() {
     let database = filled();
-    let mut holder = database.session();
-    run(&mut holder, "BEGIN");
-    run(&mut holder, "UPDATE t SET v = 7 WHERE k = 1");
+    let mut holder = holder(&database);
     std::thread::scope(|scope| {
         let defined = scope.spawn(|| run(&mut database.session(), "CREATE INDEX t_v ON t (v)"));
         std::thread::sleep(Duration::from_millis(50));

@@ -32,13 +32,17 @@ impl CpuLoad {
     /// The share in use lately, in thousandths of all cores that the process may run on; 0 if that
     /// cannot be known.
     pub(crate) fn permille(&self) -> u32 {
+        self.look(Instant::now(), computed)
+    }
+
+    fn look(&self, now: Instant, computed: impl FnOnce() -> Option<Duration>) -> u32 {
         let mut last = self.last.lock();
-        let elapsed = last.at.elapsed();
+        let elapsed = now.saturating_duration_since(last.at);
         if elapsed >= WINDOW_MIN {
-            let now = computed();
-            let used = now.zip(last.computed).map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before));
+            let computed = computed();
+            let used = computed.zip(last.computed).map_or(Duration::ZERO, |(now, before)| now.saturating_sub(before));
             let share = used.as_secs_f64() / (elapsed.as_secs_f64() * self.cores);
-            *last = Look { at: Instant::now(), computed: now, permille: (share * 1000.0).clamp(0.0, 1000.0) as u32 };
+            *last = Look { at: now, computed, permille: (share * 1000.0).clamp(0.0, 1000.0) as u32 };
         }
         last.permille
     }
@@ -54,15 +58,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_loop_is_load_and_sleep_is_not() {
-        let load = CpuLoad { cores: 1.0, ..CpuLoad::new() };
-        // Other tests of this process may compute meanwhile, so that only one side is certain; a
-        // machine with other work may give this thread little.
-        let before = computed().unwrap();
-        while computed().unwrap() - before < Duration::from_millis(30) {}
+    fn load_is_the_share_of_the_cores_since_the_last_look() {
+        let (begin, ms) = (Instant::now(), Duration::from_millis);
+        let load = CpuLoad { cores: 2.0, last: Mutex::new(Look { at: begin, computed: Some(ms(0)), permille: 0 }) };
+        let look = |at, computed: Option<u64>| load.look(begin + ms(at), || computed.map(ms));
+        assert_eq!(look(100, Some(150)), 750);
+        assert_eq!(look(119, Some(188)), 750, "too early to tell");
+        assert_eq!(look(200, Some(170)), 100);
+        assert_eq!(look(250, Some(900)), 1000, "clocks differ a little");
+        assert_eq!(look(300, None), 0);
+        assert_eq!(look(350, Some(1000)), 0, "nothing to compare with");
+        assert_eq!(look(400, Some(1050)), 500);
+    }
+
+    #[test]
+    fn the_process_that_computes_is_loaded() {
+        let load = CpuLoad::new();
+        let (begin, before) = (Instant::now(), computed().unwrap());
+        while begin.elapsed() <= WINDOW_MIN || computed().unwrap() - before < Duration::from_millis(20) {}
         let busy = load.permille();
         assert!(busy > 0 && busy <= 1000, "{busy}");
-        // Nothing new within the window.
-        assert_eq!(load.permille(), busy);
     }
 }
