@@ -40,7 +40,7 @@ impl SchemaProvider for PublicSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if let Some(table) = self.engine.tables().into_iter().find(|table| table.definition.name == name) {
+        if let Some(table) = self.engine.table(name) {
             return Ok(Some(table));
         }
         if let Some(guests) = &self.guests
