@@ -62,13 +62,15 @@ mod tests {
         let (begin, ms) = (Instant::now(), Duration::from_millis);
         let load = CpuLoad { cores: 2.0, last: Mutex::new(Look { at: begin, computed: Some(ms(0)), permille: 0 }) };
         let look = |at, computed: Option<u64>| load.look(begin + ms(at), || computed.map(ms));
-        assert_eq!(look(100, Some(150)), 750);
-        assert_eq!(look(119, Some(188)), 750, "too early to tell");
-        assert_eq!(look(200, Some(170)), 100);
-        assert_eq!(look(250, Some(900)), 1000, "clocks differ a little");
-        assert_eq!(look(300, None), 0);
-        assert_eq!(look(350, Some(1000)), 0, "nothing to compare with");
-        assert_eq!(look(400, Some(1050)), 500);
+        // Eighths of a second, which have no rounding.
+        assert_eq!(look(125, Some(125)), 500);
+        assert_eq!(look(140, Some(999)), 500, "too early to tell");
+        assert_eq!(look(250, Some(375)), 1000);
+        assert_eq!(look(375, Some(375)), 0);
+        assert_eq!(look(500, Some(1375)), 1000, "clocks differ a little");
+        assert_eq!(look(625, None), 0);
+        assert_eq!(look(750, Some(1625)), 0, "nothing to compare with");
+        assert_eq!(look(875, Some(1750)), 500);
     }
 
     #[test]
