@@ -6,6 +6,11 @@ use crate::types::{DataType, Decimal, ValueRef};
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
 
+/// Values of one result at most.
+const CELLS_MAX: usize = RESULT_BYTES_MAX / size_of::<Cell>();
+/// Bytes that the buffer of texts begins with.
+const TEXT_BYTES_MIN: usize = 64;
+
 /// What a statement or a procedure gives back.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outcome {
@@ -92,7 +97,11 @@ impl Rows {
     }
 
     /// Appends the next value of the row that is being made.
+    #[inline]
     pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
+        if self.cells.len() == self.cells.capacity() {
+            self.grow()?;
+        }
         let cell = match value {
             ValueRef::Null => Cell::Null,
             ValueRef::Boolean(value) => Cell::Boolean(value),
@@ -101,6 +110,9 @@ impl Rows {
             ValueRef::Decimal(value) => Cell::Decimal(value),
             ValueRef::Text(value) => {
                 let from = self.text.len();
+                if self.text.capacity() == 0 {
+                    self.text.reserve(value.len().max(TEXT_BYTES_MIN));
+                }
                 self.text.push_str(value);
                 Cell::Text { from: place(from)?, to: place(self.text.len())? }
             }
@@ -112,10 +124,17 @@ impl Rows {
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
         };
-        if self.cells.len() >= RESULT_BYTES_MAX / size_of::<Cell>() {
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// Makes room for more values: first of one row, for most results have no more.
+    fn grow(&mut self) -> Result<()> {
+        if self.cells.len() >= CELLS_MAX {
             return Err(too_large());
         }
-        self.cells.push(cell);
+        let more = self.cells.len().max(self.width).max(1);
+        self.cells.reserve_exact(more.min(CELLS_MAX - self.cells.len()));
         Ok(())
     }
 

@@ -108,6 +108,18 @@ fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
     }
 }
 
+#[inline]
+fn is_null(image: &[u8], column: usize) -> bool {
+    image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
+}
+
+#[inline]
+fn set_null(image: &mut [u8], column: usize, null: bool) {
+    if let Some(byte) = image.get_mut(column / 8) {
+        *byte = *byte & !(1 << (column % 8)) | u8::from(null) << (column % 8);
+    }
+}
+
 impl Layout {
     /// The layout of a table's rows.
     pub fn new(table: &TableDefinition) -> Result<Self> {
@@ -184,9 +196,7 @@ impl Layout {
                             Class::NotNullViolation.error(format_args!("NULL in column \"{name}\", which is NOT NULL"))
                         );
                     }
-                    if let Some(byte) = image.get_mut(position / 8) {
-                        *byte |= 1 << (position % 8);
-                    }
+                    set_null(image, position, true);
                     if let Kind::Text(variable) | Kind::Bytes(variable) = kind {
                         let end = image.len() - self.fixed;
                         self.put_end(image, variable, end);
@@ -206,15 +216,18 @@ impl Layout {
     pub fn patch(&self, image: &mut [u8], changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
-            let was_null = image.get(position / 8).is_some_and(|byte| byte >> (position % 8) & 1 == 1);
             let fits = match (field.kind, value) {
-                (_, ValueRef::Null) => false,
-                (Kind::Text(variable), ValueRef::Text(text)) => self.range(image, variable).len() == text.len(),
-                (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => self.range(image, variable).len() == bytes.len(),
+                (Kind::Text(variable), ValueRef::Text(text)) => {
+                    !is_null(image, *position) && self.range(image, variable).len() == text.len()
+                }
+                (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
+                    !is_null(image, *position) && self.range(image, variable).len() == bytes.len()
+                }
                 (Kind::Text(_) | Kind::Bytes(_), _) => false,
+                (_, ValueRef::Null) => field.nullable,
                 (_, value) => field.accepts(*value),
             };
-            if was_null || !fits {
+            if !fits {
                 return Ok(false);
             }
         }
@@ -229,7 +242,18 @@ impl Layout {
                     let at = self.range(image, variable).start;
                     put(image, at, bytes);
                 }
-                (_, value) => field.put_fixed(image, *value)?,
+                (kind, ValueRef::Null) => {
+                    set_null(image, *position, true);
+                    if let Some(bytes) = image.get_mut(field.at..field.at + kind.width(self.end_bytes)) {
+                        bytes.fill(0);
+                    }
+                }
+                (_, value) => {
+                    if field.nullable {
+                        set_null(image, *position, false);
+                    }
+                    field.put_fixed(image, *value)?;
+                }
             }
         }
         Ok(true)
@@ -334,7 +358,7 @@ impl<'a> Row<'a> {
     /// Is the column NULL?
     #[inline]
     pub fn is_null(self, column: usize) -> bool {
-        self.image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
+        is_null(self.image, column)
     }
 
     /// The value of a column; NULL for a column that the table does not have.

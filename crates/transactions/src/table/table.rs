@@ -55,8 +55,16 @@ pub struct Table {
 #[derive(Debug, Default)]
 struct Scratch {
     image: Vec<u8>,
-    old_key: Vec<u8>,
-    new_key: Vec<u8>,
+    old_keys: Vec<Key>,
+    new_keys: Vec<Key>,
+}
+
+/// A row's key in an index.
+#[derive(Debug, Default)]
+struct Key {
+    bytes: Vec<u8>,
+    /// Whether no other row may have it.
+    distinct: bool,
 }
 
 /// Bytes that a table takes, by what for.
@@ -140,6 +148,7 @@ impl Table {
         Ok(Some(Row::new(&self.layout, bytes.ok_or_else(|| self.no_row(id))?)))
     }
 
+    #[inline]
     fn item(&self, id: TupleId) -> Result<Item> {
         match self.locators.get(id) {
             Some(Locator::Live(item)) => Ok(item),
@@ -158,7 +167,7 @@ impl Table {
 
     #[cold]
     fn full(&self, full: Full) -> Error {
-        Error::OutOfMemory(format!("table \"{}\": {full}", self.definition.name).into())
+        no_room(&self.definition, full)
     }
 
     /// The ids of all rows, in order.
@@ -246,7 +255,9 @@ impl Table {
                 self.layout
                     .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
             });
-            let result = result.and_then(|()| self.replace(id, &image, Growth::Asked));
+            let result = result.and_then(|()| {
+                if indexed { self.replace(id, &image, Growth::Asked) } else { self.replace_image(id, &image) }
+            });
             self.scratch.image = image;
             result
         };
@@ -293,23 +304,27 @@ impl Table {
         self.restore(id, Some(image))
     }
 
+    /// Writes the keys that a row of this image has, by index.
+    fn keys(&self, image: &[u8], keys: &mut Vec<Key>) -> Result<()> {
+        let row = Row::new(&self.layout, image);
+        keys.resize_with(self.indexes.len(), Key::default);
+        for (index, key) in self.indexes.iter().zip(keys) {
+            key.distinct = index.key(row, &mut key.bytes)?;
+        }
+        Ok(())
+    }
+
     /// Puts a row into a free id.
     fn place(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
-        let mut key = std::mem::take(&mut self.scratch.new_key);
-        let result = self.place_with(id, image, growth, &mut key);
-        self.scratch.new_key = key;
+        let mut keys = std::mem::take(&mut self.scratch.new_keys);
+        let result = self.keys(image, &mut keys).and_then(|()| self.place_with(id, image, growth, &mut keys));
+        self.scratch.new_keys = keys;
         result
     }
 
-    fn place_with(&mut self, id: TupleId, image: &[u8], growth: Growth, key: &mut Vec<u8>) -> Result<()> {
-        let row = Row::new(&self.layout, image);
-        for index in &self.indexes {
-            if index.key(row, key)? && index.first(key).is_some() {
-                return Err(duplicate(&self.definition, index, key));
-            }
-        }
-        let budget = Arc::clone(&self.budget);
-        let taken = self.ids.take(id, &budget, growth).and_then(|_| self.locators.reserve(id, &budget, growth));
+    fn place_with(&mut self, id: TupleId, image: &[u8], growth: Growth, keys: &mut [Key]) -> Result<()> {
+        let taken = self.ids.take(id, &self.budget, growth);
+        let taken = taken.and_then(|_| self.locators.reserve(id, &self.budget, growth));
         let item = match taken.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, growth)) {
             Ok(item) => item,
             Err(error) => {
@@ -317,18 +332,24 @@ impl Table {
                 return Err(error);
             }
         };
-        for number in 0..self.indexes.len() {
-            let Some(index) = self.indexes.get_mut(number) else { continue };
-            index.key(Row::new(&self.layout, image), key)?;
-            if let Err(full) = index.insert(key, id, &budget, growth) {
-                for index in self.indexes.iter_mut().take(number) {
-                    index.key(Row::new(&self.layout, image), key)?;
-                    index.remove(key, id, &budget);
-                }
-                self.rows.free(item, &budget);
-                self.ids.release(id);
-                return Err(self.full(full));
+        let (mut added, mut failed) = (0, None);
+        for (index, key) in self.indexes.iter_mut().zip(keys.iter_mut()) {
+            match index.insert(&mut key.bytes, key.distinct, id, &self.budget, growth) {
+                Ok(true) => added += 1,
+                Ok(false) => failed = Some(duplicate(&self.definition, index, &key.bytes)),
+                Err(full) => failed = Some(no_room(&self.definition, full)),
             }
+            if failed.is_some() {
+                break;
+            }
+        }
+        if let Some(error) = failed {
+            for (index, key) in self.indexes.iter_mut().zip(keys).take(added) {
+                index.remove(&mut key.bytes, id, &self.budget);
+            }
+            self.rows.free(item, &self.budget);
+            self.ids.release(id);
+            return Err(error);
         }
         self.locators.set(id, Locator::Live(item));
         Ok(())
@@ -356,14 +377,21 @@ impl Table {
         }
     }
 
-    /// Gives a row another image.
+    /// Gives a row another image, and its indexes the keys of that.
     fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
-        let mut old_key = std::mem::take(&mut self.scratch.old_key);
-        let mut new_key = std::mem::take(&mut self.scratch.new_key);
-        let result = self.replace_with(id, image, growth, &mut old_key, &mut new_key);
-        self.scratch.old_key = old_key;
-        self.scratch.new_key = new_key;
+        let mut old = std::mem::take(&mut self.scratch.old_keys);
+        let mut new = std::mem::take(&mut self.scratch.new_keys);
+        let keys = self.row(id).and_then(|row| self.keys(row.image(), &mut old));
+        let keys = keys.and_then(|()| self.keys(image, &mut new));
+        let result = keys.and_then(|()| self.replace_with(id, image, growth, (&mut old, &mut new)));
+        self.scratch.old_keys = old;
+        self.scratch.new_keys = new;
         result
+    }
+
+    /// Gives a row another image with the same keys.
+    fn replace_image(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+        self.replace_with(id, image, Growth::Asked, (&mut [], &mut []))
     }
 
     fn replace_with(
@@ -371,18 +399,9 @@ impl Table {
         id: TupleId,
         image: &[u8],
         growth: Growth,
-        old_key: &mut Vec<u8>,
-        new_key: &mut Vec<u8>,
+        (old, new): (&mut [Key], &mut [Key]),
     ) -> Result<()> {
         let old_item = self.item(id)?;
-        let budget = Arc::clone(&self.budget);
-        for index in &self.indexes {
-            let distinct = index.key(Row::new(&self.layout, image), new_key)?;
-            index.key(self.row(id)?, old_key)?;
-            if distinct && old_key != new_key && index.first(new_key).is_some() {
-                return Err(duplicate(&self.definition, index, new_key));
-            }
-        }
         let same_place =
             self.rows.resized(old_item, HEADER_BYTES + image.len()).filter(|_| image.len() <= ROW_BYTES_MAX);
         let exact = HEADER_BYTES + image.len() == old_item.len();
@@ -391,55 +410,52 @@ impl Table {
             None => self.store(id, image, growth)?,
         };
         // First all that can fail, then the rest.
-        let mut failed = None;
-        let mut changed = 0;
-        for number in 0..self.indexes.len() {
-            changed = number;
-            let old_row = self.rows.get(old_item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
-            let Some(index) = self.indexes.get_mut(number) else { continue };
-            index.key(Row::new(&self.layout, old_row), old_key)?;
-            index.key(Row::new(&self.layout, image), new_key)?;
-            if old_key != new_key
-                && let Err(full) = index.insert(new_key, id, &budget, growth)
-            {
-                failed = Some(full);
-                break;
+        let (mut seen, mut failed) = (0, None);
+        for ((index, old), new) in self.indexes.iter_mut().zip(old.iter()).zip(new.iter_mut()) {
+            if old.bytes != new.bytes {
+                failed = match index.insert(&mut new.bytes, new.distinct, id, &self.budget, growth) {
+                    Ok(true) => None,
+                    Ok(false) => Some(duplicate(&self.definition, index, &new.bytes)),
+                    Err(full) => Some(no_room(&self.definition, full)),
+                };
+                if failed.is_some() {
+                    break;
+                }
             }
-            changed = number + 1;
+            seen += 1;
         }
         // Takes the new entries back, or the old ones away.
-        let old_row = self.rows.get(old_item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
-        for index in self.indexes.iter_mut().take(changed) {
-            index.key(Row::new(&self.layout, old_row), old_key)?;
-            index.key(Row::new(&self.layout, image), new_key)?;
-            if old_key != new_key {
-                index.remove(if failed.is_some() { new_key } else { old_key }, id, &budget);
+        for ((index, old), new) in self.indexes.iter_mut().zip(old).zip(new).take(seen) {
+            if old.bytes != new.bytes {
+                index.remove(if failed.is_some() { &mut new.bytes } else { &mut old.bytes }, id, &self.budget);
             }
         }
         let moved = !item.same_place(old_item);
-        if let Some(full) = failed {
+        if let Some(error) = failed {
             if moved {
-                self.rows.free(item, &budget);
+                self.rows.free(item, &self.budget);
             }
-            return Err(self.full(full));
+            return Err(error);
         }
         self.write(item, id, image);
         self.locators.set(id, Locator::Live(item));
         if moved {
-            self.rows.free(old_item, &budget);
+            self.rows.free(old_item, &self.budget);
         }
         Ok(())
     }
 
     fn remove(&mut self, id: TupleId) -> Result<()> {
         let item = self.item(id)?;
-        let image = self.rows.get(item).and_then(|bytes| bytes.get(HEADER_BYTES..)).unwrap_or(&[]);
-        let mut key = std::mem::take(&mut self.scratch.old_key);
-        for index in &mut self.indexes {
-            index.key(Row::new(&self.layout, image), &mut key)?;
-            index.remove(&mut key, id, &self.budget);
+        let mut keys = std::mem::take(&mut self.scratch.old_keys);
+        let result = self.row(id).and_then(|row| self.keys(row.image(), &mut keys));
+        if result.is_ok() {
+            for (index, key) in self.indexes.iter_mut().zip(&mut keys) {
+                index.remove(&mut key.bytes, id, &self.budget);
+            }
         }
-        self.scratch.old_key = key;
+        self.scratch.old_keys = keys;
+        result?;
         self.rows.free(item, &self.budget);
         self.ids.release(id);
         Ok(())
@@ -455,6 +471,11 @@ impl Drop for Table {
 
 fn rows_for(layout: &Layout) -> Slabs {
     layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
+}
+
+#[cold]
+fn no_room(table: &TableDefinition, full: Full) -> Error {
+    Error::OutOfMemory(format!("table \"{}\": {full}", table.name).into())
 }
 
 #[cold]

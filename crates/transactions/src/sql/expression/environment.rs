@@ -1,6 +1,6 @@
 //! What a statement may know of the world: what the log records of its transaction.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -15,6 +15,8 @@ pub struct Environment {
     steps_left: Cell<u64>,
     /// What stops it; `None` if nothing does.
     interrupt: Option<Arc<Interrupt>>,
+    /// An empty buffer, so that not every statement allocates one.
+    buffer: RefCell<Vec<u8>>,
 }
 
 /// Steps between two looks at the interrupt: a few microseconds.
@@ -24,7 +26,7 @@ impl Environment {
     /// The environment of a transaction that began at `timestamp` (microseconds since 1970), whose
     /// random numbers follow from `seed`, and which may read `steps_max` rows.
     pub const fn new(timestamp: i64, seed: u64, steps_max: u64) -> Self {
-        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max), interrupt: None }
+        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max), interrupt: None, buffer: RefCell::new(Vec::new()) }
     }
 
     /// The same, of a transaction that can be stopped.
@@ -36,6 +38,19 @@ impl Environment {
     /// An error once the transaction is to stop: for what runs long without [`Environment::spend`].
     pub fn check(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
+    }
+
+    /// An empty buffer, which may be kept for the next statement with [`Environment::keep`].
+    #[inline]
+    pub(crate) fn buffer(&self) -> Vec<u8> {
+        self.buffer.take()
+    }
+
+    /// Keeps a buffer.
+    #[inline]
+    pub(crate) fn keep(&self, mut buffer: Vec<u8>) {
+        buffer.clear();
+        drop(self.buffer.replace(buffer));
     }
 
     /// `now()`.

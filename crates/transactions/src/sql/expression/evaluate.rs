@@ -104,16 +104,25 @@ impl Expr {
     }
 
     /// The value.
+    #[inline]
     pub fn evaluate<'a>(&'a self, frame: &Frame<'a>) -> Result<Evaluated<'a>> {
-        Ok(match self {
-            Self::Column { slot, column } => {
-                Evaluated::Ref(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column)))
-            }
-            Self::Literal(value) => Evaluated::Ref(value.as_ref()),
+        match self {
             Self::Parameter(position) => match frame.parameters.get(*position) {
-                Some(value) => Evaluated::Ref(value.as_ref()),
-                None => return Err(missing(*position)),
+                Some(value) => Ok(Evaluated::Ref(value.as_ref())),
+                None => Err(missing(*position)),
             },
+            Self::Column { slot, column } => {
+                Ok(Evaluated::Ref(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column))))
+            }
+            _ => self.evaluate_other(frame),
+        }
+    }
+
+    /// Of what is neither a parameter nor a column, which most are.
+    fn evaluate_other<'a>(&'a self, frame: &Frame<'a>) -> Result<Evaluated<'a>> {
+        Ok(match self {
+            Self::Column { .. } | Self::Parameter(_) => return self.evaluate(frame),
+            Self::Literal(value) => Evaluated::Ref(value.as_ref()),
             Self::Computed(position) => {
                 Evaluated::Ref(frame.computed.get(*position).map_or(ValueRef::Null, Value::as_ref))
             }
@@ -154,6 +163,7 @@ impl Expr {
     }
 }
 
+#[cold]
 fn missing(position: usize) -> Error {
     Class::UndefinedParameter.error(format_args!("there is no parameter ${}", position + 1))
 }

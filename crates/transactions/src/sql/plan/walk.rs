@@ -93,15 +93,14 @@ pub(crate) fn find_rows<'a>(
             }
         }
         Access::Key { index, parts, unique } => {
-            let mut key = Vec::with_capacity(32);
+            let mut key = frame.environment.buffer();
             if !push_parts(&mut key, parts, frame)? {
                 return Ok(true);
             }
             if *unique {
-                return match table.find(*index, &key)? {
-                    Some(id) => visit(id, frame),
-                    None => Ok(true),
-                };
+                let found = table.find(*index, &key)?;
+                frame.environment.keep(key);
+                return found.map_or(Ok(true), |id| visit(id, frame));
             }
             for id in table.lookup(*index, &key)? {
                 if !visit(id, frame)? {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
 
 use super::{
-    Assignment, Check, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
+    Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
 };
 use crate::engine::Route;
 use crate::error::{Class, Error, Result};
@@ -133,7 +133,7 @@ impl Insert {
         let frame = Frame::new(parameters, environment);
         match &self.source {
             Values::Rows(rows) => {
-                let mut values: Vec<Evaluated<'_>> = Vec::with_capacity(self.table.columns.len());
+                let mut values: OfRow<Evaluated<'_>> = OfRow::new();
                 for row in rows {
                     values.clear();
                     for value in row {
@@ -161,8 +161,12 @@ impl Insert {
         Ok(outcome)
     }
 
-    fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<Vec<ValueRef<'v>>> {
-        self.table.columns.iter().zip(values).map(|(column, value)| store(&self.table, column, value)).collect()
+    fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {
+        let mut stored = OfRow::new();
+        for (column, value) in self.table.columns.iter().zip(values) {
+            stored.push(store(&self.table, column, value)?);
+        }
+        Ok(stored)
     }
 
     fn insert(

@@ -12,6 +12,8 @@ pub(crate) use update::Update;
 
 use sqlparser::ast::{Assignment as AstAssignment, AssignmentTarget, SelectItem};
 
+use smallvec::SmallVec;
+
 use super::bind::Binder;
 use super::expression::{Environment, Expr, Frame, Source};
 use super::rows::{OutputColumn, Rows};
@@ -20,6 +22,9 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
 use crate::schema::{ColumnDefinition, Schema, TableDefinition, bind_check};
 use crate::types::{Value, ValueRef, assign};
+
+/// Values of a row, or what changes in it. Most rows have no more columns; of more they are on the heap.
+type OfRow<T> = SmallVec<[T; 12]>;
 
 /// `SET column = value`.
 #[derive(Debug, Clone)]
@@ -107,14 +112,24 @@ fn check_row(checks: &[Check], table: &TableDefinition, source: Source<'_>, envi
 #[inline]
 fn store<'v>(table: &TableDefinition, column: &ColumnDefinition, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
     if value.is_null() && !column.nullable {
-        return Err(Class::NotNullViolation.error(format_args!(
-            "null value in column \"{}\" of table \"{}\" violates not-null constraint",
-            column.name, table.name
-        )));
+        return Err(null_violation(table, column));
     }
-    match assign(value, column.data_type) {
-        Err(Error::User(class, message)) => {
-            Err(class.error(format_args!("column \"{}\" of table \"{}\": {message}", column.name, table.name)))
+    assign(value, column.data_type).map_err(|error| in_column(error, table, column))
+}
+
+#[cold]
+fn null_violation(table: &TableDefinition, column: &ColumnDefinition) -> Error {
+    Class::NotNullViolation.error(format_args!(
+        "null value in column \"{}\" of table \"{}\" violates not-null constraint",
+        column.name, table.name
+    ))
+}
+
+#[cold]
+fn in_column(error: Error, table: &TableDefinition, column: &ColumnDefinition) -> Error {
+    match error {
+        Error::User(class, message) => {
+            class.error(format_args!("column \"{}\" of table \"{}\": {message}", column.name, table.name))
         }
         other => other,
     }

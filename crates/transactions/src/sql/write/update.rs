@@ -1,8 +1,9 @@
 //! `UPDATE`.
 
+use smallvec::SmallVec;
 use sqlparser::ast;
 
-use super::{Assignment, Check, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
+use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
 use crate::error::{Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
 use crate::sql::bind::Binder;
@@ -11,7 +12,7 @@ use crate::sql::plan::{Routing, Step, conjuncts, explain_steps, find_rows, plan_
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
 use crate::table::TupleId;
-use crate::types::Value;
+use crate::types::{Value, ValueRef};
 
 /// A planned `UPDATE`.
 #[derive(Debug, Clone)]
@@ -67,20 +68,20 @@ impl Update {
         let ids = matching(&self.step, partition, environment, parameters)?;
         let frame = Frame::new(parameters, environment);
         // Values that are the same for all rows borrow from the parameters.
-        let mut fixed = Vec::with_capacity(self.assignments.len());
+        let mut fixed: OfRow<Option<Evaluated<'_>>> = OfRow::new();
         for assignment in &self.assignments {
             fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
         }
         for id in ids {
             // The others are computed before the row that they read changes.
-            let mut computed: Vec<Value> = Vec::new();
+            let mut computed: OfRow<Value> = OfRow::new();
             let mut frame = frame;
             frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
             for assignment in self.assignments.iter().filter(|assignment| !assignment.fixed) {
                 computed.push(assignment.value.evaluate(&frame)?.into_value());
             }
             let mut rest = computed.iter();
-            let mut changes = Vec::with_capacity(self.assignments.len());
+            let mut changes: OfRow<(usize, ValueRef<'_>)> = OfRow::new();
             for (assignment, fixed) in self.assignments.iter().zip(&fixed) {
                 let value = match fixed {
                     Some(fixed) => Evaluated::get(fixed),
@@ -126,10 +127,10 @@ pub(super) fn matching(
     partition: &Partition,
     environment: &Environment,
     parameters: &[Value],
-) -> Result<Vec<TupleId>> {
+) -> Result<SmallVec<[TupleId; 16]>> {
     let table = partition.table(step.table.id)?;
     let mut frame = Frame::new(parameters, environment);
-    let mut ids = Vec::new();
+    let mut ids = SmallVec::new();
     find_rows(step, table, &mut frame, &mut |id, _| {
         ids.push(id);
         Ok(true)

@@ -147,32 +147,43 @@ impl Index {
         }
     }
 
-    /// Adds an entry that is not there.
-    pub fn insert(&mut self, key: &mut Vec<u8>, id: TupleId, budget: &Budget, growth: Growth) -> Result<(), Full> {
+    /// Adds an entry that is not there; false if the key may not be in two rows and is in one.
+    pub fn insert(
+        &mut self,
+        key: &mut Vec<u8>,
+        distinct: bool,
+        id: TupleId,
+        budget: &Budget,
+        growth: Growth,
+    ) -> Result<bool, Full> {
         match &mut self.body {
             Body::Ordered(set) => {
+                let key_bytes = key.len();
                 key.extend_from_slice(&id.0.to_be_bytes());
-                let result = set.insert(key, budget, growth).map(drop);
-                key.truncate(key.len() - 4);
+                let result = set.insert(key, if distinct { key_bytes } else { key.len() }, budget, growth);
+                key.truncate(key_bytes);
                 result
             }
             Body::Hash { map, lists, list_numbers } => match map.get(key) {
-                None => map.insert(key, id.0, budget, growth),
-                Some(list) if list & LIST != 0 => lists.insert(&list_entry(list & !LIST, id), budget, growth).map(drop),
+                None => map.insert(key, id.0, budget, growth).map(|()| true),
+                Some(_) if distinct => Ok(false),
+                Some(list) if list & LIST != 0 => {
+                    lists.insert(&list_entry(list & !LIST, id), LIST_ENTRY_BYTES, budget, growth)
+                }
                 Some(only) => {
                     let number = list_numbers.lowest_free();
                     list_numbers.take(number, budget, growth)?;
                     let first = list_entry(number.0, TupleId(only));
                     let both = lists
-                        .insert(&first, budget, growth)
-                        .and_then(|_| lists.insert(&list_entry(number.0, id), budget, growth));
+                        .insert(&first, LIST_ENTRY_BYTES, budget, growth)
+                        .and_then(|_| lists.insert(&list_entry(number.0, id), LIST_ENTRY_BYTES, budget, growth));
                     if let Err(full) = both {
                         lists.remove(&first, budget);
                         list_numbers.release(number);
                         return Err(full);
                     }
                     map.set(key, LIST | number.0);
-                    Ok(())
+                    Ok(true)
                 }
             },
         }
@@ -213,7 +224,9 @@ impl Index {
     }
 }
 
-fn list_entry(list: u32, id: TupleId) -> [u8; 8] {
+const LIST_ENTRY_BYTES: usize = 8;
+
+fn list_entry(list: u32, id: TupleId) -> [u8; LIST_ENTRY_BYTES] {
     (u64::from(list) << 32 | u64::from(id.0)).to_be_bytes()
 }
 

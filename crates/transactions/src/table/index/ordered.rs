@@ -1,6 +1,6 @@
 use std::ops::Bound;
 
-use super::page::{ENTRY_BYTES_MAX, NONE, PAGE_BYTES, Page, entry_of};
+use super::page::{ENTRY_BYTES_MAX, NONE, PAGE_BYTES, Page, compare, entry_of};
 use crate::table::arena::Slots;
 use crate::table::budget::{Budget, Full, Growth};
 
@@ -27,6 +27,8 @@ pub struct OrderedSet {
     /// Levels of the tree; 0 while it has no page.
     height: usize,
     entries: usize,
+    /// Behind the entry that was inserted last: the next one is often its neighbour, as lines of an order are.
+    finger: Position,
 }
 
 /// Before an entry: its page and index; `NONE` behind the last entry.
@@ -61,7 +63,7 @@ impl Path {
 impl OrderedSet {
     /// An empty set.
     pub fn new() -> Self {
-        Self { pages: Slots::new(PAGE_BYTES), root: NONE, height: 0, entries: 0 }
+        Self { pages: Slots::new(PAGE_BYTES), root: NONE, height: 0, entries: 0, finger: END }
     }
 
     /// Number of entries.
@@ -83,41 +85,85 @@ impl OrderedSet {
         Page(self.pages.get_mut(number).unwrap_or(&mut []))
     }
 
-    /// The way to the leaf that `key` belongs into, and where in that leaf; `Err` if it is there already.
-    fn find(&self, key: &[u8]) -> (Path, Result<usize, usize>) {
+    /// The way to the leaf that `key` belongs into, and where in that leaf.
+    fn find(&self, key: &[u8]) -> (Path, Position) {
         let mut path = Path { steps: [(NONE, 0); HEIGHT_MAX], length: 0 };
         let mut number = self.root;
         for _ in 1..self.height {
             let page = self.page(number);
-            let index = page.child_index(|separator| separator <= key);
+            let index = page.child_index(|separator| compare(separator, key).is_le());
             path.push(number, index);
             number = page.child(index);
         }
-        let leaf = self.page(number);
-        let index = leaf.partition_point(0, |entry| entry < key);
+        let index = self.page(number).partition_point(0, |entry| compare(entry, key).is_lt());
         path.push(number, index);
-        let there = index < leaf.count() && leaf.entry(index) == key;
-        (path, if there { Err(index) } else { Ok(index) })
+        (path, Position { page: number, index })
     }
 
-    /// Adds an entry; `false` if it is there already. Entries are at most [`ENTRY_BYTES_MAX`] long.
-    pub fn insert(&mut self, key: &[u8], budget: &Budget, growth: Growth) -> Result<bool, Full> {
+    /// Where `key` belongs if that is within the leaf of the finger, and not at one of its ends: what is there
+    /// may belong to a neighbour.
+    fn find_by_finger(&self, key: &[u8]) -> Option<Position> {
+        let Position { page: number, index } = self.finger;
+        let leaf = Page(self.pages.get(number)?);
+        let last = leaf.count().checked_sub(1)?;
+        let before = |index: usize| compare(leaf.entry(index), key).is_lt();
+        if index > 0 && index <= last && before(index - 1) && !before(index) {
+            return Some(self.finger);
+        }
+        let within = before(0) && !before(last);
+        within.then(|| Position { page: number, index: leaf.partition_point(0, |entry| compare(entry, key).is_lt()) })
+    }
+
+    /// Whether an entry on either side of a position starts with `prefix`.
+    fn is_beside(&self, position: Position, prefix: &[u8]) -> bool {
+        let leaf = self.page(position.page);
+        let starts = |page: u32, index: usize| {
+            self.pages.get(page).is_some_and(|bytes| entry_of(bytes, index).starts_with(prefix))
+        };
+        let behind = if position.index < leaf.count() {
+            starts(position.page, position.index)
+        } else {
+            leaf.next() != NONE && starts(leaf.next(), 0)
+        };
+        let before = match position.index.checked_sub(1) {
+            Some(index) => starts(position.page, index),
+            None => leaf.previous() != NONE && starts(leaf.previous(), self.page(leaf.previous()).count().saturating_sub(1)),
+        };
+        behind || before
+    }
+
+    /// Adds an entry; `false` if there is one already that starts with its first `distinct` bytes. Entries are
+    /// at most [`ENTRY_BYTES_MAX`] long.
+    pub fn insert(&mut self, key: &[u8], distinct: usize, budget: &Budget, growth: Growth) -> Result<bool, Full> {
         debug_assert!(key.len() + 4 <= ENTRY_BYTES_MAX, "an entry of {} bytes", key.len());
         if self.height == 0 {
             self.root = self.pages.allocate(budget, growth)?;
             self.height = 1;
             self.page_mut(self.root).clear(0, NONE, NONE);
         }
-        let (mut path, Ok(index)) = self.find(key) else { return Ok(false) };
-        let Some((leaf, _)) = path.pop() else { return Ok(false) };
-        if self.page(leaf).has_room(key.len()) {
-            self.page_mut(leaf).insert(index, key, &[]);
-        } else {
-            let mut fresh = self.pages_to_split(&path, budget, growth)?;
-            self.split(leaf, index, key, path, &mut fresh);
-            // A separator that is shorter than the longest may have needed fewer pages.
-            fresh.iter().for_each(|page| self.pages.free(*page, budget));
+        let prefix = key.get(..distinct).unwrap_or(key);
+        let mut at = match self.find_by_finger(key) {
+            Some(at) if self.page(at.page).has_room(key.len()) => at,
+            _ => {
+                let (mut path, at) = self.find(key);
+                if !self.page(at.page).has_room(key.len()) && !self.is_beside(at, prefix) {
+                    path.pop();
+                    let mut fresh = self.pages_to_split(&path, budget, growth)?;
+                    self.split(at.page, at.index, key, path, &mut fresh);
+                    // A separator that is shorter than the longest may have needed fewer pages.
+                    fresh.iter().for_each(|page| self.pages.free(*page, budget));
+                    self.entries += 1;
+                    return Ok(true);
+                }
+                at
+            }
+        };
+        if self.is_beside(at, prefix) {
+            return Ok(false);
         }
+        self.page_mut(at.page).insert(at.index, key, &[]);
+        at.index += 1;
+        self.finger = at;
         self.entries += 1;
         Ok(true)
     }
@@ -197,8 +243,11 @@ impl OrderedSet {
         if self.height == 0 {
             return false;
         }
-        let (mut path, Err(index)) = self.find(key) else { return false };
-        let Some((leaf, _)) = path.pop() else { return false };
+        let (mut path, Position { page: leaf, index }) = self.find(key);
+        if index == self.page(leaf).count() || self.page(leaf).entry(index) != key {
+            return false;
+        }
+        path.pop();
         self.page_mut(leaf).remove(index);
         self.entries -= 1;
         if self.page(leaf).count() == 0 {
@@ -210,6 +259,7 @@ impl OrderedSet {
     /// Unlinks and frees a leaf that became empty, and the inner pages that become empty by that.
     fn drop_page(&mut self, leaf: u32, mut path: Path, budget: &Budget) {
         let (previous, next) = (self.page(leaf).previous(), self.page(leaf).next());
+        self.finger = END;
         let mut empty = leaf;
         while let Some((parent, at)) = path.pop() {
             if empty == leaf {
@@ -269,7 +319,7 @@ impl OrderedSet {
     /// The first entry that starts with `prefix`.
     #[inline]
     pub fn first_with(&self, prefix: &[u8]) -> Option<&[u8]> {
-        let position = self.seek(|entry| entry < prefix);
+        let position = self.seek(|entry| compare(entry, prefix).is_lt());
         if position == END {
             return None;
         }
@@ -282,13 +332,13 @@ impl OrderedSet {
     pub fn range(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Range<'_> {
         let start = match from {
             Bound::Unbounded => self.seek(|_| false),
-            Bound::Included(from) => self.seek(|entry| entry < from),
-            Bound::Excluded(from) => self.seek(|entry| entry < from || entry.starts_with(from)),
+            Bound::Included(from) => self.seek(|entry| compare(entry, from).is_lt()),
+            Bound::Excluded(from) => self.seek(|entry| compare(entry, from).is_lt() || entry.starts_with(from)),
         };
         let end = match to {
             Bound::Unbounded => END,
-            Bound::Included(to) => self.seek(|entry| entry < to || entry.starts_with(to)),
-            Bound::Excluded(to) => self.seek(|entry| entry < to),
+            Bound::Included(to) => self.seek(|entry| compare(entry, to).is_lt() || entry.starts_with(to)),
+            Bound::Excluded(to) => self.seek(|entry| compare(entry, to).is_lt()),
         };
         let crossed = match (from, to) {
             (Bound::Included(from), Bound::Excluded(to)) => from >= to,
@@ -384,7 +434,7 @@ mod tests {
                 let grow = if step < 4000 { 0.8 } else { 0.05 };
                 if rng.random_bool(grow) {
                     let key = key(&mut rng);
-                    assert_eq!(set.insert(&key, &budget, Growth::Asked).unwrap(), model.insert(key));
+                    assert_eq!(set.insert(&key, key.len(), &budget, Growth::Asked).unwrap(), model.insert(key));
                 } else if let Some(key) = model.iter().nth(rng.random_range(0..model.len().max(1))).cloned() {
                     assert!(set.remove(&key, &budget));
                     assert!(!set.remove(&key, &budget));
@@ -424,11 +474,43 @@ mod tests {
     }
 
     #[test]
+    fn keys_are_distinct_wherever_their_pages_end() {
+        for seed in 0..8 {
+            println!("seed {seed}");
+            let mut rng = StdRng::seed_from_u64(seed);
+            let budget = Budget::new(1 << 28);
+            let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());
+            let streams = [1, 4, 40, 4000][seed as usize % 4];
+            let mut ends = vec![0_u32; streams];
+            for step in 0..30_000_u32 {
+                let stream = rng.random_range(0..streams);
+                let next = if rng.random_bool(0.7) { ends[stream] } else { rng.random_range(0..=ends[stream]) };
+                ends[stream] = ends[stream].max(next + 1);
+                // The key and, behind it, an id that does not make it another.
+                let prefix = (stream as u64) << 32 | u64::from(next);
+                let entry = [&prefix.to_be_bytes()[..], &rng.random::<u32>().to_be_bytes()].concat();
+                let known = model.range([&prefix.to_be_bytes()[..], &[0; 4]].concat()..).next();
+                let known = known.filter(|entry: &&Vec<u8>| entry.starts_with(&prefix.to_be_bytes())).cloned();
+                assert_eq!(set.insert(&entry, 8, &budget, Growth::Asked).unwrap(), known.is_none(), "step {step}");
+                match known {
+                    // Leaves separators behind that start with keys which come back.
+                    Some(known) if rng.random_bool(0.8) => {
+                        assert!(set.remove(&known, &budget) && model.remove(&known));
+                    }
+                    Some(_) => {}
+                    None => assert!(model.insert(entry)),
+                }
+            }
+            check(&set, &model);
+        }
+    }
+
+    #[test]
     fn a_bound_means_all_that_start_with_it() {
         let budget = Budget::unlimited();
         let mut set = OrderedSet::new();
         for entry in ["a1", "b", "b1", "b2\u{ff}\u{ff}", "c"] {
-            set.insert(entry.as_bytes(), &budget, Growth::Asked).unwrap();
+            set.insert(entry.as_bytes(), entry.len(), &budget, Growth::Asked).unwrap();
         }
         let count = |from, to| set.range(from, to).count();
         let b = b"b".as_slice();
@@ -449,7 +531,7 @@ mod tests {
         let budget = Budget::unlimited();
         let mut set = OrderedSet::new();
         for key in 0..100_000u64 {
-            set.insert(&key.to_be_bytes(), &budget, Growth::Asked).unwrap();
+            set.insert(&key.to_be_bytes(), 8, &budget, Growth::Asked).unwrap();
         }
         let least = 100_000 * 12;
         assert!(set.pages.live() * PAGE_BYTES < least + least / 20, "{} pages", set.pages.live());
@@ -462,13 +544,13 @@ mod tests {
         let mut refused = 0;
         for key in 0..20_000u64 {
             let key = key.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec();
-            match set.insert(&key, &budget, Growth::Asked) {
+            match set.insert(&key, key.len(), &budget, Growth::Asked) {
                 Ok(new) => assert!(new && model.insert(key)),
                 Err(_) => refused += 1,
             }
         }
         assert!(refused > 1000, "{refused}");
         check(&set, &model);
-        assert!(set.insert(&[1; 30], &budget, Growth::Forced).unwrap());
+        assert!(set.insert(&[1; 30], 30, &budget, Growth::Forced).unwrap());
     }
 }

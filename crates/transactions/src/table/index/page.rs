@@ -1,3 +1,5 @@
+use std::cmp::Ordering;
+
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -31,6 +33,36 @@ pub const ENTRY_BYTES_MAX: usize = (PAGE_BYTES - SLOTS) / 4 - ENTRY_OVERHEAD;
 /// never gets there.
 pub struct Page<B>(pub B);
 
+/// The order of two byte strings: the same as `Ord`'s, and faster for keys of a few words, which are what an
+/// index compares all the time.
+#[inline]
+pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
+    let ((left_words, left_rest), (right_words, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
+    for (left, right) in left_words.iter().zip(right_words) {
+        let order = u64::from_be_bytes(*left).cmp(&u64::from_be_bytes(*right));
+        if order.is_ne() {
+            return order;
+        }
+    }
+    if left_words.len() == right_words.len() {
+        return compare_rests(left_rest, right_rest);
+    }
+    let equal = 8 * left_words.len().min(right_words.len());
+    left.get(equal..).cmp(&right.get(equal..))
+}
+
+/// Of up to seven bytes each.
+#[inline]
+fn compare_rests(left: &[u8], right: &[u8]) -> Ordering {
+    match (left.split_first_chunk::<4>(), right.split_first_chunk::<4>()) {
+        (Some((left, left_rest)), Some((right, right_rest))) if left != right || left_rest.is_empty() => {
+            u32::from_be_bytes(*left).cmp(&u32::from_be_bytes(*right)).then(left_rest.len().cmp(&right_rest.len()))
+        }
+        _ => left.cmp(right),
+    }
+}
+
+#[inline]
 fn u16_at(bytes: &[u8], at: usize) -> usize {
     bytes.get(at..).and_then(|bytes| bytes.first_chunk()).map_or(0, |bytes| u16::from_le_bytes(*bytes) as usize)
 }
@@ -90,11 +122,10 @@ impl<B: AsRef<[u8]>> Page<B> {
     #[inline]
     pub fn partition_point(&self, from: usize, before: impl Fn(&[u8]) -> bool) -> usize {
         let (mut low, mut high) = (from, self.count().max(from));
+        let child_bytes = if self.level() == 0 { 0 } else { 4 };
         while low < high {
             let middle = (low + high) / 2;
-            let entry = self.entry(middle);
-            let entry = if self.level() == 0 { entry } else { entry.get(4..).unwrap_or(&[]) };
-            if before(entry) {
+            if before(self.entry(middle).get(child_bytes..).unwrap_or(&[])) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -199,9 +230,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         let copy = Page(copy);
         let count = copy.count();
         let at = |position: usize| match position.cmp(&index) {
-            std::cmp::Ordering::Less => [copy.entry(position), &[]],
-            std::cmp::Ordering::Equal => entry,
-            std::cmp::Ordering::Greater => [copy.entry(position - 1), &[]],
+            Ordering::Less => [copy.entry(position), &[]],
+            Ordering::Equal => entry,
+            Ordering::Greater => [copy.entry(position - 1), &[]],
         };
         let bytes = |position: usize| at(position).iter().map(|part| part.len()).sum::<usize>() + ENTRY_OVERHEAD;
         let mut left = count;
@@ -222,6 +253,30 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
                 self.insert(position, first, second);
             } else {
                 right.insert(position - left, first, second);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_compare_as_bytes_do() {
+        let mut texts: Vec<Vec<u8>> = vec![vec![]];
+        for length in 1..20_usize {
+            for place in 0..length {
+                for byte in [0, 1, 0x7f, 0x80, 0xff] {
+                    let mut text = vec![0x80; length];
+                    text[place] = byte;
+                    texts.push(text);
+                }
+            }
+        }
+        for left in &texts {
+            for right in &texts {
+                assert_eq!(compare(left, right), left.cmp(right), "{left:?} {right:?}");
             }
         }
     }

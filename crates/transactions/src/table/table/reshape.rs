@@ -11,10 +11,11 @@ impl Table {
         let mut key = Vec::new();
         let mut build = || -> Result<()> {
             for id in self.ids.iter() {
-                if built.key(self.row(id)?, &mut key)? && built.first(&key).is_some() {
+                let distinct = built.key(self.row(id)?, &mut key)?;
+                let added = built.insert(&mut key, distinct, id, &self.budget, Growth::Asked);
+                if !added.map_err(|full| self.full(full))? {
                     return Err(duplicate(&definition, &built, &key));
                 }
-                built.insert(&mut key, id, &self.budget, Growth::Asked).map_err(|full| self.full(full))?;
             }
             Ok(())
         };
