@@ -1,6 +1,6 @@
 //! Results: rows in packed buffers.
 
-use crate::error::{Class, Result};
+use crate::error::{Class, Error, Result};
 use crate::types::{DataType, Decimal, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
@@ -9,7 +9,7 @@ pub const RESULT_BYTES_MAX: usize = 256 << 20;
 /// Values of one result at most.
 const CELLS_MAX: usize = RESULT_BYTES_MAX / size_of::<Cell>();
 /// Bytes that the buffer of texts begins with.
-const TEXT_BYTES_MIN: usize = 64;
+const TEXT_BYTES_MIN: usize = 256;
 
 /// What a statement or a procedure gives back.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,6 +69,12 @@ impl Rows {
     /// No rows, which will have this many columns.
     pub const fn new(width: usize) -> Self {
         Self { width, cells: Vec::new(), text: String::new(), bytes: Vec::new() }
+    }
+
+    /// No rows, with room for this many.
+    pub fn with_capacity(width: usize, rows: usize) -> Self {
+        let cells = Vec::with_capacity(width.saturating_mul(rows).min(CELLS_MAX));
+        Self { cells, ..Self::new(width) }
     }
 
     /// How many columns a row has.
@@ -163,6 +169,30 @@ impl Rows {
         other.row(row).take(self.width).try_for_each(|value| self.push(value))
     }
 
+    /// Appends all rows of another result with as many columns.
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        if other.width != self.width {
+            return Err(Error::internal(format_args!(
+                "rows of {} columns behind those of {}",
+                other.width, self.width
+            )));
+        }
+        let (text, bytes) = (self.text.len(), self.bytes.len());
+        place(text + other.text.len())?;
+        place(bytes + other.bytes.len())?;
+        if self.cells.len() + other.cells.len() > CELLS_MAX {
+            return Err(too_large());
+        }
+        self.text.push_str(&other.text);
+        self.bytes.extend_from_slice(&other.bytes);
+        self.cells.extend(other.cells.iter().map(|cell| match *cell {
+            Cell::Text { from, to } => Cell::Text { from: from + text as u32, to: to + text as u32 },
+            Cell::Bytes { from, to } => Cell::Bytes { from: from + bytes as u32, to: to + bytes as u32 },
+            other => other,
+        }));
+        Ok(())
+    }
+
     /// Removes all rows and keeps the memory.
     pub fn clear(&mut self) {
         self.cells.clear();
@@ -193,6 +223,7 @@ impl PartialEq for Rows {
     }
 }
 
+#[inline]
 fn place(offset: usize) -> Result<u32> {
     match u32::try_from(offset) {
         Ok(place) if offset <= RESULT_BYTES_MAX => Ok(place),
@@ -200,7 +231,8 @@ fn place(offset: usize) -> Result<u32> {
     }
 }
 
-fn too_large() -> crate::Error {
+#[cold]
+fn too_large() -> Error {
     Class::LimitExceeded.error(format_args!("a result of more than {RESULT_BYTES_MAX} bytes"))
 }
 
@@ -221,6 +253,11 @@ mod tests {
         assert_eq!(rows.value(3, 2), ValueRef::Bytes(&[1, 2]));
         assert_eq!(rows.value(3, 3), ValueRef::Null);
         assert_eq!(rows.value(10, 0), ValueRef::Null);
+        let mut twice = rows.clone();
+        twice.append(&rows).unwrap();
+        assert_eq!(twice.len(), 20);
+        assert!((0..20).all(|row| twice.row(row).eq(rows.row(row % 10))));
+        assert!(twice.append(&Rows::new(2)).is_err());
         let mut copy = Rows::new(2);
         copy.push_row(&rows, 4).unwrap();
         assert_eq!(copy.row(0).collect::<Vec<_>>(), [ValueRef::Int(4), ValueRef::Text("ääää")]);

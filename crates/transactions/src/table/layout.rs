@@ -102,7 +102,14 @@ fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-fn put(bytes: &mut [u8], at: usize, part: &[u8]) {
+/// False if there are not that many bytes.
+#[inline]
+fn put<const N: usize>(bytes: &mut [u8], at: usize, part: [u8; N]) -> bool {
+    let place = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
+    place.map(|place| *place = part).is_some()
+}
+
+fn put_slice(bytes: &mut [u8], at: usize, part: &[u8]) {
     if let Some(bytes) = bytes.get_mut(at..at + part.len()) {
         bytes.copy_from_slice(part);
     }
@@ -166,9 +173,9 @@ impl Layout {
     fn put_end(&self, image: &mut [u8], variable: usize, end: usize) {
         let Some(at) = self.ends.get(variable) else { return };
         if self.end_bytes == 2 {
-            put(image, *at, &(end as u16).to_le_bytes());
+            put(image, *at, (end as u16).to_le_bytes());
         } else {
-            put(image, *at, &(end as u32).to_le_bytes());
+            put(image, *at, (end as u32).to_le_bytes());
         }
     }
 
@@ -236,11 +243,11 @@ impl Layout {
             match (field.kind, value) {
                 (Kind::Text(variable), ValueRef::Text(text)) => {
                     let at = self.range(image, variable).start;
-                    put(image, at, text.as_bytes());
+                    put_slice(image, at, text.as_bytes());
                 }
                 (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
                     let at = self.range(image, variable).start;
-                    put(image, at, bytes);
+                    put_slice(image, at, bytes);
                 }
                 (kind, ValueRef::Null) => {
                     set_null(image, *position, true);
@@ -310,25 +317,35 @@ impl Field {
         }
     }
 
+    #[inline]
     fn put_fixed(&self, image: &mut [u8], value: ValueRef<'_>) -> Result<()> {
-        if !self.accepts(value) {
-            return Err(Error::internal(format_args!("value {value} for column \"{}\"", self.name)));
-        }
-        match (self.kind, value) {
-            (Kind::Boolean, ValueRef::Boolean(value)) => put(image, self.at, &[value.into()]),
-            (Kind::Int2, ValueRef::Int(number)) => put(image, self.at, &(number as i16).to_le_bytes()),
-            (Kind::Int4, ValueRef::Int(number)) => put(image, self.at, &(number as i32).to_le_bytes()),
-            (Kind::Int8, ValueRef::Int(number)) => put(image, self.at, &number.to_le_bytes()),
-            (Kind::Float, ValueRef::Float(number)) => put(image, self.at, &number.to_bits().to_le_bytes()),
-            (Kind::Date, ValueRef::Date(days)) => put(image, self.at, &days.to_le_bytes()),
-            (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, self.at, &micros.to_le_bytes()),
-            (Kind::Decimal8 { .. }, ValueRef::Decimal(number)) => {
-                put(image, self.at, &(number.units() as i64).to_le_bytes());
+        let at = self.at;
+        let written = match (self.kind, value) {
+            (Kind::Boolean, ValueRef::Boolean(value)) => put(image, at, [value.into()]),
+            (Kind::Int2, ValueRef::Int(number)) => {
+                i16::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
             }
-            (Kind::Decimal16 { .. }, ValueRef::Decimal(number)) => put(image, self.at, &number.units().to_le_bytes()),
-            _ => {}
-        }
-        Ok(())
+            (Kind::Int4, ValueRef::Int(number)) => {
+                i32::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
+            }
+            (Kind::Int8, ValueRef::Int(number)) => put(image, at, number.to_le_bytes()),
+            (Kind::Float, ValueRef::Float(number)) => put(image, at, number.to_bits().to_le_bytes()),
+            (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
+            (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
+            (Kind::Decimal8 { scale }, ValueRef::Decimal(number)) if number.scale() == scale => {
+                i64::try_from(number.units()).is_ok_and(|units| put(image, at, units.to_le_bytes()))
+            }
+            (Kind::Decimal16 { scale }, ValueRef::Decimal(number)) if number.scale() == scale => {
+                put(image, at, number.units().to_le_bytes())
+            }
+            _ => false,
+        };
+        if written { Ok(()) } else { Err(self.unfit(value)) }
+    }
+
+    #[cold]
+    fn unfit(&self, value: ValueRef<'_>) -> Error {
+        Error::internal(format_args!("value {value} for column \"{}\"", self.name))
     }
 }
 

@@ -29,6 +29,28 @@ pub fn assign(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     })
 }
 
+/// Whether [`assign`] would leave the value as it is; false also where that takes longer to see.
+#[inline]
+pub(crate) fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
+    match (value, to) {
+        (ValueRef::Null, _)
+        | (ValueRef::Int(_), DataType::BigInt)
+        | (ValueRef::Text(_), DataType::Text)
+        | (ValueRef::Boolean(_), DataType::Boolean)
+        | (ValueRef::Float(_), DataType::Double)
+        | (ValueRef::Date(_), DataType::Date)
+        | (ValueRef::Timestamp(_), DataType::Timestamp)
+        | (ValueRef::Bytes(_), DataType::Bytea) => true,
+        (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
+        // As many bytes are no more characters.
+        (ValueRef::Text(text), DataType::Varchar(limit)) => text.len() <= limit as usize,
+        (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
+            number.scale() == scale && number.has_digits_of(precision)
+        }
+        _ => false,
+    }
+}
+
 /// The conversions between kinds, which are seldom.
 #[inline(never)]
 fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
@@ -185,7 +207,16 @@ pub enum Rounded<'a> {
 
 /// Brings a value that a column is compared with to the column's type, or says between which values of
 /// the column it lies. An error means that the two do not compare.
+#[inline]
 pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
+    match (value, to) {
+        (ValueRef::Int(_), DataType::BigInt) => Ok(Rounded::Exact(value)),
+        (ValueRef::Int(number), DataType::Integer) if i32::try_from(number).is_ok() => Ok(Rounded::Exact(value)),
+        _ => round_any_into(value, to),
+    }
+}
+
+fn round_any_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
         (ValueRef::Null, _) => return Ok(Rounded::Never),
         (ValueRef::Text(_), DataType::Text | DataType::Varchar(_)) => return Ok(Rounded::Exact(value)),
@@ -276,6 +307,19 @@ mod tests {
             assert_eq!(assign(value, to).unwrap_err().sqlstate(), state, "{value} to {to}");
         }
         assert_eq!(assign(ValueRef::Text("äö"), DataType::Varchar(2)).unwrap(), ValueRef::Text("äö"));
+        for (value, to, as_is) in [
+            (decimal("9999.99"), MONEY, true),
+            (decimal("10000.00"), MONEY, false),
+            (decimal("-9999.99"), MONEY, true),
+            (decimal("1.5"), MONEY, false),
+            (ValueRef::Int(1 << 31), DataType::Integer, false),
+            (ValueRef::Int(-1 << 31), DataType::Integer, true),
+            (ValueRef::Text("abc"), DataType::Varchar(2), false),
+            (ValueRef::Text("äö"), DataType::Varchar(4), true),
+            (ValueRef::Date(1), DataType::Timestamp, false),
+        ] {
+            assert_eq!(is_of(value, to), as_is, "{value} as {to}");
+        }
     }
 
     #[test]

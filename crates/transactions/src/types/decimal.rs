@@ -12,6 +12,18 @@ pub const PRECISION_MAX: u8 = 38;
 /// The first integer with more than [`PRECISION_MAX`] digits.
 const LIMIT: u128 = 10_u128.pow(PRECISION_MAX as u32);
 
+/// The powers of ten up to the first with more than [`PRECISION_MAX`] digits.
+const POWERS: [i128; PRECISION_MAX as usize + 1] = {
+    let mut powers = [1; PRECISION_MAX as usize + 1];
+    let mut exponent = 1;
+    #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler")]
+    while exponent < powers.len() {
+        powers[exponent] = powers[exponent - 1] * 10;
+        exponent += 1;
+    }
+    powers
+};
+
 /// A quotient has at least this many significant digits, as in PostgreSQL.
 const QUOTIENT_DIGITS_MIN: i32 = 16;
 
@@ -111,12 +123,16 @@ impl Decimal {
     /// The number with this scale, if it takes no more than `precision` digits.
     pub fn fit(self, precision: u8, scale: u8) -> Result<Self> {
         let fitted = self.rescale(scale)?;
-        match power_of_ten(u32::from(precision)) {
-            Some(limit) if fitted.units().unsigned_abs() >= limit.unsigned_abs() => {
-                Err(Class::OutOfRange.error(format_args!("{self} does not fit DECIMAL({precision}, {scale})")))
-            }
-            _ => Ok(fitted),
+        if fitted.has_digits_of(precision) {
+            return Ok(fitted);
         }
+        Err(Class::OutOfRange.error(format_args!("{self} does not fit DECIMAL({precision}, {scale})")))
+    }
+
+    /// Whether it has at most this many digits.
+    #[inline]
+    pub(crate) fn has_digits_of(self, precision: u8) -> bool {
+        power_of_ten(u32::from(precision)).is_none_or(|limit| self.units().unsigned_abs() < limit.unsigned_abs())
     }
 
     /// The number as an integer, rounded half away from zero.
@@ -229,8 +245,9 @@ fn overflow() -> Error {
 }
 
 /// `10^exponent`, if it fits.
-const fn power_of_ten(exponent: u32) -> Option<i128> {
-    10_i128.checked_pow(exponent)
+#[inline]
+fn power_of_ten(exponent: u32) -> Option<i128> {
+    POWERS.get(exponent as usize).copied()
 }
 
 /// PostgreSQL's `select_div_scale`, which counts in digits of base 10 000.

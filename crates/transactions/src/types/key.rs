@@ -56,7 +56,26 @@ impl KeyColumn {
 
 /// Appends one column's value, which must be of the column's type (see
 /// [`assign`](crate::types::assign)).
+#[inline]
 pub fn encode(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
+    // What most keys are made of.
+    if let (ValueRef::Int(number), false, false) = (value, column.nullable, column.descending) {
+        match (column.data_type, i32::try_from(number)) {
+            (DataType::Integer, Ok(number)) => {
+                out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes());
+                return Ok(());
+            }
+            (DataType::BigInt, _) => {
+                out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes());
+                return Ok(());
+            }
+            _ => {}
+        }
+    }
+    encode_any(out, column, value)
+}
+
+fn encode_any(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
     let start = out.len();
     if value.is_null() {
         if !column.nullable {

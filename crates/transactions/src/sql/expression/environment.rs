@@ -26,7 +26,13 @@ impl Environment {
     /// The environment of a transaction that began at `timestamp` (microseconds since 1970), whose
     /// random numbers follow from `seed`, and which may read `steps_max` rows.
     pub const fn new(timestamp: i64, seed: u64, steps_max: u64) -> Self {
-        Self { timestamp, random: Cell::new(seed), steps_left: Cell::new(steps_max), interrupt: None, buffer: RefCell::new(Vec::new()) }
+        Self {
+            timestamp,
+            random: Cell::new(seed),
+            steps_left: Cell::new(steps_max),
+            interrupt: None,
+            buffer: RefCell::new(Vec::new()),
+        }
     }
 
     /// The same, of a transaction that can be stopped.

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use super::arithmetic::{arithmetic, negate};
 use super::{Comparison, Environment, Expr, Like, Pattern, TABLES_MAX};
 use crate::error::{Class, Error, Result};
+use crate::sql::rows::Rows;
 use crate::table::Row;
 use crate::types::{DataType, Value, ValueRef, cast};
 
@@ -115,6 +116,17 @@ impl Expr {
                 Ok(Evaluated::Ref(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column))))
             }
             _ => self.evaluate_other(frame),
+        }
+    }
+
+    /// Appends the value to a row of a result.
+    #[inline]
+    pub fn push_to(&self, frame: &Frame<'_>, rows: &mut Rows) -> Result<()> {
+        match self {
+            Self::Column { slot, column } => {
+                rows.push(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column)))
+            }
+            _ => rows.push(self.evaluate(frame)?.get()),
         }
     }
 

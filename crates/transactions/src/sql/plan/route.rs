@@ -26,13 +26,18 @@ pub(crate) struct PartitionKey {
 impl PartitionKey {
     /// The hash of its value; `None` if no row has it.
     pub fn hash(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
-        let environment = Environment::new(0, 0, 0);
-        let frame = Frame::new(parameters, &environment);
-        let value = self.value.evaluate(&frame)?;
-        Ok(match round_into(value.get(), self.data_type)? {
-            Rounded::Exact(value) => Some(PartitionHash::of(value)),
-            _ => None,
-        })
+        let hash = |value| {
+            Ok(match round_into(value, self.data_type)? {
+                Rounded::Exact(value) => Some(PartitionHash::of(value)),
+                _ => None,
+            })
+        };
+        if let Expr::Parameter(position) = &self.value
+            && let Some(value) = parameters.get(*position)
+        {
+            return hash(value.as_ref());
+        }
+        hash(self.value.evaluate(&Frame::new(parameters, &Environment::new(0, 0, 0)))?.get())
     }
 }
 

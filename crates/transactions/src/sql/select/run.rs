@@ -133,7 +133,7 @@ impl<'s> Sink<'s> {
         's: 'a,
     {
         for output in self.select.outputs.iter().take(self.rows.width()) {
-            self.rows.push(output.evaluate(frame)?.get())?;
+            output.push_to(frame, &mut self.rows)?;
         }
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<'s> Sink<'s> {
                 };
                 if kept {
                     for output in &self.select.outputs {
-                        self.rows.push(output.evaluate(&frame)?.get())?;
+                        output.push_to(&frame, &mut self.rows)?;
                     }
                 }
             }

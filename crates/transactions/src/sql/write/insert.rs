@@ -133,13 +133,17 @@ impl Insert {
         let frame = Frame::new(parameters, environment);
         match &self.source {
             Values::Rows(rows) => {
-                let mut values: OfRow<Evaluated<'_>> = OfRow::new();
                 for row in rows {
-                    values.clear();
-                    for value in row {
-                        values.push(value.evaluate(&frame)?);
+                    // What is not a parameter has to stand somewhere while the row is made.
+                    let mut others: OfRow<Evaluated<'_>> = OfRow::new();
+                    for value in row.iter().filter(|value| !matches!(value, Expr::Parameter(_))) {
+                        others.push(value.evaluate(&frame)?);
                     }
-                    let refs = self.stored(values.iter().map(Evaluated::get))?;
+                    let mut others = others.iter();
+                    let refs = self.stored(row.iter().map(|value| match value {
+                        Expr::Parameter(position) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
+                        _ => others.next().map(Evaluated::get).unwrap_or_default(),
+                    }))?;
                     self.insert(scope, &refs, parameters, environment, &mut outcome)?;
                 }
             }

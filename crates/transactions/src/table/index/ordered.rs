@@ -127,7 +127,9 @@ impl OrderedSet {
         };
         let before = match position.index.checked_sub(1) {
             Some(index) => starts(position.page, index),
-            None => leaf.previous() != NONE && starts(leaf.previous(), self.page(leaf.previous()).count().saturating_sub(1)),
+            None => {
+                leaf.previous() != NONE && starts(leaf.previous(), self.page(leaf.previous()).count().saturating_sub(1))
+            }
         };
         behind || before
     }

@@ -155,12 +155,14 @@ impl<B: AsRef<[u8]>> Page<B> {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
+    #[inline]
     fn put(&mut self, at: usize, part: &[u8]) {
         if let Some(bytes) = self.0.as_mut().get_mut(at..at + part.len()) {
             bytes.copy_from_slice(part);
         }
     }
 
+    #[inline]
     fn put_u16(&mut self, at: usize, value: usize) {
         self.put(at, &(value as u16).to_le_bytes());
     }
@@ -191,7 +193,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         }
         let (count, at) = (self.count(), self.heap() - length - 2);
         let slot = SLOTS + 2 * index;
-        self.0.as_mut().copy_within(slot..SLOTS + 2 * count, slot + 2);
+        if index < count {
+            self.0.as_mut().copy_within(slot..SLOTS + 2 * count, slot + 2);
+        }
         self.put_u16(slot, at);
         self.put_u16(at, length);
         self.put(at + 2, first);

@@ -29,6 +29,8 @@ const ORDER: usize = 3;
 const NEW_ORDER: usize = 4;
 const ITEM: usize = 5;
 const ORDER_LINE: usize = 6;
+/// Lines of an order, in the standard mix.
+const LINES_MAX: usize = 15;
 /// The first of ten, one for each district.
 const STOCK: usize = 7;
 
@@ -106,7 +108,7 @@ impl Procedure for NewOrder {
         context.execute(ORDER, &[w, d, o, customer.clone(), count, Value::Int(all_local.into())])?;
 
         let order = Order { warehouse, district, id, stock };
-        let mut body = Rows::new(8);
+        let mut body = Rows::with_capacity(8, lines.len());
         let mut sum = Decimal::ZERO;
         for line in &lines {
             sum = sum.plus(order.line(context, line, *home, &mut body)?)?;
@@ -114,13 +116,13 @@ impl Procedure for NewOrder {
         let one = Decimal::from(1);
         let total = sum.times(one.minus(discount)?)?.times(one.plus(w_tax)?.plus(d_tax)?)?;
 
-        let mut rows = Rows::new(8);
+        let mut rows = Rows::with_capacity(8, 1 + body.len());
         let (last, credit) = (text(&person, 0, 1)?, text(&person, 0, 2)?);
         let head = [ValueRef::Int(id), ValueRef::Text(last), ValueRef::Text(credit), ValueRef::Decimal(discount)];
         let rest = [w_tax, d_tax].map(ValueRef::Decimal);
         let end = [ValueRef::Timestamp(context.now().0), ValueRef::Decimal(total)];
         head.into_iter().chain(rest).chain(end).try_for_each(|value| rows.push(value))?;
-        (0..body.len()).try_for_each(|row| rows.push_row(&body, row))?;
+        rows.append(&body)?;
         Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
     }
 }
@@ -164,16 +166,17 @@ impl Order<'_> {
 }
 
 fn parse(lines: &str) -> Result<Vec<Line>> {
-    let parsed = lines.split_ascii_whitespace().zip(1..).map(|(line, number)| {
+    let mut parsed = Vec::with_capacity(LINES_MAX);
+    for (line, number) in lines.split_ascii_whitespace().zip(1..) {
         let mut parts = line.split(':').map(|part| part.parse().ok());
         match (parts.next(), parts.next(), parts.next(), parts.next()) {
             (Some(Some(item)), Some(Some(supplier)), Some(Some(quantity)), None) => {
-                Ok(Line { number, item, supplier, quantity })
+                parsed.push(Line { number, item, supplier, quantity });
             }
-            _ => Err(wrong(format_args!("\"{line}\" is not item:warehouse:quantity"))),
+            _ => return Err(wrong(format_args!("\"{line}\" is not item:warehouse:quantity"))),
         }
-    });
-    parsed.collect()
+    }
+    Ok(parsed)
 }
 
 fn wrong(what: impl std::fmt::Display) -> thermocline_transactions::Error {
