@@ -1,7 +1,8 @@
 use super::budget::{Budget, Full, Growth};
+use super::region::{REGION_BYTES, Region};
 
 /// Bytes of an arena at most, and of a slot.
-pub const ARENA_BYTES: usize = 2 << 20;
+pub const ARENA_BYTES: usize = REGION_BYTES;
 
 /// What the first arena starts with, so that a table of five rows does not take 2 MiB.
 const FIRST_BYTES: usize = 1 << 10;
@@ -28,6 +29,8 @@ pub(super) const SLOT_BYTES_MIN: usize = 8;
 #[derive(Debug)]
 pub struct Slots {
     slot_bytes: usize,
+    /// Slots of a whole arena, and the bits that number them.
+    whole: u32,
     shift: u32,
     arenas: Vec<Arena>,
     /// Arenas with room, the next to be used last.
@@ -40,7 +43,7 @@ pub struct Slots {
 
 #[derive(Debug)]
 struct Arena {
-    bytes: Vec<u8>,
+    bytes: Region,
     /// Slots that `bytes` has room for.
     slots: u32,
     /// Slots from here on were never used.
@@ -52,7 +55,7 @@ struct Arena {
 
 impl Arena {
     fn empty() -> Self {
-        Self { bytes: Vec::new(), slots: 0, fresh: 0, free: NONE, live: 0, open: false }
+        Self { bytes: Region::empty(), slots: 0, fresh: 0, free: NONE, live: 0, open: false }
     }
 }
 
@@ -60,8 +63,9 @@ impl Slots {
     /// Slots of `slot_bytes`, which is between 8 bytes and an arena.
     pub fn new(slot_bytes: usize) -> Self {
         let slot_bytes = slot_bytes.clamp(SLOT_BYTES_MIN, ARENA_BYTES);
-        let shift = (ARENA_BYTES / slot_bytes).ilog2();
-        Self { slot_bytes, shift, arenas: Vec::new(), open: Vec::new(), dropped: Vec::new(), live: 0, bytes: 0 }
+        let whole = (ARENA_BYTES / slot_bytes) as u32;
+        let shift = whole.next_power_of_two().ilog2();
+        Self { slot_bytes, whole, shift, arenas: Vec::new(), open: Vec::new(), dropped: Vec::new(), live: 0, bytes: 0 }
     }
 
     /// Bytes of a slot.
@@ -134,7 +138,7 @@ impl Slots {
     /// An arena with room where none has any: the only one grows until it is whole, then whole ones
     /// are added.
     fn make_room(&mut self, budget: &Budget, growth: Growth) -> Result<u32, Full> {
-        let whole = 1u32 << self.shift;
+        let whole = self.whole;
         let first = self.arenas.first().map_or(0, |arena| arena.slots);
         let (number, slots) = if self.arenas.len() <= 1 && first < whole {
             let least = (FIRST_BYTES / self.slot_bytes).max(1) as u32;
@@ -146,9 +150,9 @@ impl Slots {
             return Err(Full { bytes: ARENA_BYTES as u64, used: budget.used(), limit: budget.limit() });
         }
         let before = self.arenas.get(number as usize).map_or(0, |arena| arena.bytes.len());
-        let after = slots as usize * self.slot_bytes;
+        let after = Region::bytes_of(slots as usize * self.slot_bytes);
         growth.check(budget, after - before)?;
-        let mut bytes = vec![0; after];
+        let mut bytes = Region::new(after);
         if number as usize == self.arenas.len() {
             self.arenas.push(Arena::empty());
         }

@@ -15,6 +15,7 @@ mod charge;
 mod index;
 mod layout;
 mod locator;
+mod region;
 mod slab;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod table;
