@@ -28,7 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 impl<P: Program + ?Sized> Client<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
-        Self { shared, mailbox: Mailbox::new(), unsent, any: AtomicU32::new(0), call_next: 1 << 63 }
+        let mailbox = Mailbox::new(Arc::clone(&shared.broken));
+        Self { shared, mailbox, unsent, any: AtomicU32::new(0), call_next: 1 << 63 }
     }
 
     /// Notes a transaction, which goes out with [`Client::send`]. Its result comes with this tag.
@@ -46,7 +47,7 @@ impl<P: Program + ?Sized> Client<P> {
         interrupt: Option<Arc<Interrupt>>,
     ) -> Result<()> {
         let route = program.route(&arguments)?;
-        let ticket = Ticket::new(Arc::clone(&self.mailbox), tag, Arc::clone(&self.shared.broken));
+        let ticket = Ticket::new(Arc::clone(&self.mailbox), tag);
         let request = Request { program, arguments, ticket, interrupt };
         let any = self.any.fetch_add(1, Ordering::Relaxed);
         match target(route, self.unsent.len() as u32, any) {

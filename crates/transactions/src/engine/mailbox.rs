@@ -24,7 +24,6 @@ pub type Stopped = Arc<Mutex<Option<Error>>>;
 pub struct Ticket<O> {
     mailbox: Option<Arc<Mailbox<O>>>,
     tag: u64,
-    stopped: Stopped,
 }
 
 /// A result and where it goes.
@@ -32,8 +31,8 @@ pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 
 impl<O> Ticket<O> {
     /// Answers go to this mailbox.
-    pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64, stopped: Stopped) -> Self {
-        Self { mailbox: Some(mailbox), tag, stopped }
+    pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
+        Self { mailbox: Some(mailbox), tag }
     }
 
     /// The answer, to be delivered when it may be told.
@@ -50,7 +49,7 @@ impl<O> Ticket<O> {
 impl<O> Drop for Ticket<O> {
     fn drop(&mut self) {
         if let Some(mailbox) = self.mailbox.take() {
-            let reason = self.stopped.lock().clone();
+            let reason = mailbox.stopped.lock().clone();
             let error = reason.unwrap_or_else(|| Error::Cancelled("the engine has stopped".into()));
             Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error) })]);
         }
@@ -62,16 +61,26 @@ impl<O> Drop for Ticket<O> {
 pub struct Mailbox<O> {
     replies: Mutex<VecDeque<Reply<O>>>,
     arrived: Condvar,
+    /// Of the engine that was asked; here and not in each request, so that few touch its count.
+    stopped: Stopped,
 }
 
 impl<O> Mailbox<O> {
-    /// An empty one.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { replies: Mutex::new(VecDeque::new()), arrived: Condvar::new() })
+    /// An empty one, for answers of an engine that stops for this reason.
+    pub fn new(stopped: Stopped) -> Arc<Self> {
+        Arc::new(Self { replies: Mutex::new(VecDeque::new()), arrived: Condvar::new(), stopped })
     }
 
-    /// Puts results in, those of one mailbox behind each other under one lock.
+    /// Puts results in and wakes those who wait for them.
     pub(super) fn deliver(replies: impl IntoIterator<Item = Delivery<O>>) {
+        let mut told = Vec::new();
+        Self::put(replies, &mut told);
+        told.iter().for_each(|mailbox| mailbox.wake());
+    }
+
+    /// Puts results in, those of one mailbox behind each other under one lock, and notes whom to
+    /// [wake](Self::wake): once all that there is for him is there, or he would wake for a part of it.
+    pub(super) fn put(replies: impl IntoIterator<Item = Delivery<O>>, told: &mut Vec<Arc<Self>>) {
         let mut replies = replies.into_iter().peekable();
         while let Some((mailbox, reply)) = replies.next() {
             let mut held = mailbox.replies.lock();
@@ -80,8 +89,15 @@ impl<O> Mailbox<O> {
                 held.push_back(reply);
             }
             drop(held);
-            mailbox.arrived.notify_one();
+            if told.last().is_none_or(|last| !Arc::ptr_eq(last, &mailbox)) {
+                told.push(mailbox);
+            }
         }
+    }
+
+    /// Wakes whoever waits for results.
+    pub(super) fn wake(&self) {
+        self.arrived.notify_one();
     }
 
     /// Takes all results there are; waits for the first, but not longer than this.
@@ -90,7 +106,7 @@ impl<O> Mailbox<O> {
         if replies.is_empty() {
             self.arrived.wait_for(&mut replies, wait);
         }
-        std::mem::take(&mut replies)
+        Self::take(&mut replies)
     }
 
     /// Takes all results there are; waits for the first.
@@ -99,6 +115,12 @@ impl<O> Mailbox<O> {
         while replies.is_empty() {
             self.arrived.wait(&mut replies);
         }
-        std::mem::take(&mut replies)
+        Self::take(&mut replies)
+    }
+
+    /// Leaves place for as many: the next results are about as many again.
+    fn take(replies: &mut VecDeque<Reply<O>>) -> VecDeque<Reply<O>> {
+        let place = VecDeque::with_capacity(replies.len());
+        std::mem::replace(replies, place)
     }
 }

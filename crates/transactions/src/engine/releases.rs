@@ -32,7 +32,13 @@ struct State<O> {
     held: Held<Results<O>>,
     /// Bytes of all of them.
     bytes: usize,
+    /// Lists whose results were told, for the next ones: the partition's thread fills them and the log's
+    /// empties them, and memory that changes threads is dear.
+    spare: Vec<Vec<Delivery<O>>>,
 }
+
+/// Lists that are kept.
+const SPARE_MAX: usize = 16;
 
 /// Results that were handed over together, with the memory that they take.
 #[derive(Debug)]
@@ -44,7 +50,7 @@ struct Results<O> {
 impl<O> Releases<O> {
     /// For this many partitions.
     pub fn new(partitions: usize) -> Arc<Self> {
-        let state = || Mutex::new(State { held: Held::default(), bytes: 0 });
+        let state = || Mutex::new(State { held: Held::default(), bytes: 0, spare: Vec::new() });
         let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: Condvar::new() }).collect();
         Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: Condvar::new() })
     }
@@ -58,29 +64,36 @@ impl<O> Releases<O> {
         }
         drop(failed);
         self.progress.notify_all();
+        let mut told = Vec::new();
         for waiting in &self.waiting {
-            self.tell(&mut waiting.state.lock());
+            self.tell(&mut waiting.state.lock(), &mut told);
             waiting.drained.notify_one();
         }
+        told.iter().for_each(|mailbox| mailbox.wake());
     }
 
     /// Results of a partition that may be told when the log is durable up to `sequence`. Waits while more than
     /// `bytes_max` of them wait: a partition that ran on would take ever more memory while the disk is slow, and
     /// its queue, which fills meanwhile, tells clients that it is busy.
+    ///
+    /// The list is left empty.
     pub(super) fn hold(
         &self,
         partition: usize,
         sequence: Sequence,
-        replies: Vec<Delivery<O>>,
+        replies: &mut Vec<Delivery<O>>,
         charge: Charge,
         bytes_max: usize,
     ) {
         let Some(waiting) = self.waiting.get(partition) else { return };
         let mut state = waiting.state.lock();
         state.bytes += charge.bytes();
+        let replies = std::mem::replace(replies, state.spare.pop().unwrap_or_default());
         state.held.push(sequence, Results { replies, charge });
         // The log may have got there before this was noted.
-        self.tell(&mut state);
+        let mut told = Vec::new();
+        self.tell(&mut state, &mut told);
+        told.iter().for_each(|mailbox| mailbox.wake());
         while state.bytes > bytes_max {
             waiting.drained.wait(&mut state);
         }
@@ -98,18 +111,16 @@ impl<O> Releases<O> {
         Ok(())
     }
 
-    fn tell(&self, state: &mut State<O>) {
+    /// Puts into mailboxes what may be told; `told` is who is to be woken.
+    fn tell(&self, state: &mut State<O>, told: &mut Vec<Arc<Mailbox<O>>>) {
         let released = Sequence(self.released.load(Ordering::SeqCst));
-        let mut told = Vec::new();
-        while let Some(Results { replies, charge }) = state.held.release(released) {
+        while let Some(Results { mut replies, charge }) = state.held.release(released) {
             state.bytes -= charge.bytes();
-            if told.is_empty() {
-                told = replies;
-            } else {
-                told.extend(replies);
+            Mailbox::put(replies.drain(..), told);
+            if state.spare.len() < SPARE_MAX {
+                state.spare.push(replies);
             }
         }
-        Mailbox::deliver(told);
         if let Some(error) = &*self.failed.lock() {
             while let Some(Results { replies, charge }) = state.held.fail() {
                 state.bytes -= charge.bytes();

@@ -254,7 +254,7 @@ impl<P: Program + ?Sized> Worker<P> {
 
     /// Hands records to the log, and results to where they wait for it.
     fn flush(&mut self) -> Result<()> {
-        let (replies, results) = (std::mem::take(&mut self.replies), self.results.take());
+        let results = self.results.take();
         if !self.executor.batch.is_empty() {
             match self.shared.journal.append(&mut self.executor.batch) {
                 Ok(sequence) => self.last = sequence,
@@ -262,14 +262,14 @@ impl<P: Program + ?Sized> Worker<P> {
                     // What changed is in no log, and what was read may be of that.
                     self.executor.member = None;
                     self.executor.batch.clear();
-                    Mailbox::deliver(replies.into_iter().map(|reply| unknown(reply, &error)));
+                    Mailbox::deliver(self.replies.drain(..).map(|reply| unknown(reply, &error)));
                     return Err(error);
                 }
             }
         }
-        if !replies.is_empty() {
+        if !self.replies.is_empty() {
             let Shared { releases, results_bytes_max, .. } = &*self.shared;
-            releases.hold(self.number, self.last, replies, results, *results_bytes_max);
+            releases.hold(self.number, self.last, &mut self.replies, results, *results_bytes_max);
         }
         Ok(())
     }
