@@ -23,6 +23,9 @@ pub struct SnapshotSettings {
     pub interval: Option<Duration>,
     /// Percent of a partition's time that copying takes at most while transactions run there.
     pub time_percent: u8,
+    /// Percent of the time that writing and syncing take at most while transactions run anywhere: what is left
+    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this.
+    pub write_percent: u8,
     /// Bytes of one partition's rows that may wait for the disk. A snapshot that would have more fails.
     pub memory_bytes_max: usize,
 }
@@ -33,6 +36,7 @@ impl Default for SnapshotSettings {
             log_bytes: 1 << 30,
             interval: Some(Duration::from_secs(3600)),
             time_percent: 5,
+            write_percent: 20,
             memory_bytes_max: 32 << 20,
         }
     }
@@ -76,6 +80,9 @@ const STEP_IDS: u32 = 2048;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Chunks are written at least so often while a partition rests from copying.
 const WRITE_EVERY: Duration = Duration::from_millis(2);
+/// A partition that ran no transaction for so long is idle. Between two groups of the log it may have nothing
+/// to do for some milliseconds, because everybody waits for the disk.
+const IDLE_AFTER: Duration = Duration::from_millis(50);
 /// After an attempt that failed, the next one by size or time has to wait so long.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How often a snapshot begins again because of definitions.
@@ -298,17 +305,19 @@ impl Taker {
     }
 
     /// Copies and writes all rows. Each partition rests between its steps, in proportion to how long they
-    /// took, unless nothing else runs there. Gives back the longest step.
+    /// took, unless nothing else runs there; and so does this thread between its writes. Gives back the longest
+    /// step.
     fn copy(&self, taking: &mut Taking) -> Result<Duration> {
         let Source { handle, settings, .. } = &self.source;
-        let rest = 100_u32.div_ceil(u32::from(settings.time_percent.clamp(1, 100))) - 1;
-        let mut paces = vec![Pace { next: Instant::now(), transaction: TransactionId(0) }; handle.partitions()];
+        let rest = rest_for(settings.time_percent);
+        let mut paces = vec![Pace::new(); handle.partitions()];
         let mut pause_max = Duration::ZERO;
         while !taking.is_copied() {
             if self.is_stopped() {
                 return Err(closing());
             }
             let mut next = Instant::now() + WRITE_EVERY;
+            let mut writing = Duration::ZERO;
             for (partition, pace) in (0..).map(PartitionId).zip(&mut paces) {
                 let Some(copier) = taking.copier(partition) else { continue };
                 let mut step = None;
@@ -320,11 +329,16 @@ impl Taker {
                     })?;
                     step = Some(result?);
                     pause_max = pause_max.max(took);
-                    let is_idle = std::mem::replace(&mut pace.transaction, transaction) == transaction;
-                    pace.next = Instant::now() + if is_idle { Duration::ZERO } else { took * rest };
+                    pace.saw(transaction);
+                    pace.next = Instant::now() + if pace.is_idle() { Duration::ZERO } else { took * rest };
                 }
+                let start = Instant::now();
                 taking.write(partition, step)?;
+                writing += start.elapsed();
                 next = next.min(pace.next);
+            }
+            if !paces.iter().all(Pace::is_idle) {
+                next = next.max(Instant::now() + writing * rest_for(settings.write_percent));
             }
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
         }
@@ -332,12 +346,36 @@ impl Taker {
     }
 }
 
+/// How many times as long as some work the rest after it is, so that the work takes this share of the time.
+fn rest_for(percent: u8) -> u32 {
+    100_u32.div_ceil(u32::from(percent.clamp(1, 100))) - 1
+}
+
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     /// When it may copy again.
     next: Instant,
-    /// The last transaction that ran there.
-    transaction: TransactionId,
+    /// The last transaction that ran there; `None` before the first look.
+    transaction: Option<TransactionId>,
+    /// When it was seen first.
+    since: Instant,
+}
+
+impl Pace {
+    fn new() -> Self {
+        let now = Instant::now();
+        Self { next: now, transaction: None, since: now }
+    }
+
+    fn saw(&mut self, transaction: TransactionId) {
+        if self.transaction.replace(transaction) != Some(transaction) {
+            self.since = Instant::now();
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.since.elapsed() >= IDLE_AFTER
+    }
 }
 
 fn report(manifest: &Manifest, duration: Duration, pause_max: Duration) -> SnapshotReport {

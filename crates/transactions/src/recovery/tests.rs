@@ -88,8 +88,8 @@ impl Database {
         let Some(mut writer) = SnapshotWriter::begin(disk, IDENTITY, head, "definitions")? else { return Ok(()) };
         for number in 1..=position {
             let tuple = TupleId(u32::try_from(number).unwrap());
-            let chunk = crate::snapshot::tests::chunk(TableId(0), &[(tuple, b"")]);
-            writer.append(PartitionId(u16::try_from(number % 2).unwrap()), chunk)?;
+            let mut chunk = crate::snapshot::tests::chunk(TableId(0), &[(tuple, b"")]);
+            writer.append(PartitionId(u16::try_from(number % 2).unwrap()), &mut chunk)?;
         }
         writer.complete(self.collector.durable()).map(|_| ())
     }

@@ -11,6 +11,9 @@ use crate::schema::TableId;
 use crate::table::{Budget, Change, TupleId, Unread, Working};
 use crate::{Error, Result};
 
+/// Bytes of the budget that have to be free for memory to be kept.
+const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
+
 /// A partition's share of a snapshot.
 ///
 /// ```text
@@ -47,6 +50,8 @@ struct State {
     /// Complete chunks that have not been taken.
     chunks: VecDeque<Vec<u8>>,
     chunk_bytes: usize,
+    /// The memory of a chunk that was written, for the next one.
+    spare: Vec<u8>,
     bytes_max: usize,
     failed: Option<Error>,
     budget: Arc<Budget>,
@@ -72,8 +77,17 @@ impl Copier {
             .filter(|table| first || table.definition().partition_by.is_some())
             .map(|table| TableCopy { table: table.definition().id, uncopied: Unread::new(table) })
             .collect();
-        let (open, chunks, budget) = (ChunkBuilder::default(), VecDeque::new(), Arc::clone(partition.budget()));
-        let mut state = State { tables, open, chunks, chunk_bytes: 0, bytes_max, failed: None, budget, charged: 0 };
+        let mut state = State {
+            tables,
+            open: ChunkBuilder::default(),
+            chunks: VecDeque::new(),
+            chunk_bytes: 0,
+            spare: Vec::new(),
+            bytes_max,
+            failed: None,
+            budget: Arc::clone(partition.budget()),
+            charged: 0,
+        };
         state.charge();
         let state = Arc::new(Mutex::new(state));
         partition.watch(Box::new(Watcher { state: Arc::downgrade(&state) }));
@@ -90,6 +104,7 @@ impl Copier {
             let table = partition.table(copy.table)?;
             let Some((id, done)) = copy.uncopied.next(table) else {
                 state.tables.pop_front();
+                state.charge();
                 continue;
             };
             let table_id = copy.table;
@@ -107,6 +122,7 @@ impl Copier {
         if let Some(chunk) = state.open.take() {
             state.keep(chunk);
         }
+        state.spare = Vec::new();
         state.charge();
         Ok(Step::Done)
     }
@@ -118,6 +134,22 @@ impl Copier {
         state.chunk_bytes -= chunk.capacity();
         state.charge();
         Some(chunk)
+    }
+
+    /// The memory of a chunk that was taken and is of no more use.
+    pub fn give_back(&self, mut chunk: Vec<u8>) {
+        let mut state = self.state.lock();
+        // One huge row does not keep its memory, and nothing does once all rows are copied, or where there is
+        // hardly enough of it.
+        if !state.tables.is_empty()
+            && state.budget.check_working(SPARE_ROOM).is_ok()
+            && chunk.capacity() <= 2 * CHUNK_BYTES
+            && chunk.capacity() > state.spare.capacity()
+        {
+            chunk.clear();
+            state.spare = chunk;
+            state.charge();
+        }
     }
 
     /// Bytes in memory.
@@ -132,10 +164,13 @@ impl State {
     }
 
     fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
-        if let Some(chunk) = self.open.push(table, id, image) {
+        let before = self.open.memory_bytes();
+        if let Some(chunk) = self.open.push(table, id, image, &mut self.spare) {
             self.keep(chunk);
+            self.charge();
+        } else if self.open.memory_bytes() != before {
+            self.charge();
         }
-        self.charge();
     }
 
     fn keep(&mut self, chunk: Vec<u8>) {
@@ -153,13 +188,14 @@ impl State {
     fn fail(&mut self, error: Error) {
         self.failed.get_or_insert(error);
         (self.chunks, self.chunk_bytes, self.open) = (VecDeque::new(), 0, ChunkBuilder::default());
+        self.spare = Vec::new();
         self.tables.clear();
         self.charge();
     }
 
     fn memory_bytes(&self) -> usize {
         let marks: usize = self.tables.iter().map(|copy| copy.uncopied.memory_bytes()).sum();
-        self.chunk_bytes + self.open.memory_bytes() + marks
+        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + marks
     }
 
     fn charge(&mut self) {

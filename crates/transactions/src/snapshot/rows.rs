@@ -81,13 +81,22 @@ pub(super) struct ChunkBuilder {
 }
 
 impl ChunkBuilder {
-    /// Adds a row; gives back the chunk before it if that is complete or of another table.
-    pub fn push(&mut self, table: TableId, tuple: TupleId, image: &[u8]) -> Option<Vec<u8>> {
+    /// Adds a row; gives back the chunk before it if that is complete or of another table. A new chunk takes
+    /// the memory of `spare`.
+    pub fn push(&mut self, table: TableId, tuple: TupleId, image: &[u8], spare: &mut Vec<u8>) -> Option<Vec<u8>> {
         let complete = self.bytes.len() >= CHUNK_BYTES || self.table != Some(table);
         let chunk = if complete { self.take() } else { None };
         if self.bytes.is_empty() {
+            if self.bytes.capacity() == 0 {
+                self.bytes = std::mem::take(spare);
+            }
             self.bytes.resize(CHUNK_HEADER_BYTES, 0);
             self.table = Some(table);
+        }
+        let needed = 8 + image.len();
+        if self.bytes.len() > CHUNK_BYTES / 4 && self.bytes.capacity() - self.bytes.len() < needed {
+            // To the end of the chunk, and not to twice as much.
+            self.bytes.reserve_exact(CHUNK_BYTES.saturating_sub(self.bytes.len()) + needed);
         }
         self.bytes.extend_from_slice(&tuple.0.to_le_bytes());
         put_counted(&mut self.bytes, image);
@@ -239,9 +248,9 @@ mod tests {
         assert_eq!(header.to_bytes()[..], expected);
 
         let mut builder = ChunkBuilder::default();
-        assert_eq!(builder.push(TableId(3), TupleId(9), b"abc"), None);
-        assert_eq!(builder.push(TableId(3), TupleId(1), b""), None);
-        let mut chunk = builder.push(TableId(4), TupleId(0), b"x").unwrap();
+        assert_eq!(builder.push(TableId(3), TupleId(9), b"abc", &mut Vec::new()), None);
+        assert_eq!(builder.push(TableId(3), TupleId(1), b"", &mut Vec::new()), None);
+        let mut chunk = builder.push(TableId(4), TupleId(0), b"x", &mut Vec::new()).unwrap();
         assert_eq!(seal_chunk(&mut chunk), 2);
         let mut expected = vec![35, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0];
         expected.extend_from_slice(&[9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c', 1, 0, 0, 0, 0, 0, 0, 0]);

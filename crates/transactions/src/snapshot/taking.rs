@@ -88,9 +88,10 @@ impl Taking {
     pub fn write(&mut self, partition: PartitionId, step: Option<Step>) -> Result<u64> {
         let Some(copier) = self.copier(partition) else { return Ok(0) };
         let mut bytes = 0;
-        while let Some(chunk) = copier.take_chunk() {
+        while let Some(mut chunk) = copier.take_chunk() {
             bytes += chunk.len() as u64;
-            self.writer.append(partition, chunk)?;
+            self.writer.append(partition, &mut chunk)?;
+            copier.give_back(chunk);
         }
         if step == Some(Step::Done)
             && let Some(copier) = self.copiers.get_mut(usize::from(partition.0))

@@ -129,8 +129,9 @@ fn a_snapshot_holds_the_rows_of_the_barrier_whatever_happens_meanwhile() {
             }
             let ids = 1 + u32::try_from(run.random.below(20)).unwrap();
             let step = copier.step(&run.partition, ids).unwrap();
-            while let Some(chunk) = copier.take_chunk() {
-                writer.append(PartitionId(0), chunk).unwrap();
+            while let Some(mut chunk) = copier.take_chunk() {
+                writer.append(PartitionId(0), &mut chunk).unwrap();
+                copier.give_back(chunk);
             }
             if step == Step::Done {
                 break;
@@ -177,12 +178,12 @@ fn a_snapshot_is_whole_or_not_there() {
         let expected = run.rows();
         let copier = Copier::begin(&mut run.partition, 1 << 20);
         assert_eq!(copier.step(&run.partition, u32::MAX), Ok(Step::Done));
-        let chunks: Vec<_> = std::iter::from_fn(|| copier.take_chunk()).collect();
+        let mut chunks: Vec<_> = std::iter::from_fn(|| copier.take_chunk()).collect();
         disk.crash_after(Some(seed % 15));
-        let take = || {
+        let mut take = || {
             let head = (POSITION, TransactionId(9), Micros(3));
             let mut writer = SnapshotWriter::begin(Arc::new(disk.clone()), IDENTITY, head, "-- nothing")?.unwrap();
-            chunks.iter().try_for_each(|chunk| writer.append(PartitionId(0), chunk.clone()))?;
+            chunks.iter_mut().try_for_each(|chunk| writer.append(PartitionId(0), chunk))?;
             writer.complete(POSITION)
         };
         let finished = take().is_ok();
@@ -209,8 +210,8 @@ fn any_changed_bit_is_an_error() {
         let copier = Copier::begin(&mut run.partition, 1 << 20);
         copier.step(&run.partition, u32::MAX).unwrap();
         let mut writer = writer(&disk);
-        while let Some(chunk) = copier.take_chunk() {
-            writer.append(PartitionId(0), chunk).unwrap();
+        while let Some(mut chunk) = copier.take_chunk() {
+            writer.append(PartitionId(0), &mut chunk).unwrap();
         }
         writer.complete(POSITION).unwrap();
         read(&disk).unwrap();
@@ -245,7 +246,7 @@ fn older_snapshots_go_when_a_newer_one_is_there() {
 pub fn chunk(table: TableId, rows: &[(TupleId, &[u8])]) -> Vec<u8> {
     let mut builder = rows::ChunkBuilder::default();
     for (tuple, image) in rows {
-        assert_eq!(builder.push(table, *tuple, image), None);
+        assert_eq!(builder.push(table, *tuple, image, &mut Vec::new()), None);
     }
     builder.take().unwrap()
 }

@@ -10,9 +10,8 @@ use crate::disk::{AppendFile, Disk, TEMPORARY, write_file_whole};
 use crate::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::{Error, Result};
 
-/// Bytes after which a row file is synced, so that the last sync does not have to write everything at
-/// once and hold up the log's.
-const SYNC_BYTES: u64 = 4 << 20;
+/// Bytes after which a row file is synced, so that a sync of the log never waits for many of them.
+const SYNC_BYTES: u64 = 1 << 20;
 
 /// A snapshot being written.
 #[derive(Debug)]
@@ -60,16 +59,16 @@ impl SnapshotWriter {
         Ok(Some(Self { disk, manifest, files }))
     }
 
-    /// Appends a chunk of a partition's [`Copier`](super::Copier).
-    pub fn append(&mut self, partition: PartitionId, mut chunk: Vec<u8>) -> Result<()> {
+    /// Appends a chunk of a partition's [`Copier`](super::Copier), and seals it for that.
+    pub fn append(&mut self, partition: PartitionId, chunk: &mut [u8]) -> Result<()> {
         let number = usize::from(partition.0);
         let (Some(file), Some(rows)) = (self.files.get_mut(number), self.manifest.partitions.get_mut(number)) else {
             return Err(Error::internal(format_args!("the snapshot has no partition {number}")));
         };
-        rows.rows += seal_chunk(&mut chunk);
+        rows.rows += seal_chunk(chunk);
         rows.bytes += chunk.len() as u64;
-        rows.checksum = crc32c_append(rows.checksum, &chunk);
-        file.file.append(&chunk)?;
+        rows.checksum = crc32c_append(rows.checksum, chunk);
+        file.file.append(chunk)?;
         file.unsynced += chunk.len() as u64;
         if file.unsynced >= SYNC_BYTES {
             file.file.sync()?;
