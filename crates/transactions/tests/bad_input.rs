@@ -9,12 +9,12 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use thermocline_transactions::Result;
 use thermocline_transactions::database::{Database, Session, Settings};
 use thermocline_transactions::disk::{Disk, Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::types::{Value, ValueRef};
+use thermocline_transactions::{Error, Result};
 
-use crate::hooked::Hooked;
+use crate::hooked::{Hooked, Operation};
 
 #[path = "common/hooked.rs"]
 mod hooked;
@@ -264,6 +264,26 @@ fn a_full_disk_stops_the_log_and_loses_nothing_acknowledged() {
         let database = Database::open(Arc::new(disk), Settings::default()).unwrap();
         assert_eq!(count(&database, "t"), 50);
     }
+}
+
+#[test]
+fn a_disk_without_place_for_room_still_takes_the_log() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let asked = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&asked);
+    let failing = Hooked::new(&disk, move |operation, _| {
+        if operation != Operation::MakeRoom {
+            return Ok(());
+        }
+        noted.store(true, Ordering::Relaxed);
+        Err(Error::DiskFull("no space is left".into()))
+    });
+    let database = Database::open(Arc::new(failing), Settings::default()).unwrap();
+    run(&mut database.session(), "CREATE TABLE t (k BIGINT PRIMARY KEY)");
+    (0..20).for_each(|key| run(&mut database.session(), &format!("INSERT INTO t VALUES ({key})")));
+    drop(database);
+    assert!(asked.load(Ordering::Relaxed));
+    assert_eq!(count(&Database::open(Arc::new(disk), Settings::default()).unwrap(), "t"), 20);
 }
 
 #[test]

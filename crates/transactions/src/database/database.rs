@@ -106,7 +106,8 @@ impl Database {
             if Control::read(&*disk)?.is_none() {
                 Control { identity, begun: false }.write(&*disk)?;
             }
-            let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone());
+            let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone())
+                .with_room(log_settings.room_bytes);
             let released = Arc::clone(&releases);
             let on_released = Box::new(move |sequence| released.released(sequence));
             let collector = Collector::new(log_settings, recovered.end.next);

@@ -5,6 +5,8 @@
 //! - Bytes that were appended before a successful [`AppendFile::sync`] are there.
 //! - Of bytes appended after it, any sectors of [`SECTOR`] bytes may be there; the others are zeros
 //!   or beyond the end of the file. A sector that existed before keeps its older bytes.
+//! - Room that was made behind them ([`AppendFile::make_room`]) reads as zeros, or is beyond the end of
+//!   the file.
 //! - Creating, renaming and removing happen in order; those before a successful
 //!   [`Disk::sync_directory`] have happened, of the later ones the first few.
 //! - After a failed sync the bytes may be readable, until the machine stops, without being on the
@@ -52,6 +54,11 @@ pub trait Disk: Debug + Send + Sync {
 pub trait AppendFile: Debug + Send {
     /// Writes behind what is there. After an error an unknown part of the bytes is there.
     fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Puts so many zeros behind what was appended, unless there are as many already. What is appended next
+    /// overwrites them, so that a sync need not make durable that the file has grown, which takes it a write
+    /// and a wait of its own. They stay where nothing overwrites them.
+    fn make_room(&mut self, bytes: u64) -> Result<()>;
 
     /// Makes what was appended so far outlast a crash. After an error the file is lost: see the
     /// contract of the [module](self).

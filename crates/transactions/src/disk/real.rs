@@ -77,8 +77,9 @@ impl Disk for RealDisk {
 
     fn create(&self, name: &str) -> Result<Box<dyn AppendFile>> {
         let path = self.file(name)?;
-        match OpenOptions::new().append(true).create_new(true).open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path })),
+        // Not for appending: that ignores where room is to be made.
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
             Err(error) => Err(failed("create", &path, &error)),
         }
     }
@@ -86,7 +87,7 @@ impl Disk for RealDisk {
     fn open(&self, name: &str) -> Result<Box<dyn ReadFile>> {
         let path = self.file(name)?;
         match File::open(&path) {
-            Ok(file) => Ok(Box::new(RealFile { file, path })),
+            Ok(file) => Ok(Box::new(RealFile { file, path, appended: 0, end: 0 })),
             Err(error) => Err(failed("open", &path, &error)),
         }
     }
@@ -132,11 +133,33 @@ impl Disk for RealDisk {
 struct RealFile {
     file: File,
     path: PathBuf,
+    /// Bytes that were appended; the file's own position is behind them.
+    appended: u64,
+    /// Where the file ends, room included.
+    end: u64,
 }
+
+/// Zeros that are written at once.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 impl AppendFile for RealFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.file.write_all(bytes).map_err(|error| failed("write to", &self.path, &error))
+        self.file.write_all(bytes).map_err(|error| failed("write to", &self.path, &error))?;
+        self.appended += bytes.len() as u64;
+        self.end = self.end.max(self.appended);
+        Ok(())
+    }
+
+    /// Written and not only allocated: a file system notes of allocated blocks which of them were written.
+    fn make_room(&mut self, bytes: u64) -> Result<()> {
+        let end = self.appended.saturating_add(bytes);
+        while self.end < end {
+            let piece = usize::try_from(end - self.end).unwrap_or(usize::MAX).min(ZEROS.len());
+            let zeros = ZEROS.get(..piece).unwrap_or_default();
+            self.file.write_all_at(zeros, self.end).map_err(|error| failed("write to", &self.path, &error))?;
+            self.end += piece as u64;
+        }
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -227,6 +250,19 @@ mod tests {
         assert_eq!(reader.length().unwrap(), 11);
         assert_eq!(reader.read_at(6, &mut buffer).unwrap(), 5);
         assert_eq!(&buffer[..5], b"there");
+
+        let mut roomy = disk.create("roomy").unwrap();
+        for (append, room, left) in [
+            (&b"one "[..], 10, &b"one \0\0\0\0\0\0\0\0\0\0"[..]),
+            (b"two", 3, b"one two\0\0\0\0\0\0\0"),
+            (b" and three", 2, b"one two and three\0\0"),
+        ] {
+            roomy.append(append).unwrap();
+            roomy.make_room(room).unwrap();
+            roomy.sync().unwrap();
+            assert_eq!(read_file(&disk, "roomy", 99).unwrap(), left);
+        }
+        disk.remove("roomy").unwrap();
 
         write_file_whole(&disk, "a", b"whole").unwrap();
         write_file_whole(&disk, "a", b"again").unwrap();

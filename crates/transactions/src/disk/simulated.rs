@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! - `durable`, `unsynced` and `lost` ranges of a file are disjoint and cover its bytes
-//! - a durable byte never changes, except by [`SimulatedDisk::flip_bit`]
+//! - `durable`, `unsynced` and `lost` ranges of a file cover its bytes
+//! - a durable byte never changes, except by [`SimulatedDisk::flip_bit`], or if it is room
 //! - names after a power loss = `durable_names` and the first few of `changes`
 //! - the counts only grow
 
@@ -87,7 +87,9 @@ impl Change {
 #[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// Ends of `bytes` that no sync has covered.
+    /// How many of them were appended; the others are room.
+    appended: usize,
+    /// From the first to the last of `bytes` that no sync has covered.
     unsynced: Option<Range<usize>>,
     /// Covered by a sync that failed.
     lost: Vec<Range<usize>>,
@@ -194,7 +196,7 @@ impl SimulatedDisk {
         state.file_next = state.file_next.max(id + 1);
         state.names.insert(name.to_owned(), id);
         state.durable_names.insert(name.to_owned(), id);
-        state.files.insert(id, Content { bytes, ..Content::default() });
+        state.files.insert(id, Content { appended: bytes.len(), bytes, ..Content::default() });
     }
 }
 
@@ -269,10 +271,26 @@ impl State {
 
 impl Content {
     fn append(&mut self, bytes: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(bytes);
-        let start = self.unsynced.take().map_or(start, |unsynced| unsynced.start);
-        self.unsynced = Some(start..self.bytes.len());
+        let start = self.appended;
+        self.appended += bytes.len();
+        self.bytes.resize(self.bytes.len().max(self.appended), 0);
+        if let Some(place) = self.bytes.get_mut(start..self.appended) {
+            place.copy_from_slice(bytes);
+        }
+        self.note_unsynced(start..self.appended);
+    }
+
+    fn make_room(&mut self, bytes: usize) {
+        let (start, end) = (self.bytes.len(), self.appended + bytes);
+        if end > start {
+            self.bytes.resize(end, 0);
+            self.note_unsynced(start..end);
+        }
+    }
+
+    fn note_unsynced(&mut self, range: Range<usize>) {
+        let before = self.unsynced.take().unwrap_or_else(|| range.clone());
+        self.unsynced = Some(before.start.min(range.start)..before.end.max(range.end));
     }
 
     /// Keeps some sectors of what is not durable; the others become zeros, or end the file.
@@ -391,24 +409,35 @@ struct SimulatedFile {
     name: String,
 }
 
-impl AppendFile for SimulatedFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+impl SimulatedFile {
+    /// Calls `write` with how many of so many bytes get into the file.
+    fn write(&self, bytes: usize, write: impl FnOnce(&mut Content, usize)) -> Result<()> {
         let state = &mut *self.disk.state.lock();
         let outcome = state.begin(self.start, Operation::Append)?;
         let full = matches!(outcome, Outcome::Done) && state.random.one_in(state.faults.full);
         let written = match outcome {
-            Outcome::Done if full => state.random.index(bytes.len()),
-            Outcome::Done | Outcome::Crash { effective: true } => bytes.len(),
-            Outcome::Crash { effective: false } => state.random.index(bytes.len()),
+            Outcome::Done if full => state.random.index(bytes),
+            Outcome::Done | Outcome::Crash { effective: true } => bytes,
+            Outcome::Crash { effective: false } => state.random.index(bytes),
         };
-        if let (Some(content), Some(bytes)) = (state.files.get_mut(&self.file), bytes.get(..written)) {
-            content.append(bytes);
+        if let Some(content) = state.files.get_mut(&self.file) {
+            write(content, written);
         }
         if full {
             state.counts.disk_full += 1;
             return Err(Error::DiskFull(format!("cannot write to {}: simulated disk is full", self.name).into()));
         }
         state.end(&outcome)
+    }
+}
+
+impl AppendFile for SimulatedFile {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        self.write(bytes.len(), |content, written| content.append(bytes.get(..written).unwrap_or_default()))
+    }
+
+    fn make_room(&mut self, bytes: u64) -> Result<()> {
+        self.write(usize::try_from(bytes).unwrap_or(usize::MAX), Content::make_room)
     }
 
     fn sync(&mut self) -> Result<()> {

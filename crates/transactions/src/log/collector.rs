@@ -17,6 +17,9 @@ pub struct LogSettings {
     pub buffer_bytes_max: usize,
     /// Bytes after which the next group begins another file.
     pub segment_bytes: u64,
+    /// Bytes of zeros that are put behind the records of a segment at once, for the next groups to overwrite;
+    /// 0 for none. A sync of a file that has not grown takes half the time or less.
+    pub room_bytes: u64,
     /// Whether results wait until they are durable. If not, a crash may take what clients were told
     /// during about the last interval; what is left is a state that was.
     pub synchronous_commit: bool,
@@ -29,6 +32,7 @@ impl Default for LogSettings {
             commit_bytes: 1 << 20,
             buffer_bytes_max: 64 << 20,
             segment_bytes: 64 << 20,
+            room_bytes: 1 << 20,
             synchronous_commit: true,
         }
     }

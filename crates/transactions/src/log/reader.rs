@@ -31,7 +31,7 @@ pub enum Next<'a> {
     Group(Group<'a>),
     /// The segment ends here and was ended on purpose.
     Sealed,
-    /// The file ends here, behind a whole group.
+    /// The file ends here, behind a whole group, or has nothing but zeros from here on.
     End,
     /// Something begins here that was not written to its end, and nothing stands behind it.
     Torn,
@@ -101,9 +101,9 @@ impl SegmentReader {
 
     /// The next group. An error names file and offset.
     ///
-    /// What is not whole is torn only if a sector of it shows that it was not written (see
-    /// [`crate::disk`]) and nothing stands behind it: everything before the last group was durable before
-    /// that was begun. All else is damage. So a changed bit in the very last group is found too, and not
+    /// What is not whole is torn only if a sector of it, or its end, shows that it was not written (see
+    /// [`crate::disk`]; no trailer ends in a zero) and nothing stands behind it: everything before the last
+    /// group was durable before that was begun. All else is damage. So a changed bit in the very last group is found too, and not
     /// taken for a torn write, unless that group holds a whole sector of zeros.
     pub fn next_group(&mut self) -> Result<Next<'_>> {
         let start = self.offset;
@@ -112,7 +112,12 @@ impl SegmentReader {
             return Ok(Next::End);
         }
         let Some(header) = GroupHeader::read(bytes, self.header.segment, self.next) else {
-            if is_torn(bytes, start, GROUP_HEADER_BYTES) && !self.has_group_behind(start)? {
+            if bytes.iter().all(|byte| *byte == 0) && is_zero_from(&*self.file, start)? {
+                return Ok(Next::End);
+            }
+            let torn = is_torn(bytes, start, GROUP_HEADER_BYTES) && !self.has_group_behind(start)?;
+            // Behind a header that was written there would at least be a trailer.
+            if torn || is_zero_from(&*self.file, start + GROUP_HEADER_BYTES as u64)? {
                 return Ok(Next::Torn);
             }
             return Err(self.damaged(start, "the header of a log group is damaged"));
@@ -123,7 +128,8 @@ impl SegmentReader {
         let records = match checked {
             Ok(records) => records,
             Err(place) => {
-                if is_torn(bytes, start, length) && is_zero_from(&*self.file, start + length as u64)? {
+                let torn = is_torn(bytes, start, length) || bytes.last() == Some(&0);
+                if torn && is_zero_from(&*self.file, start + length as u64)? {
                     return Ok(Next::Torn);
                 }
                 return Err(self.damaged(start + (GROUP_HEADER_BYTES + place) as u64, "a log record is damaged"));
@@ -132,7 +138,8 @@ impl SegmentReader {
         self.offset += length as u64;
         self.next = header.first.plus(header.count.into());
         if header.seal {
-            if self.file.length()? != self.offset {
+            // One that was ended before it was full may have room.
+            if !is_zero_from(&*self.file, self.offset)? {
                 return Err(self.damaged(self.offset, "bytes behind the end of the segment"));
             }
             return Ok(Next::Sealed);

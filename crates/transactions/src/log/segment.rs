@@ -41,6 +41,8 @@ const _: () = assert!(SEGMENT_HEADER_BYTES == 64);
 /// the header before it; records have their own. The magic is `recs`, or `seal` for the group without
 /// records that ends a segment.
 ///
+/// Behind the last group there may be zeros: room for the next ones.
+///
 /// A group is written after the one before it is durable, and is acknowledged as a whole. So a group
 /// that is not whole may be the last thing in the last segment (a torn tail, which nobody was told
 /// of); anywhere else it is damage.
@@ -51,6 +53,7 @@ pub const GROUP_TRAILER: &[u8; 8] = b"groupend";
 
 const AT_GROUP_CHECKSUM: usize = 28;
 const _: () = assert!(GROUP_HEADER_BYTES == 32);
+const _: () = assert!(!matches!(GROUP_TRAILER, [.., 0]));
 /// Bytes of header, padding and trailer are multiples of this, so that no sector has less of a group.
 pub(super) const ALIGNMENT: usize = 8;
 const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && GROUP_HEADER_BYTES.is_multiple_of(ALIGNMENT));

@@ -93,6 +93,8 @@ fn what_is_not_whole_at_the_end_is_torn_wherever_the_power_fails() {
     for seed in 0..300 {
         let disk = disk(seed);
         let mut log = Log::new(&disk, 2000);
+        // More than a segment takes, less than a group, and none.
+        log.writer = log.writer.with_room([0, 300, 5000][usize::try_from(seed / 40 % 3).unwrap()]);
         disk.crash_after(Some(seed % 40));
         while log.commit(1 + usize::try_from(seed % 29).unwrap()).is_ok() {}
         let (durable, appended) = (log.collector.durable().0, log.collector.appended().0);
@@ -129,6 +131,32 @@ fn a_changed_bit_is_an_error_that_names_file_and_offset_also_in_the_last_group()
             other => panic!("seed {seed}: {name}, {offset}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn room_is_made_ahead_and_is_no_part_of_the_log() {
+    let disk = disk(1);
+    let mut log = Log::new(&disk, 5000);
+    log.writer = log.writer.with_room(2000);
+    let length = |segment: SegmentNumber| read_file(&disk, &segment.file_name(), 1 << 20).unwrap().len() as u64;
+    let mut lengths = Vec::new();
+    for commit in 1..=60 {
+        log.commit(1).unwrap();
+        assert_eq!(read(&disk), Ok((numbers(commit), false)));
+        lengths.push(length(log.writer.segments().last().unwrap().0));
+    }
+    lengths.dedup();
+    assert!(lengths.len() < 20, "a file seldom grows: {lengths:?}");
+    assert!(lengths.iter().all(|length| *length <= 5200), "{lengths:?}");
+    log.writer.close().unwrap();
+    assert_eq!(read(&disk), Ok((numbers(60), false)));
+
+    // What is no zero there is found, sealed or not.
+    let name = log.writer.segments().last().unwrap().0.file_name();
+    let mut bytes = read_file(&disk, &name, 1 << 20).unwrap();
+    *bytes.last_mut().unwrap() = 1;
+    disk.overwrite(&name, bytes);
+    assert!(matches!(read(&disk), Err(Error::Corrupt(message)) if message.contains("behind the end")));
 }
 
 #[test]

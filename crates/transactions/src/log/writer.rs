@@ -18,6 +18,7 @@ use crate::{Error, Result};
 /// ```
 ///
 /// Invariants:
+/// - behind the groups of a segment there are at most zeros, fewer than the room that is made at once
 /// - of the segments only the last has no seal; a segment is created after the seal of the one before
 ///   it is durable, and its header is durable before anything stands behind it
 /// - a group is written after the one before it is durable
@@ -28,6 +29,8 @@ pub struct Writer {
     disk: Arc<dyn Disk>,
     identity: Identity,
     segment_bytes: u64,
+    /// Zeros that are put behind a group that has used up those there were.
+    room_bytes: u64,
     current: Option<Current>,
     next_segment: SegmentNumber,
     /// The sequence of the next record.
@@ -44,6 +47,8 @@ struct Current {
     file: Box<dyn AppendFile>,
     segment: SegmentNumber,
     bytes: u64,
+    /// Bytes of the file, room included.
+    end: u64,
     /// Whether a group was written since the last sync.
     written: bool,
 }
@@ -53,6 +58,18 @@ impl Current {
         self.file.sync()?;
         self.written = false;
         Ok(())
+    }
+
+    /// Behind a group that has used up what there was, and not further than the segment may go: one that is
+    /// ended because it is full has none left.
+    ///
+    /// An error is none of the log's, which needs no room: what is wrong with the file, the next group or the
+    /// sync is told if it matters to them.
+    fn make_room(&mut self, bytes: u64, segment_bytes: u64) {
+        let room = bytes.min(segment_bytes.saturating_sub(self.bytes));
+        if self.bytes >= self.end && room > 0 && self.file.make_room(room).is_ok() {
+            self.end = self.bytes + room;
+        }
     }
 }
 
@@ -80,7 +97,25 @@ impl Writer {
     pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
         let begun = !segments.is_empty();
-        Self { disk, identity, segment_bytes, current: None, next_segment, next, segments, begun, failed: None }
+        Self {
+            disk,
+            identity,
+            segment_bytes,
+            room_bytes: 0,
+            current: None,
+            next_segment,
+            next,
+            segments,
+            begun,
+            failed: None,
+        }
+    }
+
+    /// Has [room](super::LogSettings::room_bytes) made in its segments.
+    #[must_use]
+    pub const fn with_room(mut self, bytes: u64) -> Self {
+        self.room_bytes = bytes;
+        self
     }
 
     /// Writes a group; it is durable after the next [`sync`](Self::sync).
@@ -175,6 +210,7 @@ impl Writer {
         current.file.append(&group.bytes)?;
         current.written = true;
         current.bytes += group.bytes.len() as u64;
+        current.make_room(self.room_bytes, self.segment_bytes);
         self.next = group.last.next();
         Ok(())
     }
@@ -185,7 +221,7 @@ impl Writer {
         // So that a header that is not whole says that nothing stands behind it.
         file.sync()?;
         disk.sync_directory()?;
-        Ok(Current { file, segment, bytes: SEGMENT_HEADER_BYTES as u64, written: false })
+        Ok(Current { file, segment, bytes: SEGMENT_HEADER_BYTES as u64, end: 0, written: false })
     }
 
     fn end_segment(&mut self) -> Result<()> {

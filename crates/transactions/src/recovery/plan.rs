@@ -274,8 +274,12 @@ impl Run<'_> {
     /// The log behind it.
     fn replay(&mut self) -> Result<()> {
         let segments = self.plan.uncovered();
-        for segment in &segments {
-            self.recovered.progress.log_bytes_total += self.disk.open(&segment.file_name())?.length()?;
+        if let Some((_, before)) = segments.split_last() {
+            for segment in before {
+                self.recovered.progress.log_bytes_total += self.disk.open(&segment.file_name())?.length()?;
+            }
+            // Behind that there may be room, or a torn group.
+            self.recovered.progress.log_bytes_total += self.plan.log.end;
         }
         (self.report)(&self.recovered.progress);
         let mut expected = None;

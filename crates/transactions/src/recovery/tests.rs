@@ -66,6 +66,10 @@ impl Database {
         Self { disk, collector, writer }
     }
 
+    fn with_room(self, bytes: u64) -> Self {
+        Self { writer: self.writer.with_room(bytes), ..self }
+    }
+
     /// One group of so many records.
     pub fn commit(&mut self, records: u64) -> Result<()> {
         let mut batch = Batch::default();
@@ -273,7 +277,8 @@ fn another_digest_is_an_error() {
 #[test]
 fn a_database_survives_crashes_at_every_operation() {
     for seed in 0..400 {
-        let mut database = Database::new(seed);
+        let room = seed % 3 * 300;
+        let mut database = Database::new(seed).with_room(room);
         let disk = database.disk.clone();
         let mut random = crate::random::Random::new(seed);
         let (mut durable, mut appended) = (0, 0);
@@ -308,7 +313,7 @@ fn a_database_survives_crashes_at_every_operation() {
             let last = state.numbers.len() as u64;
             assert_eq!(state, numbers(last), "seed {seed}, round {round}");
             assert!(last == durable || last == appended, "seed {seed}, round {round}: {durable}, {last}, {appended}");
-            database = Database::open(disk.clone(), recovered.end);
+            database = Database::open(disk.clone(), recovered.end).with_room(room);
             (durable, appended) = (last, last);
         }
         assert!(appended >= durable);

@@ -139,7 +139,8 @@ impl Node {
                 hashes,
             });
         }
-        let writer = Writer::new(Arc::new(disk.clone()), identity, settings.segment_bytes, end);
+        let writer =
+            Writer::new(Arc::new(disk.clone()), identity, settings.segment_bytes, end).with_room(settings.room_bytes);
         Ok(Self {
             disk,
             identity,

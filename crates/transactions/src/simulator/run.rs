@@ -193,6 +193,7 @@ impl Simulation {
             commit_bytes: 200 + random.index(4000),
             buffer_bytes_max: 1 << 16,
             segment_bytes: 500 + random.below(8000),
+            room_bytes: random.below(2) * random.below(6000),
             synchronous_commit: !random.one_in(8),
         };
         let partitions = 1 + u16::try_from(random.below(3)).unwrap_or(0);

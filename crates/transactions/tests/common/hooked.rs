@@ -14,6 +14,7 @@ use thermocline_transactions::{Error, Result};
 pub enum Operation {
     Create,
     Append,
+    MakeRoom,
     Sync,
     Remove,
 }
@@ -65,6 +66,11 @@ impl AppendFile for HookedFile {
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
         (self.hook)(Operation::Append, &self.name)?;
         self.file.append(bytes)
+    }
+
+    fn make_room(&mut self, bytes: u64) -> Result<()> {
+        (self.hook)(Operation::MakeRoom, &self.name)?;
+        self.file.make_room(bytes)
     }
 
     fn sync(&mut self) -> Result<()> {
