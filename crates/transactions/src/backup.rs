@@ -15,7 +15,7 @@ use crc32c::{crc32c, crc32c_append};
 
 use crate::disk::{Disk, write_file_whole};
 use crate::ids::PartitionId;
-use crate::log::list_segments;
+use crate::log::{Control, list_segments};
 use crate::snapshot::{Manifest, SnapshotFile, list_snapshots};
 use crate::{Error, Result};
 
@@ -28,14 +28,17 @@ pub fn backup(database: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
     copy(database, into, "the database has no snapshot to back up")
 }
 
-/// Makes a backup the content of an empty directory, which can then be opened as a database.
+/// Makes a backup the content of an empty directory, which can then be opened as a database, and says in it which
+/// database it is, last of all.
 pub fn restore(backup: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
     if !list_segments(backup)?.is_empty() {
         return Err(Error::cannot_open(
             "what is to be restored has a log: it is a database, not a backup, and the log would be left out",
         ));
     }
-    copy(backup, into, "what is to be restored has no snapshot: it is no backup, or not a whole one")
+    let manifest = copy(backup, into, "what is to be restored has no snapshot: it is no backup, or not a whole one")?;
+    Control { identity: manifest.identity(), segment: None }.write(into)?;
+    Ok(manifest)
 }
 
 fn copy(from: &dyn Disk, into: &dyn Disk, missing: &str) -> Result<Manifest> {
@@ -97,7 +100,9 @@ mod tests {
         database.commit(5).unwrap();
 
         let back = empty(3);
-        restore(&there, &back).unwrap();
+        let identity = restore(&there, &back).unwrap().identity();
+        assert_eq!(Control::read(&there), Ok(None));
+        assert_eq!(Control::read(&back), Ok(Some(Control { identity, segment: None })));
         let (state, recovered) = Database::recover_disk(&back).unwrap();
         assert_eq!((state, recovered.end.next.0), (numbers(12), 13));
         let mut restored = Database::open(back, recovered.end);

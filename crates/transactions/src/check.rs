@@ -94,7 +94,9 @@ pub fn check<X: Execute>(
     let plan = Plan::make(disk)?;
     match plan.choice() {
         // Said more exactly by the files, unless one is missing.
-        Choice::Refuse(why) if report.is_sound() => report.problems.push(why.into()),
+        Choice::Refuse(_) if report.is_sound() => {
+            report.found(plan.accepted())?;
+        }
         Choice::Refuse(_) | Choice::Create => {}
         Choice::Recover { .. } => {
             if let (true, Some(identity)) = (report.is_sound(), plan.identity()) {

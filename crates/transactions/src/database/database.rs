@@ -104,7 +104,7 @@ impl Database {
         let releases = Releases::new(members.len());
         let (log, journal): (_, Arc<dyn Journal>) = if durable {
             if Control::read(&*disk)?.is_none() {
-                Control { identity, begun: false }.write(&*disk)?;
+                Control { identity, segment: None }.write(&*disk)?;
             }
             let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone())
                 .with_room(log_settings.room_bytes);

@@ -1,7 +1,8 @@
-//! The file that says that there has to be a log.
+//! The file that says how much of a log there has to be.
 
 use crc32c::crc32c;
 
+use super::segment::SegmentNumber;
 use crate::disk::{Disk, read_file, write_file_whole};
 use crate::ids::{DatabaseId, Identity};
 use crate::{Error, Result};
@@ -10,30 +11,37 @@ use crate::{Error, Result};
 pub const CONTROL: &str = "control";
 
 /// The version of the format that this program writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 /// It has four short lines.
 const BYTES_MAX: u64 = 1 << 10;
 
-/// Which database a directory is of, and whether it has a log. Without it, a directory whose log somebody has
-/// deleted would be a new database, or a backup.
+/// The line of a log without a record.
+const NOT_BEGUN: &str = "log not begun";
+/// In front of the number of a segment.
+const UP_TO: &str = "log up to segment ";
+
+/// Which database a directory is of, and how far its log goes at least. Without it, a directory whose log somebody
+/// has deleted would be a new database, or a backup; and one whose newest segment is gone an older state.
 ///
 /// ```text
-/// thermocline rows, format 1
+/// thermocline rows, format 2
 /// database 0000000000000000000000000000002a, 2 partitions
-/// log begun
+/// log up to segment 7
 /// checksum 0badcafe
 /// ```
 ///
+/// Version 1 said `log begun` in place of a segment, which is any from the first on.
+///
 /// Invariants:
-/// - `begun` is written after the first group of the log is durable, and before anybody is told of it
-/// - from then on there is a segment with a record: of the log, a snapshot removes all but the last
-/// - a backup has none
+/// - a segment is named after its first group is durable, and before anybody is told of that
+/// - from then on there is this segment or a later one, with a record: a snapshot removes all but the last
+/// - a backup has no such file
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
     /// The database.
     pub identity: Identity,
-    /// Whether its log has a record.
-    pub begun: bool,
+    /// A segment with a record, which is the newest but for one that nobody was told of; `None` without a log.
+    pub segment: Option<SegmentNumber>,
 }
 
 impl Control {
@@ -59,23 +67,28 @@ impl Control {
 
     fn to_text(self) -> String {
         let Identity { database, partitions } = self.identity;
-        let begun = if self.begun { "begun" } else { "not begun" };
-        let text = format!(
-            "thermocline rows, format {FORMAT_VERSION}\ndatabase {database}, {partitions} partitions\nlog {begun}\n"
-        );
+        let log = self.segment.map_or(NOT_BEGUN.into(), |segment| format!("{UP_TO}{}", segment.0));
+        let text =
+            format!("thermocline rows, format {FORMAT_VERSION}\ndatabase {database}, {partitions} partitions\n{log}\n");
         let checksum = crc32c(text.as_bytes());
         format!("{text}checksum {checksum:08x}\n")
     }
 
-    /// Accepts exactly what [`Control::to_text`] writes.
     fn parse(text: &str) -> Option<Self> {
+        let (text, checksum) = text.split_at_checked(text.rfind("checksum ")?)?;
+        if checksum != format!("checksum {:08x}\n", crc32c(text.as_bytes())) {
+            return None;
+        }
         let mut lines = text.lines().skip(1);
         let (database, partitions) = lines.next()?.strip_prefix("database ")?.split_once(", ")?;
         let database = DatabaseId(u128::from_str_radix(database, 16).ok()?);
         let partitions = partitions.strip_suffix(" partitions")?.parse().ok()?;
-        let begun = lines.next()? == "log begun";
-        let control = Self { identity: Identity { database, partitions }, begun };
-        (partitions > 0 && control.to_text() == text).then_some(control)
+        let segment = match lines.next()? {
+            NOT_BEGUN => None,
+            "log begun" => Some(SegmentNumber::FIRST),
+            log => Some(SegmentNumber(log.strip_prefix(UP_TO)?.parse().ok()?)),
+        };
+        (partitions > 0).then_some(Self { identity: Identity { database, partitions }, segment })
     }
 }
 
@@ -86,9 +99,11 @@ mod tests {
 
     #[test]
     fn the_text_is_fixed_and_every_changed_bit_is_noticed() {
-        let control = Control { identity: Identity { database: DatabaseId(42), partitions: 2 }, begun: true };
-        let text = "thermocline rows, format 1\ndatabase 0000000000000000000000000000002a, 2 partitions\nlog begun\n";
-        let text = format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
+        let identity = Identity { database: DatabaseId(42), partitions: 2 };
+        let control = Control { identity, segment: Some(SegmentNumber(17)) };
+        let sealed = |text: &str| format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
+        let of = "database 0000000000000000000000000000002a, 2 partitions";
+        let text = sealed(&format!("thermocline rows, format 2\n{of}\nlog up to segment 17\n"));
         let disk = SimulatedDisk::new(1, Faults::default());
         assert_eq!(Control::read(&disk), Ok(None));
         control.write(&disk).unwrap();
@@ -100,11 +115,20 @@ mod tests {
             disk.overwrite(CONTROL, changed);
             assert!(matches!(Control::read(&disk), Err(Error::Corrupt(_) | Error::CannotOpen(_))), "bit {bit}");
         }
-        disk.overwrite(CONTROL, text.replace("format 1", "format 3").into_bytes());
+        disk.overwrite(CONTROL, text.replace("format 2", "format 3").into_bytes());
         let error = Control::read(&disk).unwrap_err();
         assert!(error.to_string().contains("control is of version 3"), "{error}");
-        let new = Control { begun: false, ..control };
+        let first = Control { segment: Some(SegmentNumber::FIRST), ..control };
+        let begun = sealed(&format!("thermocline rows, format 1\n{of}\nlog begun\n"));
+        disk.overwrite(CONTROL, begun.into_bytes());
+        assert_eq!(Control::read(&disk), Ok(Some(first)), "of version 1");
+        let new = Control { segment: None, ..control };
         new.write(&disk).unwrap();
         assert_eq!(Control::read(&disk), Ok(Some(new)));
+        for unknown in ["log up to segment x", "log perhaps", ""] {
+            let text = sealed(&format!("thermocline rows, format 2\n{of}\n{unknown}\n"));
+            disk.overwrite(CONTROL, text.into_bytes());
+            assert!(matches!(Control::read(&disk), Err(Error::Corrupt(_))), "{unknown}");
+        }
     }
 }

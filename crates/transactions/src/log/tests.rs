@@ -88,6 +88,23 @@ fn segments_follow_each_other_and_covered_ones_are_removed() {
 }
 
 #[test]
+fn the_directory_names_the_segment_of_every_durable_group() {
+    let disk = disk(1);
+    let mut log = Log::new(&disk, 1000);
+    assert_eq!(Control::read(&disk), Ok(None));
+    for _ in 0..20 {
+        let (before, operations) = (Control::read(&disk).unwrap(), disk.operations());
+        log.commit(3).unwrap();
+        let newest = list_segments(&disk).unwrap().last().copied();
+        let told = Control::read(&disk).unwrap().unwrap();
+        assert_eq!(told, Control { identity: IDENTITY, segment: newest });
+        if before == Some(told) {
+            assert_eq!(disk.operations(), operations + 2, "a write and a sync, as long as the segment is the same");
+        }
+    }
+}
+
+#[test]
 fn what_is_not_whole_at_the_end_is_torn_wherever_the_power_fails() {
     let mut torn = 0;
     for seed in 0..300 {

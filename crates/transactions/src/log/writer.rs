@@ -23,7 +23,7 @@ use crate::{Error, Result};
 ///   it is durable, and its header is durable before anything stands behind it
 /// - a group is written after the one before it is durable
 /// - after an error nothing is written any more
-/// - when a group is durable the directory's [`Control`] says that there is a log
+/// - when a group is durable the directory's [`Control`] names the segment that it is in
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
@@ -37,8 +37,8 @@ pub struct Writer {
     next: Sequence,
     /// All segments, the current one included, with the sequence that each begins with.
     segments: VecDeque<(SegmentNumber, Sequence)>,
-    /// Whether the directory says that there is a log.
-    begun: bool,
+    /// The segment that the directory says the log goes up to.
+    told: Option<SegmentNumber>,
     failed: Option<Error>,
 }
 
@@ -81,7 +81,7 @@ pub struct LogEnd {
     /// The number of the next segment.
     pub next_segment: SegmentNumber,
     /// Segments that there are, all sealed and durable, with the sequence that each begins with. If there are
-    /// any, the directory's [`Control`] says so.
+    /// any, the directory's [`Control`] names the last.
     pub segments: VecDeque<(SegmentNumber, Sequence)>,
 }
 
@@ -96,19 +96,9 @@ impl Writer {
     /// Goes on behind `end`, in a segment of its own, which is created with the first group.
     pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
-        let begun = !segments.is_empty();
-        Self {
-            disk,
-            identity,
-            segment_bytes,
-            room_bytes: 0,
-            current: None,
-            next_segment,
-            next,
-            segments,
-            begun,
-            failed: None,
-        }
+        let told = segments.back().map(|(last, _)| *last);
+        let (room_bytes, current, failed) = (0, None, None);
+        Self { disk, identity, segment_bytes, room_bytes, current, next_segment, next, segments, told, failed }
     }
 
     /// Has [room](super::LogSettings::room_bytes) made in its segments.
@@ -128,9 +118,11 @@ impl Writer {
         self.guard(|writer| {
             let Some(current) = &mut writer.current else { return Ok(()) };
             current.sync()?;
-            if !writer.begun {
-                Control { identity: writer.identity, begun: true }.write(&*writer.disk)?;
-                writer.begun = true;
+            // Once for each segment, so that it is missed when it is gone.
+            let segment = Some(current.segment);
+            if writer.told != segment {
+                Control { identity: writer.identity, segment }.write(&*writer.disk)?;
+                writer.told = segment;
             }
             Ok(())
         })

@@ -15,14 +15,14 @@ pub enum SnapshotState {
 /// what counts if several are true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
-    /// There is no segment, and the directory's control file says that there was one.
-    Missing,
-    /// There is no record and never was.
-    Absent,
     /// The start of its last segment, or a group before the last one, is damaged.
     Damaged,
     /// A segment is missing between two others.
     Gap,
+    /// The directory's control file names a segment with a record, and there is none from that one on.
+    Missing,
+    /// There is no record and never was.
+    Absent,
     /// It begins behind the first record that the snapshot does not cover.
     Late,
     /// It ends before the snapshot.
@@ -60,7 +60,7 @@ const SNAPSHOT: Choice = Choice::Refuse("the newest snapshot is damaged");
 const DAMAGED: Choice = Choice::Refuse("the log is damaged");
 const GAP: Choice = Choice::Refuse("a segment of the log is missing");
 const LATE: Choice = Choice::Refuse("the beginning of the log is missing");
-const MISSING: Choice = Choice::Refuse("the log is missing: the directory says that it had one");
+const MISSING: Choice = Choice::Refuse("the end of the log is missing");
 const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was durable up to the snapshot");
 
 /// Log by snapshot: none, whole, damaged.
@@ -69,10 +69,10 @@ const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was dura
 /// removed. A snapshot without any log is a backup.
 #[rustfmt::skip]
 const CHOICES: [(LogState, [Choice; 3]); 8] = [
-    (LogState::Missing, [MISSING,        MISSING,  SNAPSHOT]),
-    (LogState::Absent,  [Choice::Create, LOAD,     SNAPSHOT]),
     (LogState::Damaged, [DAMAGED,        DAMAGED,  DAMAGED]),
     (LogState::Gap,     [GAP,            GAP,      GAP]),
+    (LogState::Missing, [MISSING,        MISSING,  SNAPSHOT]),
+    (LogState::Absent,  [Choice::Create, LOAD,     SNAPSHOT]),
     (LogState::Late,    [LATE,           LATE,     SNAPSHOT]),
     (LogState::Early,   [EARLY,          EARLY,    SNAPSHOT]),
     (LogState::Torn,    [REPLAY_CUT,     BOTH_CUT, SNAPSHOT]),

@@ -6,7 +6,7 @@ use super::Replay;
 use super::choice::{Choice, LogState, SnapshotState, choose};
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
-use crate::log::{Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
+use crate::log::{CONTROL, Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
 use crate::snapshot::{
     Manifest, RowFileReader, RowsHeader, list_snapshots, read_definitions, remove_snapshots, remove_unfinished,
 };
@@ -121,13 +121,15 @@ impl Plan {
             }
             Err(error) => return Err(error),
         };
-        let has_segment = !log.segments.is_empty() || log.empty.is_some();
-        let log_state = match (log_state, &control_damage) {
-            (_, Some(_)) => LogState::Damaged,
-            (LogState::Absent, None) if control.is_some_and(|control| control.begun) && !has_segment => {
+        let newest = log.segments.back().map(|(newest, _)| *newest);
+        let missing = control.and_then(|control| control.segment).filter(|told| newest < Some(*told));
+        let log_state = match (log_state, missing) {
+            _ if control_damage.is_some() => LogState::Damaged,
+            (LogState::Damaged | LogState::Gap, _) | (_, None) => log_state,
+            (_, Some(told)) => {
+                damage = damage.or_else(|| Some(missing_segment(told, newest)));
                 LogState::Missing
             }
-            (state, None) => state,
         };
         let damage = control_damage.or(damage);
         Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log })
@@ -149,7 +151,7 @@ impl Plan {
     }
 
     /// The choice, unless it is to refuse.
-    fn accepted(&self) -> Result<Choice> {
+    pub(crate) fn accepted(&self) -> Result<Choice> {
         match self.choice() {
             Choice::Refuse(why) => Err(Error::corrupt(match &self.damage {
                 Some(damage) => format!("{why}: {damage}"),
@@ -204,7 +206,7 @@ impl Plan {
             disk.sync_directory()?;
         }
         if let Some(identity) = self.identity.filter(|_| !end.segments.is_empty()) {
-            let control = Control { identity, begun: true };
+            let control = Control { identity, segment: end.segments.back().map(|(last, _)| *last) };
             if self.control != Some(control) {
                 control.write(disk)?;
             }
@@ -322,6 +324,14 @@ impl Run<'_> {
         }
         Ok((first, reader.next_sequence()))
     }
+}
+
+fn missing_segment(told: SegmentNumber, newest: Option<SegmentNumber>) -> Error {
+    let told = told.file_name();
+    Error::corrupt(match newest {
+        Some(newest) => format!("{CONTROL} says that it goes up to {told}, and it goes up to {}", newest.file_name()),
+        None => format!("{CONTROL} says that it goes up to {told}, and there is none (log-*)"),
+    })
 }
 
 fn unfinished(segment: SegmentNumber) -> Error {

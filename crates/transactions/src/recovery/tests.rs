@@ -4,7 +4,9 @@ use std::sync::Arc;
 use super::*;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
 use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
-use crate::log::{Batch, Body, CONTROL, Collector, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments};
+use crate::log::{
+    Batch, Body, CONTROL, Collector, Control, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments,
+};
 use crate::schema::TableId;
 use crate::snapshot::{SnapshotFile, SnapshotWriter, list_snapshots};
 use crate::table::TupleId;
@@ -141,10 +143,10 @@ pub fn numbers(last: u64) -> Numbers {
 
 const SNAPSHOTS: [SnapshotState; 3] = [SnapshotState::None, SnapshotState::Whole, SnapshotState::Damaged];
 const LOGS: [LogState; 8] = [
-    LogState::Missing,
-    LogState::Absent,
     LogState::Damaged,
     LogState::Gap,
+    LogState::Missing,
+    LogState::Absent,
     LogState::Late,
     LogState::Early,
     LogState::Torn,
@@ -181,6 +183,8 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
         LogState::Early => {
             let from = first_after(POSITION / 2);
             database.remove(|segment| segment >= from);
+            // Otherwise it would be missed without the snapshot.
+            Control { identity: IDENTITY, segment: Some(SegmentNumber::FIRST) }.write(&database.disk).unwrap();
             if snapshot == SnapshotState::None {
                 return None;
             }
@@ -246,6 +250,30 @@ fn a_refusal_names_the_place() {
     let message = database.recover().unwrap_err().to_string();
     let name = database.last_segment();
     assert!(message.starts_with(&format!("the log is damaged: {name}, offset ")), "{message}");
+}
+
+#[test]
+fn the_newest_segments_are_missed_whatever_the_snapshot_covers() {
+    for snapshot in [None, Some(POSITION), Some(RECORDS)] {
+        let database = Database::filled(SnapshotState::None);
+        snapshot.into_iter().for_each(|position| database.snapshot(position).unwrap());
+        let newest: Vec<_> = list_segments(&database.disk).unwrap();
+        let (before, last) = (newest[newest.len() - 2], newest[newest.len() - 1]);
+        let whole = database.content(&last.file_name());
+        let refused = |said: &str| {
+            let message = database.recover().unwrap_err().to_string();
+            let control =
+                format!("the end of the log is missing: control says that it goes up to {}", last.file_name());
+            assert!(message.starts_with(&control) && message.ends_with(said), "{snapshot:?}: {message}");
+        };
+        // Cut before its first record it is none either.
+        database.disk.overwrite(&last.file_name(), whole[..100].to_vec());
+        refused(&format!("it goes up to {}", before.file_name()));
+        database.remove(|segment| segment == last);
+        refused(&format!("it goes up to {}", before.file_name()));
+        database.remove(|_| true);
+        refused("there is none (log-*)");
+    }
 }
 
 #[test]
