@@ -43,7 +43,7 @@ fn refused(database: &Path, parts: &[&str]) {
     says(&error(Some(database), "SELECT 1"), parts);
     let checked = check(database);
     assert_eq!(checked.status.code(), Some(1));
-    says(&text(&checked.stderr), parts);
+    says(&(text(&checked.stdout) + &text(&checked.stderr)), parts);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn files_of_a_newer_version() {
 
     let mark = database.join("rows.id");
     let before = fs::read_to_string(&mark).unwrap();
-    fs::write(&mark, before.replace("version 1", "version 7")).unwrap();
+    fs::write(&mark, before.replace("version 2", "version 7")).unwrap();
     refused(&database, &[mark.to_str().unwrap(), "version 7", "newer than this program"]);
     fs::write(&mark, before).unwrap();
     assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
@@ -121,13 +121,14 @@ fn row_tables_that_are_gone_are_missed() {
     rows(Some(&database), "CREATE VIEW v AS SELECT 1 AS one");
     assert!(!mark.exists(), "there are no row tables");
     rows(Some(&database), TABLE);
+    let marked = fs::read(&mark).unwrap();
 
     fs::rename(&rows_of, &aside).unwrap();
     let parts = [&name(&rows_of), "is missing", "Put back", "thermocline restore", &name(&mark)];
     refused(&database, &parts);
     assert!(!rows_of.exists(), "what is refused changes nothing");
     fs::create_dir(&rows_of).unwrap();
-    refused(&database, &[&name(&rows_of), "neither log nor snapshot"]);
+    refused(&database, &["rows/control is missing", &name(&mark)]);
     // Those of another database.
     let other = folder.path().join("other");
     rows(Some(&other), &format!("{TABLE} INSERT INTO k VALUES (2, 'two');"));
@@ -141,13 +142,27 @@ fn row_tables_that_are_gone_are_missed() {
     // The log alone; a backup leaves a snapshot.
     let backup = folder.path().join("backup");
     rows(Some(&database), &format!("BACKUP TO '{}'; INSERT INTO k VALUES (2, 'two')", backup.display()));
+    rows(Some(&database), "INSERT INTO k VALUES (3, 'three')");
     fs::create_dir(&aside).unwrap();
-    let logs = logs(&database);
-    let kept = |log: &Path| aside.join(log.file_name().unwrap());
-    logs.iter().for_each(|log| fs::rename(log, kept(log)).unwrap());
-    refused(&database, &[&name(&rows_of), "has no log"]);
-    logs.iter().for_each(|log| fs::rename(kept(log), log).unwrap());
-    assert_eq!(rows(Some(&database), COUNT), "n\n2\n");
+    let mut logs = logs(&database);
+    logs.sort();
+    let kept = |file: &Path| aside.join(file.file_name().unwrap());
+    let put_aside = |file: &PathBuf| fs::rename(file, kept(file)).unwrap();
+    let put_back = |file: &PathBuf| fs::rename(kept(file), file).unwrap();
+    let newest = logs.last().unwrap().clone();
+    let missing = ["the end of the log is missing", "control says", newest.file_name().unwrap().to_str().unwrap()];
+    assert!(logs.len() > 1);
+    put_aside(&newest);
+    refused(&database, &missing);
+    logs.iter().filter(|log| **log != newest).for_each(put_aside);
+    refused(&database, &[&missing[..], &["there is none"]].concat());
+    // Without what says so it would be a backup.
+    let control = rows_of.join("control");
+    put_aside(&control);
+    refused(&database, &["rows/control is missing", "Put back", &name(&mark)]);
+    logs.iter().chain([&control]).for_each(put_back);
+    assert_eq!(rows(Some(&database), COUNT), "n\n3\n");
+    assert_eq!(fs::read(&mark).unwrap(), marked, "it is written once");
 
     // Who gives them up goes on without.
     fs::remove_dir_all(&rows_of).unwrap();
@@ -215,7 +230,7 @@ fn a_restored_backup_is_missed_too() {
     assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
     assert_eq!(rows(Some(&again), &format!("INSERT INTO k VALUES (2, 'two'); {COUNT}")), "n\n2\n");
     logs(&again).iter().for_each(|log| fs::remove_file(log).unwrap());
-    refused(&again, &["has no log"]);
+    refused(&again, &["the end of the log is missing", "there is none"]);
 
     let empty = path("empty");
     says(&error(Some(&empty), &format!("BACKUP TO '{}'", path("b").display())), &["nothing to back up"]);

@@ -18,7 +18,7 @@ pub const LOCK: &str = "lock";
 /// DB/lock          held while the database is open; says which process has it
 /// DB/catalog.sql   external tables, views and their indexes
 /// DB/rows/         log and snapshots of row tables; there is none before the first row table
-/// DB/rows.id       says that there are row tables, so that it is noticed if they are gone
+/// DB/rows.id       says of which database DB/rows is, so that it is noticed if that is gone
 /// ```
 #[derive(Debug)]
 pub struct DatabaseFiles {

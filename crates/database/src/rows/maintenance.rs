@@ -8,7 +8,7 @@ use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;
 use thermocline_transactions::database::Database;
 use thermocline_transactions::disk::RealDisk;
-use thermocline_transactions::recovery::{Plan, Progress};
+use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::snapshot::{Manifest, list_snapshots};
 
 use super::files::{DatabaseFiles, LOCK, ROWS};
@@ -24,17 +24,13 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
     let files = DatabaseFiles::open_existing(database)?;
     let catalog = files.catalog()?;
     crate::Session::parse(&catalog.read()?).map_err(|error| error.context(catalog.path().display().to_string()))?;
-    let mark = RowMark::read(database).map_err(external)?;
-    if let Some(mark) = mark {
-        mark.check_present(database).map_err(external)?;
+    if let Some(mark) = RowMark::read(database).map_err(external)? {
+        mark.check(database).map_err(external)?;
     }
     if !files.has_rows() {
         return Ok(None);
     }
     let disk = RealDisk::open(files.rows()).map_err(external)?;
-    if let (Some(mark), Some(found)) = (mark, Plan::make(&disk).map_err(external)?.identity()) {
-        mark.check_same(database, found.database).map_err(external)?;
-    }
     Database::check(&disk, vec![], progress).map(Some).map_err(external)
 }
 
@@ -73,7 +69,7 @@ fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions:
     // First, so that what is not copied to its end does not open as an empty database.
     if let Some(position) = list_snapshots(&backup)?.last() {
         let manifest = Manifest::read(&backup, *position)?;
-        RowMark { database: manifest.identity().database, has_log: false }.write(files.path())?;
+        RowMark { database: manifest.identity().database }.write(files.path())?;
     }
     backup::restore(&backup, &*files.disk()?).map(|_| ())
 }

@@ -2,8 +2,7 @@ use std::path::{Path, PathBuf};
 
 use thermocline_transactions::disk::{RealDisk, read_file, write_file_whole};
 use thermocline_transactions::ids::DatabaseId;
-use thermocline_transactions::log::list_segments;
-use thermocline_transactions::snapshot::list_snapshots;
+use thermocline_transactions::log::{CONTROL, Control};
 use thermocline_transactions::{Error, Result};
 
 use super::files::ROWS;
@@ -11,27 +10,21 @@ use super::files::ROWS;
 /// The name of the file.
 const FILE: &str = "rows.id";
 /// What this program writes, and the newest that it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of the file at most.
 const BYTES_MAX: u64 = 4096;
 
-/// What a database's directory says of its row tables outside of their own: that there are any.
+/// What a database's directory says of its row tables outside of their own: which database they are of.
 ///
-/// Without it a database whose `rows` is gone would open as one that never had row tables. Written once
-/// the first record of the log is durable, before the statement is answered:
+/// Without it a database whose `rows` is gone would open as one that never had row tables. Written once, when the
+/// row engine is first started or before a backup is restored; from then on the [`Control`] of `rows`, which says
+/// how far there is a log, has to name the same database.
 ///
-/// ```text
-///              first record durable                    restore
-///   (no file) ----------------------> log yes   (no file) --> log no -- first record durable --> log yes
-/// ```
-///
-/// From then on there is always a segment of the log: the last one is kept when a snapshot covers it.
+/// Version 1 had a line more, which is passed over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowMark {
     /// The database whose files have to be there.
     pub database: DatabaseId,
-    /// Whether they include a log; a restored backup has only a snapshot.
-    pub has_log: bool,
 }
 
 impl RowMark {
@@ -55,7 +48,7 @@ impl RowMark {
         };
         let version = field("version")?;
         match version.parse::<u32>() {
-            Ok(VERSION) => {}
+            Ok(1..=VERSION) => {}
             Ok(newer) if newer > VERSION => {
                 return Err(Error::cannot_open(format_args!(
                     "{} is of version {newer}, which is newer than this program",
@@ -64,14 +57,9 @@ impl RowMark {
             }
             _ => return Err(wrong("version", version)),
         }
-        let (database, log) = (field("database")?, field("log")?);
+        let database = field("database")?;
         let id = u128::from_str_radix(database, 16).map_err(|_| wrong("database", database))?;
-        let has_log = match log {
-            "yes" => true,
-            "no" => false,
-            other => return Err(wrong("log", other)),
-        };
-        Ok(Some(Self { database: DatabaseId(id), has_log }))
+        Ok(Some(Self { database: DatabaseId(id) }))
     }
 
     /// Writes it into a database's directory, so that a crash leaves the old one or the new one.
@@ -79,50 +67,37 @@ impl RowMark {
     /// # Errors
     /// If it cannot be written.
     pub fn write(self, directory: &Path) -> Result<()> {
-        let log = if self.has_log { "yes" } else { "no" };
         let text = format!(
             "This database has row tables, in {ROWS}/. Without this file nobody would notice that they are gone.\n\
-             version {VERSION}\ndatabase {}\nlog {log}\n",
+             version {VERSION}\ndatabase {}\n",
             self.database
         );
         write_file_whole(&RealDisk::open(directory)?, FILE, text.as_bytes())
     }
 
-    /// An error that says what is missing, unless what the mark promises is there.
+    /// An error that says what is missing, unless the rows of the database are in its directory. What is missing
+    /// of them is said by those who open them.
     ///
     /// # Errors
     /// As said, and if the directory cannot be read.
-    pub fn check_present(self, directory: &Path) -> Result<()> {
+    pub fn check(self, directory: &Path) -> Result<()> {
         let rows = directory.join(ROWS);
-        let missing = if !rows.exists() {
+        let wrong = if !rows.exists() {
             format!("{} is missing", rows.display())
         } else {
-            let disk = RealDisk::open(&rows)?;
-            match (list_segments(&disk)?.is_empty(), list_snapshots(&disk)?.is_empty()) {
-                (false, _) => return Ok(()),
-                (true, false) if !self.has_log => return Ok(()),
-                (true, true) => format!("{} has neither log nor snapshot", rows.display()),
-                (true, false) => format!("{} has no log (log-*)", rows.display()),
+            match Control::read(&RealDisk::open(&rows)?) {
+                Ok(Some(control)) if control.identity.database == self.database => return Ok(()),
+                Ok(Some(control)) => {
+                    let (other, own) = (control.identity.database, self.database);
+                    format!("{} is of database {other}, not of {own}", rows.display())
+                }
+                Ok(None) => format!("{} is missing", rows.join(CONTROL).display()),
+                // The other files may still say more.
+                Err(Error::Corrupt(_)) => return Ok(()),
+                Err(error) => return Err(error),
             }
         };
-        Err(Error::cannot_open(format_args!("cannot open {}: {missing}. {}", directory.display(), way_out(directory))))
-    }
-
-    /// An error unless the files that were opened are this database's.
-    ///
-    /// # Errors
-    /// As said.
-    pub fn check_same(self, directory: &Path, opened: DatabaseId) -> Result<()> {
-        if self.database == opened {
-            return Ok(());
-        }
-        let (rows, own) = (directory.join(ROWS), self.database);
-        Err(Error::cannot_open(format_args!(
-            "cannot open {}: {} is of database {opened}, not of {own}. {}",
-            directory.display(),
-            rows.display(),
-            way_out(directory)
-        )))
+        Err(Error::cannot_open(format_args!("cannot open {}: {wrong}. {}", directory.display(), way_out(directory))))
     }
 }
 
@@ -143,11 +118,13 @@ mod tests {
     fn what_is_written_is_read() {
         let directory = tempfile::tempdir().unwrap();
         assert_eq!(RowMark::read(directory.path()), Ok(None));
-        for has_log in [false, true] {
-            let mark = RowMark { database: DatabaseId(0xabc << 100 | 7), has_log };
-            mark.write(directory.path()).unwrap();
-            assert_eq!(RowMark::read(directory.path()), Ok(Some(mark)));
-        }
+        let mark = RowMark { database: DatabaseId(0xabc << 100 | 7) };
+        mark.write(directory.path()).unwrap();
+        assert_eq!(RowMark::read(directory.path()), Ok(Some(mark)));
+        let path = directory.path().join(FILE);
+        let before = std::fs::read_to_string(&path).unwrap().replace("version 2", "version 1") + "log yes\n";
+        std::fs::write(&path, before).unwrap();
+        assert_eq!(RowMark::read(directory.path()), Ok(Some(mark)));
     }
 
     #[test]
@@ -156,11 +133,11 @@ mod tests {
         let path = directory.path().join(FILE);
         for (text, said) in [
             ("", "no line 'version ...'"),
-            ("version 2\n", "newer"),
+            ("version 3\n", "newer"),
+            ("version 0\n", "'version 0' is not understood"),
             ("version x\n", "'version x' is not understood"),
-            ("version 1\ndatabase g\nlog yes\n", "'database g'"),
-            ("version 1\ndatabase 1\nlog perhaps\n", "'log perhaps'"),
-            ("version 1\ndatabase 1\n", "no line 'log ...'"),
+            ("version 2\ndatabase g\n", "'database g'"),
+            ("version 2\n", "no line 'database ...'"),
         ] {
             std::fs::write(&path, text).unwrap();
             let error = RowMark::read(directory.path()).unwrap_err().to_string();

@@ -181,9 +181,6 @@ impl Shared {
         let result = work(session);
         self.in_transaction.store(session.in_transaction(), Ordering::Relaxed);
         self.has_failed.store(session.has_failed(), Ordering::Relaxed);
-        if result.is_ok() {
-            self.store.mark();
-        }
         result
     }
 }

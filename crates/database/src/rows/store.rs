@@ -1,13 +1,12 @@
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{exec_datafusion_err, exec_err};
 use parking_lot::Mutex;
 use thermocline_compute::Settings;
 use thermocline_transactions::database::{Database, Settings as EngineSettings};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
-use thermocline_transactions::log::{LogSettings, list_segments};
+use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::{Error, Result};
 
@@ -73,15 +72,12 @@ pub struct RowStore {
     files: Option<DatabaseFiles>,
     settings: Mutex<RowSettings>,
     database: Mutex<Option<Arc<Database>>>,
-    /// Whether nothing is left to be noted in the database's [mark](RowMark).
-    is_marked: AtomicBool,
 }
 
 impl RowStore {
     /// The row engine of a directory, or one in memory; not started.
     pub fn new(files: Option<DatabaseFiles>, settings: RowSettings) -> Self {
-        let is_marked = AtomicBool::new(files.is_none());
-        Self { files, settings: Mutex::new(settings), database: Mutex::default(), is_marked }
+        Self { files, settings: Mutex::new(settings), database: Mutex::default() }
     }
 
     /// Starts it if there are row tables, which takes as long as recovery does.
@@ -127,8 +123,6 @@ impl RowStore {
         self.settings.lock().partitions = database.identity().partitions;
         let database = Arc::new(database);
         *started = Some(Arc::clone(&database));
-        drop(started);
-        self.mark();
         Ok(database)
     }
 
@@ -140,29 +134,15 @@ impl RowStore {
     ) -> Result<Database> {
         let mark = RowMark::read(files.path())?;
         if let Some(mark) = mark {
-            mark.check_present(files.path())?;
+            mark.check(files.path())?;
         }
         let database = Database::open_with_progress(files.disk()?, settings, progress);
         let database = database.map_err(|error| of_database(files.path(), error))?;
-        if let Some(mark) = mark {
-            mark.check_same(files.path(), database.identity().database)?;
-            self.is_marked.store(mark.has_log, Ordering::Relaxed);
+        if mark.is_none() {
+            // Before anything is answered: see `RowMark`.
+            RowMark { database: database.identity().database }.write(files.path())?;
         }
         Ok(database)
-    }
-
-    /// Notes in the database's directory that there are row tables, once their log has a durable record. To be
-    /// called before a statement is answered; costs nothing once it is done.
-    pub fn mark(&self) {
-        if !self.is_marked.load(Ordering::Relaxed)
-            && let (Some(files), Some(database)) = (&self.files, self.started())
-        {
-            match mark(files, &database) {
-                Ok(done) => self.is_marked.store(done, Ordering::Relaxed),
-                // Nothing is lost: it is tried again with the next statement.
-                Err(error) => tracing::warn!("it is not noted that the database has row tables: {error}"),
-            }
-        }
     }
 
     /// Writes a backup into a new directory: the rows as of one moment, and the catalog as it is then.
@@ -234,15 +214,6 @@ impl RowStore {
         *settings = wanted.clone();
         Ok(())
     }
-}
-
-fn mark(files: &DatabaseFiles, database: &Database) -> Result<bool> {
-    database.wait_durable()?;
-    if list_segments(&*files.disk()?)?.is_empty() {
-        return Ok(false);
-    }
-    RowMark { database: database.identity().database, has_log: true }.write(files.path())?;
-    Ok(true)
 }
 
 /// An error of opening, with the database that it is of.

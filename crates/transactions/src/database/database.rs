@@ -226,13 +226,6 @@ impl Database {
         backup(&*self.shared.disk, into)
     }
 
-    /// Waits until all that was committed before is durable, which without synchronous commit it need not be.
-    pub fn wait_durable(&self) -> Result<()> {
-        let Some(log) = &self.shared.log else { return Ok(()) };
-        let log = log.handle();
-        log.wait_durable(log.appended())
-    }
-
     /// Allows more or less memory from now on; see [`Settings::memory_bytes_max`].
     pub fn set_memory_bytes_max(&self, bytes: u64) {
         set_limit(&self.shared.budget, bytes);
