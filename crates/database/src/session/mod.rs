@@ -2,6 +2,7 @@
 
 mod describe;
 mod explain;
+mod headings;
 mod insert;
 mod open;
 mod route;
@@ -9,6 +10,7 @@ mod route;
 mod session;
 mod statement;
 
+pub use headings::Headings;
 pub use open::OpenOptions;
 pub use session::{Session, sqlstate};
 pub use statement::Statement;

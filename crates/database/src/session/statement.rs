@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use super::headings::Headings;
+
 /// A statement of a script, not yet given to an engine.
 #[derive(Debug, Clone)]
 pub struct Statement {
@@ -71,6 +73,11 @@ impl Statement {
             // Once more where it stands, so that the error names its place in the script.
             Err(error) => Err(parse_one(&from.pad(text)).err().unwrap_or(error)),
         }
+    }
+
+    /// What people see above the columns of its rows.
+    pub fn headings(&self) -> Headings {
+        Headings::of(self.parsed.as_ref())
     }
 
     /// The directory of `BACKUP TO 'directory'`; `None` for other statements.

@@ -12,11 +12,11 @@
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use futures::TryStreamExt;
 use thermocline_compute::QueryResult;
-use thermocline_database::{Session, Statement, sqlstate};
+use thermocline_database::{Headings, Session, Statement, sqlstate};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
@@ -69,6 +69,7 @@ impl Runner {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let session = self.session.clone();
+        let headings = statement.headings();
         task.spawn(async move { session.run_statement(statement).await });
         let mut finished = self.interrupt.or(task.join_next()).await;
         let canceled = finished.is_err() && self.session.cancel();
@@ -82,7 +83,7 @@ impl Runner {
             Ok(Some(result)) => {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
-                self.print_table(&result)?;
+                self.print_table(&result, &headings)?;
                 Ok((result.has_rows.then_some(result.rows() as u64), result.affected))
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
@@ -93,11 +94,11 @@ impl Runner {
         }
     }
 
-    fn print_table(&self, result: &QueryResult) -> Result<(), Failure> {
+    fn print_table(&self, result: &QueryResult, headings: &Headings) -> Result<(), Failure> {
         if !result.has_rows {
             return Ok(());
         }
-        let layout = output::table::Layout::new(&result.schema, &result.batches)?;
+        let layout = output::table::Layout::new(&headings.of_schema(&result.schema), &result.batches)?;
         let mut text = String::new();
         layout.header(&mut text);
         output::print(text.as_bytes())?;
@@ -118,9 +119,10 @@ impl Runner {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let (sender, mut pieces) = mpsc::channel(1);
+        let headings = statement.headings();
         task.spawn(stream(self.session.clone(), statement, sender));
         let mut canceled = false;
-        let written = self.print_stream(&mut pieces, progress.as_ref(), &mut canceled).await;
+        let written = self.print_stream(&mut pieces, &headings, progress.as_ref(), &mut canceled).await;
         drop(progress);
         match written {
             Ok(rows) => match task.join_next().await {
@@ -142,10 +144,12 @@ impl Runner {
     async fn print_stream(
         &mut self,
         pieces: &mut mpsc::Receiver<Piece>,
+        headings: &Headings,
         progress: Option<&ProgressLine>,
         canceled: &mut bool,
     ) -> Result<Option<u64>, Failure> {
         let mut rows = None;
+        let mut shown = SchemaRef::new(Schema::empty());
         let mut text = String::new();
         loop {
             let piece = match self.interrupt.or(pieces.recv()).await {
@@ -164,9 +168,10 @@ impl Runner {
             match piece {
                 Piece::Schema(schema) => {
                     rows = Some(0);
+                    shown = headings.of_schema(&schema);
                     if self.format == Format::Csv {
                         text.clear();
-                        output::csv::header(&schema, &mut text);
+                        output::csv::header(&shown, &mut text);
                         output::print(text.as_bytes())?;
                     }
                 }
@@ -178,7 +183,7 @@ impl Runner {
                         let some = batch.slice(start, ROWS_AT_ONCE.min(batch.num_rows() - start));
                         text.clear();
                         match self.format {
-                            Format::Json => output::json::rows(&some, &mut text)?,
+                            Format::Json => output::json::rows(&shown, &some, &mut text)?,
                             Format::Csv | Format::Table => output::csv::rows(&some, &mut text)?,
                         }
                         output::print(text.as_bytes())?;

@@ -27,3 +27,4 @@ pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expre
 pub use prepared::Prepared;
 pub(crate) use prepared::settle;
 pub use rows::{Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
+pub use select::output_name;

@@ -14,18 +14,18 @@ use std::fmt::Write;
 
 use arrow::array::{Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait, RecordBatch};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Fields, Float32Type, Float64Type};
+use arrow::datatypes::{DataType, Fields, Float32Type, Float64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-/// Appends a line per row.
+/// Appends a line per row; `schema` has the names of the columns.
 ///
 /// # Errors
 /// If a value has no text.
-pub fn rows(batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
+pub fn rows(schema: &Schema, batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
     let columns = batch.columns().iter().map(|array| materialised(array)).collect::<Result<Vec<_>, _>>()?;
     let columns = columns.iter().map(Values::new).collect::<Result<Vec<_>, _>>()?;
-    let keys = keys(batch.schema().fields());
+    let keys = keys(schema.fields());
     for row in 0..batch.num_rows() {
         object(&keys, &columns, row, text)?;
         text.push('\n');
@@ -188,7 +188,7 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{Int32Array, ListArray, NullArray, StructArray};
-    use arrow::datatypes::{Field, Int32Type, Schema};
+    use arrow::datatypes::{Field, Int32Type};
 
     use super::super::samples;
     use super::*;
@@ -196,7 +196,8 @@ mod tests {
     #[test]
     fn values_are_exact() {
         let mut text = String::new();
-        rows(&samples::kinds(), &mut text).unwrap();
+        let batch = samples::kinds();
+        rows(&batch.schema(), &batch, &mut text).unwrap();
         let expected = [
             r#"{"i":9223372036854775807,"f":0.1,"d":-123.45,"b":true,"s":"a,\"b\"\nc","v":"größe","k":"x","day":"1970-01-01","at":"1970-01-01T00:00:01.500Z"}"#,
             r#"{"i":null,"f":null,"d":null,"b":null,"s":null,"v":null,"k":null,"day":null,"at":null}"#,
@@ -220,7 +221,7 @@ mod tests {
             ("n", Arc::new(NullArray::new(2)) as _),
         ]);
         let mut text = String::new();
-        rows(&batch, &mut text).unwrap();
+        rows(&batch.schema(), &batch, &mut text).unwrap();
         assert_eq!(text, "{\"l\":[1,null],\"r\":{\"x\":1},\"n\":null}\n{\"l\":null,\"r\":{\"x\":2},\"n\":null}\n");
     }
 

@@ -217,8 +217,8 @@ fn push_columns(binder: &Binder<'_>, outputs: &mut Outputs, of: Option<&str>) ->
     }
 }
 
-/// As PostgreSQL calls a column without an alias.
-fn output_name(expr: &ast::Expr) -> Box<str> {
+/// As PostgreSQL calls a column without an alias: by its own or its function's name, or `?column?`.
+pub fn output_name(expr: &ast::Expr) -> Box<str> {
     let name = match expr {
         ast::Expr::Identifier(name) => fold(name).ok(),
         ast::Expr::CompoundIdentifier(parts) => parts.last().and_then(|name| fold(name).ok()),
