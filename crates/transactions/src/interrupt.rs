@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 ///  (never runs)       (rolled back, or committed before it was seen)
 /// ```
 ///
-/// A deadline is a stop that comes by itself. Replay has no interrupts: what was stopped is in no log.
+/// Of several that count as one, each waits again after the one before it. A deadline is a stop that comes by itself. Replay has no interrupts: what was stopped is in no log.
 #[derive(Debug)]
 pub struct Interrupt {
     state: AtomicU8,
@@ -54,6 +54,11 @@ impl Interrupt {
     pub fn start(&self) -> Result<()> {
         self.state.fetch_or(RUNNING, Ordering::SeqCst);
         self.check()
+    }
+
+    /// What ran is over, and something else waits for its turn in its place.
+    pub fn wait_again(&self) {
+        self.state.fetch_and(!RUNNING, Ordering::SeqCst);
     }
 
     /// An error once it is to stop.
@@ -117,6 +122,11 @@ mod tests {
         running.start().unwrap();
         assert!(!running.stop(Cause::User) && !running.is_withdrawn());
         assert_eq!(running.check().unwrap_err().sqlstate(), "57014");
+
+        let several = Interrupt::new(None);
+        several.start().unwrap();
+        several.wait_again();
+        assert!(several.stop(Cause::User) && several.is_withdrawn() && several.start().is_err());
 
         let late = Interrupt::new(Some(Duration::ZERO));
         assert!(late.start().unwrap_err().to_string().contains("timeout of 0"));

@@ -2,17 +2,20 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use thermocline_transactions::Result;
 use thermocline_transactions::database::{Database, Session, Settings, TableReader};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::ids::PartitionId;
+use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::reader::{ReadRequest, ReadStep, RowSink};
 use thermocline_transactions::schema::TableDefinition;
 use thermocline_transactions::table::Row;
+use thermocline_transactions::{Error, Result};
 
 type Rows = Arc<Mutex<Vec<String>>>;
 
@@ -185,4 +188,56 @@ fn statistics_add_up() {
     let bytes: usize = tables().map(|table| table.memory.total()).sum();
     assert_eq!(bytes as u64, statistics.memory_bytes);
     assert_eq!(statistics.memory_bytes_max, 1 << 30);
+}
+
+/// Waits in a session until it is stopped.
+type Stopped<'a> = &'a dyn Fn(&mut Session) -> Error;
+
+/// Outside of a transaction, at the start of one, and inside.
+#[test]
+fn who_waits_or_reads_for_too_long_is_stopped() {
+    let database = open(2);
+    let mut holder = database.session();
+    run(&mut holder, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
+    run(&mut holder, "INSERT INTO t VALUES (1), (2), (3)");
+    let rows = Rows::default();
+    let (read, look): (Stopped<'_>, Stopped<'_>) = (
+        &|session| session.read_tables(vec![request(&database, "t", &rows, 10)]).map(|_| ()).unwrap_err(),
+        &|session| session.statistics().map(|_| ()).unwrap_err(),
+    );
+    run(&mut holder, "BEGIN");
+    run(&mut holder, "DELETE FROM t WHERE k = 3");
+    for (begin, waits) in [(false, read), (false, look), (true, read)] {
+        let mut session = database.session();
+        if begin {
+            run(&mut session, "BEGIN");
+        }
+        session.set_statement_timeout(Some(Duration::from_millis(30)));
+        let error = waits(&mut session);
+        assert_eq!((error.sqlstate(), error.to_string().contains("timeout of 30ms")), ("57014", true), "{error}");
+        session.set_statement_timeout(None);
+        let canceller = session.canceller();
+        let over = AtomicBool::new(false);
+        let error = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_millis(10));
+                    canceller.cancel();
+                }
+            });
+            let error = waits(&mut session);
+            over.store(true, Ordering::Relaxed);
+            error
+        });
+        assert_eq!((error.sqlstate(), error.to_string().contains("user's request")), ("57014", true), "{error}");
+    }
+    let error = holder.as_one_statement(Arc::new(Interrupt::new(Some(Duration::from_millis(30)))), |holder| {
+        std::thread::sleep(Duration::from_millis(40));
+        Ok(read(holder))
+    });
+    assert_eq!(error.unwrap().sqlstate(), "57014");
+    assert!(rows.lock().unwrap().is_empty(), "what was stopped reads nothing");
+    assert_eq!(holder.execute("SELECT 1", &[]).unwrap_err().sqlstate(), "25P02");
+    run(&mut holder, "ROLLBACK");
+    assert_eq!(all(&mut holder, "t"), ["1", "2", "3"]);
 }

@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
-use thermocline_transactions::database::{Canceller, Session};
+use thermocline_transactions::database::Session;
+use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::schema::{Schema, TableDefinition};
 
 use super::store::RowStore;
@@ -24,8 +24,8 @@ struct Shared {
     store: Arc<RowStore>,
     /// `None` before the first statement.
     session: Mutex<Option<Session>>,
-    /// Of the session, without waiting for it.
-    canceller: Mutex<Option<Canceller>>,
+    /// What stops the statement that runs; `None` if none does.
+    running: Mutex<Option<Arc<Interrupt>>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,
     /// Whether it takes nothing but `ROLLBACK`.
@@ -44,7 +44,7 @@ impl RowSession {
         let shared = Shared {
             store,
             session: Mutex::default(),
-            canceller: Mutex::default(),
+            running: Mutex::default(),
             in_transaction: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
         };
@@ -81,30 +81,49 @@ impl RowSession {
 
     /// Stops the statement that runs; false if none does.
     pub fn cancel(&self) -> bool {
-        self.shared.cancel()
+        let running = self.shared.running.lock();
+        running.as_ref().map(|interrupt| interrupt.stop(Cause::User)).is_some()
     }
 
-    /// Runs a statement, which is stopped after `timeout`, and when this is dropped; in that case nobody
+    /// Runs a statement, which `interrupt` stops, [`RowSession::cancel`], and dropping this; in that case nobody
     /// hears what became of it.
     ///
     /// # Errors
     /// As [`RowSession::run`].
     pub async fn statement<T: Send + 'static>(
         &self,
-        timeout: Option<Duration>,
+        interrupt: &Arc<Interrupt>,
         work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
     ) -> Result<T> {
-        let mut stop = StopOnDrop { shared: &self.shared, runs: true };
-        let result = self.run(move |session| {
-            session.set_statement_timeout(timeout);
-            work(session)
-        });
-        let result = result.await;
-        stop.runs = false;
+        *self.shared.running.lock() = Some(Arc::clone(interrupt));
+        self.until(interrupt, work).await
+    }
+
+    /// Does the row engine's part of a query of the analytic engine, which looks after its time: dropping this
+    /// stops it, as the query is stopped.
+    ///
+    /// # Errors
+    /// As [`RowSession::run`].
+    pub async fn part<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.until(&Arc::new(Interrupt::new(None)), work).await
+    }
+
+    async fn until<T: Send + 'static>(
+        &self,
+        interrupt: &Arc<Interrupt>,
+        work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let mut stop = StopOnDrop { shared: &self.shared, interrupt, is_over: false };
+        let interrupt = Arc::clone(interrupt);
+        let result = self.run(move |session| session.as_one_statement(interrupt, work)).await;
+        stop.is_over = true;
         result
     }
 
-    /// Has something done that waits for partitions.
+    /// Has something done that waits for nobody else.
     ///
     /// # Errors
     /// Those of `work`, and if the row engine cannot be started.
@@ -149,22 +168,20 @@ impl RowSession {
 /// Stops a statement that nobody waits for any more.
 struct StopOnDrop<'a> {
     shared: &'a Shared,
-    runs: bool,
+    interrupt: &'a Arc<Interrupt>,
+    is_over: bool,
 }
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {
-        if self.runs {
-            self.shared.cancel();
+        if !self.is_over {
+            self.interrupt.stop(Cause::User);
         }
+        self.shared.running.lock().take_if(|running| Arc::ptr_eq(running, self.interrupt));
     }
 }
 
 impl Shared {
-    fn cancel(&self) -> bool {
-        self.canceller.lock().as_ref().is_some_and(Canceller::cancel)
-    }
-
     fn run<T>(
         &self,
         work: impl FnOnce(&mut Session) -> thermocline_transactions::Result<T>,
@@ -172,11 +189,7 @@ impl Shared {
         let mut session = self.session.lock();
         let session = match &mut *session {
             Some(session) => session,
-            none => {
-                let new = self.store.database()?.session();
-                *self.canceller.lock() = Some(new.canceller());
-                none.insert(new)
-            }
+            none => none.insert(self.store.database()?.session()),
         };
         let result = work(session);
         self.in_transaction.store(session.in_transaction(), Ordering::Relaxed);

@@ -127,7 +127,7 @@ impl RowSnapshot {
         let requests = self.requests.lock().take().unwrap_or_default();
         let readers = self
             .session
-            .run(move |session| session.read_tables(requests.into_iter().map(Request::read).collect()))
+            .part(move |session| session.read_tables(requests.into_iter().map(Request::read).collect()))
             .await?;
         Ok(readers.into_iter().map(|readers| readers.into_iter().map(Some).collect()).collect())
     }
@@ -179,7 +179,7 @@ impl QuerySnapshot {
     /// If the row engine has stopped.
     pub async fn rows_of(&self, session: &RowSession, table: &TableDefinition) -> Result<usize> {
         let rows = self.rows.get_or_try_init(|| async {
-            let statistics = session.run(thermocline_transactions::database::Session::statistics).await?;
+            let statistics = session.part(thermocline_transactions::database::Session::statistics).await?;
             let mut rows = HashMap::new();
             for partition in &statistics.partitions {
                 for table in &partition.tables {

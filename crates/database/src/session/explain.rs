@@ -43,8 +43,8 @@ impl Session {
         }
         let (text, analyze) = (inner.to_string(), options.analyze);
         let plan = format!("EXPLAIN {text}");
-        let timeout = self.settings().statement_timeout;
-        let prepared = self.rows.run(move |session| {
+        let interrupt = self.interrupt();
+        let prepared = self.rows.statement(&interrupt, move |session| {
             session.prepare(&plan)?;
             session.execute(&plan, &[])
         });
@@ -52,7 +52,7 @@ impl Session {
             Ok(plan) if analyze => {
                 let started = Instant::now();
                 let text = Arc::<str>::from(text);
-                let answer = self.rows.statement(timeout, move |session| session.execute(&text, &[])).await?;
+                let answer = self.rows.statement(&interrupt, move |session| session.execute(&text, &[])).await?;
                 self.answer(&with_measured(plan, &answer, started)?)
             }
             Ok(plan) => self.answer(&plan),

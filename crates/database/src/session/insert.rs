@@ -84,14 +84,14 @@ impl Plan {
         Ok(insert.to_string())
     }
 
-    /// Inserts all rows or none, each by the statement with parameters.
+    /// Inserts all rows or none, each by the statement with parameters. For one deadline for all of them it is to be
+    /// run as one statement.
     pub fn run(&self, session: &mut Session, insert: &str, rows: &[RecordBatch]) -> RowResult<Answer> {
         let alone = !session.in_transaction();
         if alone {
             session.execute("BEGIN", &[])?;
         }
-        // One deadline for all, and whoever cancels stops all of them.
-        let inserted = session.as_one_statement(|session| insert_all(session, insert, rows));
+        let inserted = insert_all(session, insert, rows);
         match (&inserted, alone) {
             (_, false) => {}
             (Ok(_), true) => drop(session.execute("COMMIT", &[])?),

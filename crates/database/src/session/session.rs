@@ -5,7 +5,8 @@ use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::{Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings};
-use thermocline_transactions::database::Answer;
+use thermocline_transactions::database::{Answer, Session as RowsSession};
+use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
@@ -168,7 +169,7 @@ impl Session {
         }
         let route = self.route(&statement);
         let result = match route {
-            Ok(Route::Rows) => self.rows(&statement.text).await,
+            Ok(Route::Rows) => self.rows(&statement.text, &self.interrupt()).await,
             Ok(Route::RowsFirst) => self.rows_first(statement).await,
             Ok(Route::Insert) => self.insert(statement).await,
             Ok(Route::Explain) => self.explain(statement).await,
@@ -189,6 +190,11 @@ impl Session {
         names.route(statement)
     }
 
+    /// What stops a statement in the row engine: its timeout counts from now on.
+    pub(super) fn interrupt(&self) -> Arc<Interrupt> {
+        Arc::new(Interrupt::new(self.settings().statement_timeout))
+    }
+
     /// An error in one engine ends a transaction in the other.
     async fn transaction_of<T>(&self, result: Result<T>) -> Result<T> {
         if result.is_err() {
@@ -197,10 +203,9 @@ impl Session {
         result
     }
 
-    async fn rows(&self, text: &Arc<str>) -> Result<QueryStream> {
+    async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let text = Arc::clone(text);
-        let answer =
-            self.rows.statement(self.settings().statement_timeout, move |session| session.execute(&text, &[])).await?;
+        let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await?;
         self.answer(&answer)
     }
 
@@ -215,8 +220,8 @@ impl Session {
     }
 
     async fn rows_first(&self, statement: Statement) -> Result<QueryStream> {
-        let text = Arc::clone(&statement.text);
-        let answer = self.rows.statement(self.settings().statement_timeout, move |session| {
+        let (text, interrupt) = (Arc::clone(&statement.text), self.interrupt());
+        let answer = self.rows.statement(&interrupt, move |session| {
             session.prepare(&text)?;
             session.execute(&text, &[])
         });
@@ -228,8 +233,12 @@ impl Session {
     }
 
     async fn insert(&self, statement: Statement) -> Result<QueryStream> {
-        let Some(Parsed::Statement(ast)) = &statement.parsed else { return self.rows(&statement.text).await };
-        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text).await };
+        // One deadline for the query and for what is done with its rows.
+        let interrupt = self.interrupt();
+        let Some(Parsed::Statement(ast)) = &statement.parsed else {
+            return self.rows(&statement.text, &interrupt).await;
+        };
+        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text, &interrupt).await };
         let text = Arc::clone(&statement.text);
         let prepared = self.rows.run(move |session| session.prepare(&text)).await;
         match prepared {
@@ -240,14 +249,11 @@ impl Session {
                 let rows = self.analytic.collect(rows).await?;
                 plan.check(&rows.schema)?;
                 let one = plan.with_parameters(&rows.schema)?;
-                let answer = self
-                    .rows
-                    .statement(self.settings().statement_timeout, move |session| plan.run(session, &one, &rows.batches))
-                    .await?;
-                self.answer(&answer)
+                let run = move |session: &mut RowsSession| plan.run(session, &one, &rows.batches);
+                self.answer(&self.rows.statement(&interrupt, run).await?)
             }
             Err(error) => Err(error),
-            Ok(()) => self.rows(&statement.text).await,
+            Ok(()) => self.rows(&statement.text, &interrupt).await,
         }
     }
 
@@ -296,4 +302,61 @@ pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
             row_error(error),
             Some(Error::User(Class::LimitExceeded | Class::Syntax | Class::UndefinedFunction, _))
         )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// A session, and another one that holds all partitions of a table with a row.
+    async fn held() -> (Session, RowsSession) {
+        let session = Session::in_memory().await.unwrap();
+        session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
+        session.run("INSERT INTO t VALUES (1)").await.unwrap();
+        let mut holder = session.rows.store().database().unwrap().session();
+        for sql in ["BEGIN", "DELETE FROM t"] {
+            holder.execute(sql, &[]).unwrap();
+        }
+        (session, holder)
+    }
+
+    /// Of the analytic engine.
+    const WINDOW: &str = "SELECT k, count(*) OVER () FROM t";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_query_that_waits_for_partitions_leaves_the_session_when_it_is_dropped() {
+        let (session, mut holder) = held().await;
+        for query in [WINDOW, "SELECT sum(bytes) FROM system.memory", "EXPLAIN SELECT k FROM t"] {
+            let dropped = tokio::time::timeout(Duration::from_millis(100), session.run(query)).await;
+            assert!(dropped.is_err(), "{query} waits");
+            session.set("statement_timeout", "200ms").unwrap();
+            let after = tokio::time::timeout(Duration::from_secs(30), session.run("SELECT k FROM t")).await;
+            let error = after.unwrap_or_else(|_| panic!("{query} is still there")).unwrap_err();
+            assert_eq!(sqlstate(&error), Some("57014"), "{query}: {error}");
+            session.set("statement_timeout", "0").unwrap();
+        }
+        assert!(!session.cancel(), "nothing runs");
+        holder.execute("ROLLBACK", &[]).unwrap();
+        assert_eq!(session.run(WINDOW).await.unwrap().rows(), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_insert_has_one_deadline_for_its_query_and_its_rows() {
+        let (session, mut holder) = held().await;
+        let query = "SELECT sum(a.value * b.value) FROM generate_series(1, 20000) a, generate_series(1, 20000) b";
+        let started = Instant::now();
+        session.run(query).await.unwrap();
+        let alone = started.elapsed();
+        assert!(alone > Duration::from_millis(200), "{alone:?}: too little to be seen");
+        let timeout = Duration::from_millis(1000 + alone.as_millis() as u64 * 2);
+        session.set("statement_timeout", &format!("{}ms", timeout.as_millis())).unwrap();
+        let started = Instant::now();
+        let error = session.run(&format!("INSERT INTO t {query}")).await.unwrap_err();
+        let took = started.elapsed();
+        assert_eq!(sqlstate(&error), Some("57014"), "{error}");
+        assert!(took >= timeout && took < timeout + alone / 2, "{took:?} of {timeout:?}, {alone:?} for the query");
+        holder.execute("ROLLBACK", &[]).unwrap();
+    }
 }

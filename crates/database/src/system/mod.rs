@@ -30,7 +30,7 @@ fn table<T: Send + Sync + 'static>(
         let session = session.clone();
         async move {
             match session.store().started() {
-                Some(_) => Ok(rows(&session.run(Session::statistics).await?)),
+                Some(_) => Ok(rows(&session.part(Session::statistics).await?)),
                 None => Ok(vec![]),
             }
         }

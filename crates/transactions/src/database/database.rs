@@ -256,9 +256,14 @@ impl Shared {
     }
 
     /// Begins to read tables, all at one place in the order of all transactions, and waits until what
-    /// they hold is durable. A reader for each partition that is read, for each request.
-    pub fn read_tables(self: &Arc<Self>, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
-        let reads = self.handle.exclusively(move |members, _, _| {
+    /// they hold is durable. A reader for each partition that is read, for each request. It can be stopped
+    /// before it begins.
+    pub fn read_tables(
+        self: &Arc<Self>,
+        mut requests: Vec<ReadRequest>,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<Vec<Vec<TableReader>>> {
+        let reads = self.handle.exclusively_interruptible(interrupt, move |members, _, _| {
             let mut reads = Vec::with_capacity(requests.len());
             for request in &mut requests {
                 let mut of_table = Vec::with_capacity(members.len());
@@ -275,14 +280,19 @@ impl Shared {
     }
 
     /// What is in memory. `partitions` is `None` unless somebody has them.
-    pub fn statistics(&self, partitions: Option<Vec<PartitionStatistics>>) -> Result<Statistics> {
+    pub fn statistics(
+        &self,
+        partitions: Option<Vec<PartitionStatistics>>,
+        interrupt: &Interrupt,
+    ) -> Result<Statistics> {
         let partitions = match partitions {
             Some(partitions) => partitions,
             None => (0..self.identity.partitions)
                 .map(|id| {
                     let id = PartitionId(id);
                     let queued = self.engine.queued(id);
-                    self.handle.visit(id, move |member| PartitionStatistics::of(member, queued))
+                    self.handle
+                        .visit_interruptible(id, interrupt, move |member| PartitionStatistics::of(member, queued))
                 })
                 .collect::<Result<_>>()?,
         };

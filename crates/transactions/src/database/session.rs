@@ -147,15 +147,24 @@ impl Session {
 
     /// Begins to read tables, all as of one moment and, inside a transaction, with what it has changed. A
     /// reader for each partition that is read, for each request. Inside a transaction all rows have been
-    /// handed on when this comes back.
-    pub fn read_tables(&mut self, mut requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
-        match self.open(None)? {
-            None => self.shared.read_tables(requests),
+    /// handed on when this comes back. It is stopped as a statement is, while it waits for the partitions and,
+    /// inside a transaction, while it reads.
+    pub fn read_tables(&mut self, requests: Vec<ReadRequest>) -> Result<Vec<Vec<TableReader>>> {
+        self.interruptible(|session, interrupt| session.read_interruptible(requests, interrupt))
+    }
+
+    fn read_interruptible(
+        &mut self,
+        mut requests: Vec<ReadRequest>,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<Vec<Vec<TableReader>>> {
+        match self.open(Some(interrupt))? {
+            None => self.shared.read_tables(requests, interrupt),
             Some(transaction) => transaction.visit(|members| {
                 requests
                     .iter_mut()
                     .map(|request| {
-                        members.iter().try_for_each(|member| read_all(request, &member.partition))?;
+                        members.iter().try_for_each(|member| read_all(request, &member.partition, interrupt))?;
                         Ok(vec![TableReader::done()])
                     })
                     .collect()
@@ -163,15 +172,19 @@ impl Session {
         }
     }
 
-    /// What is in memory.
+    /// What is in memory. It is stopped as a statement is, while it waits for the partitions.
     pub fn statistics(&mut self) -> Result<Statistics> {
+        self.interruptible(Self::statistics_interruptible)
+    }
+
+    fn statistics_interruptible(&mut self, interrupt: &Arc<Interrupt>) -> Result<Statistics> {
         let shared = Arc::clone(&self.shared);
         let of = |member: &Member| PartitionStatistics::of(member, shared.engine.queued(member.partition.id()));
         let partitions = match &mut self.transaction {
             State::Open(transaction) => Some(transaction.visit(|members| Ok(members.iter().map(of).collect()))?),
             State::Begun | State::Failed | State::Idle => None,
         };
-        shared.statistics(partitions)
+        shared.statistics(partitions, interrupt)
     }
 
     /// Reads and plans a text without running it. Unlike in [`Session::execute`], an error does not end the
@@ -263,11 +276,15 @@ impl Session {
         }
     }
 
-    /// Runs statements that count as one for whoever stops them: they have one deadline, and
-    /// [`Canceller::cancel`] stops the one that runs or the next. What those before it did stays until the
-    /// transaction is rolled back.
-    pub fn as_one_statement<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let interrupt = Arc::new(Interrupt::new(self.statement_timeout));
+    /// Runs statements that count as one for whoever stops them: they have the deadline of `interrupt`, in place
+    /// of the session's timeout, and that or [`Canceller::cancel`] stops the one that runs or the next. What those
+    /// before it did stays until the transaction is rolled back.
+    pub fn as_one_statement<T>(
+        &mut self,
+        interrupt: Arc<Interrupt>,
+        work: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        interrupt.check()?;
         *self.running.lock() = Some(Arc::clone(&interrupt));
         self.whole = Some(interrupt);
         let result = work(self);
@@ -283,6 +300,7 @@ impl Session {
     /// Runs what the session's timeout and its canceller can stop.
     fn interruptible<T>(&mut self, run: impl FnOnce(&mut Self, &Arc<Interrupt>) -> Result<T>) -> Result<T> {
         if let Some(whole) = self.whole.clone() {
+            whole.wait_again();
             return run(self, &whole);
         }
         let interrupt = Arc::new(Interrupt::new(self.statement_timeout));

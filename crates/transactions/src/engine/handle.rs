@@ -1,5 +1,6 @@
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use super::executor::with_log_head;
 use super::program::Program;
@@ -10,6 +11,9 @@ use crate::interrupt::Interrupt;
 use crate::log::Batch;
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
+
+/// How often somebody who waits for a visit looks whether he was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Access to partitions for what is neither a client nor a session: definitions, snapshots, readers of
 /// whole tables. What it asks for also enters full queues, because there is little of it and clients'
@@ -41,6 +45,15 @@ impl<P: Program + ?Sized> Handle<P> {
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         self.exclusively_or_broken(None, |members, head, batch| Ok(work(members, head, batch)))
+    }
+
+    /// The same, which can be stopped before it begins.
+    pub fn exclusively_interruptible<T: Send + 'static>(
+        &self,
+        interrupt: &Arc<Interrupt>,
+        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.exclusively_or_broken(Some(interrupt), |members, head, batch| Ok(work(members, head, batch)))
     }
 
     /// The same, which can be stopped before it begins; an outer error of `work` is a bug after which nothing
@@ -81,6 +94,30 @@ impl<P: Program + ?Sized> Handle<P> {
         partition: PartitionId,
         work: impl FnOnce(&mut Member) -> T + Send + 'static,
     ) -> Result<T> {
+        self.start_visit(partition, work)?.recv().map_err(|_| self.shared.refusal())
+    }
+
+    /// The same, for who stops waiting when stopped. It may be done later all the same.
+    pub fn visit_interruptible<T: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        interrupt: &Interrupt,
+        work: impl FnOnce(&mut Member) -> T + Send + 'static,
+    ) -> Result<T> {
+        let done = self.start_visit(partition, work)?;
+        loop {
+            match done.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) => interrupt.check()?,
+                done => return done.map_err(|_| self.shared.refusal()),
+            }
+        }
+    }
+
+    fn start_visit<T: Send + 'static>(
+        &self,
+        partition: PartitionId,
+        work: impl FnOnce(&mut Member) -> T + Send + 'static,
+    ) -> Result<mpsc::Receiver<T>> {
         let (sender, receiver) = mpsc::sync_channel(1);
         let visit: Visit = Box::new(move |member| drop(sender.send(work(member))));
         let queue = self.shared.queues.get(partition.0 as usize);
@@ -88,7 +125,7 @@ impl<P: Program + ?Sized> Handle<P> {
         if !queue.push_own(Item::Visit(visit)) {
             return Err(self.shared.refusal());
         }
-        receiver.recv().map_err(|_| self.shared.refusal())
+        Ok(receiver)
     }
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.

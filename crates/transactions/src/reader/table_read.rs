@@ -5,6 +5,7 @@ use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
+use crate::interrupt::Interrupt;
 use crate::partition::Partition;
 use crate::schema::TableDefinition;
 use crate::table::{Change, Layout, Row, Table, Unread};
@@ -95,12 +96,18 @@ fn gone(definition: &TableDefinition) -> Error {
     Error::Retry(format!("table \"{}\" was dropped while a query was about to read it", definition.name).into())
 }
 
-/// Reads all rows at once.
-pub fn read_all(request: &mut ReadRequest, partition: &Partition) -> Result<()> {
+/// Rows between two looks at whether a reader was stopped.
+const LOOK_EVERY_IDS: u32 = 4096;
+
+/// Reads all rows, unless it is stopped.
+pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &Interrupt) -> Result<()> {
     match request.begin(partition)? {
         None => Ok(()),
         Some(mut read) => {
-            while read.step(partition, u32::MAX)? != ReadStep::Done {}
+            interrupt.check()?;
+            while read.step(partition, LOOK_EVERY_IDS)? != ReadStep::Done {
+                interrupt.check()?;
+            }
             Ok(())
         }
     }
