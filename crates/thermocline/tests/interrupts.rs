@@ -134,3 +134,30 @@ fn the_shell_goes_on() {
     assert!(shell.process.wait().unwrap().success());
     assert_eq!(rows(Some(&database), STATE), UNCHANGED);
 }
+
+#[test]
+fn a_script_in_the_shell_is_run_and_canceled() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, script) = (folder.path().join("db"), folder.path().join("a script.sql"));
+    rows(Some(&database), DEFINITIONS);
+    std::fs::write(&script, "SELECT 'in' || 'side' AS a;\nCALL turn();\nSELECT 'ne' || 'ver' AS a;\n").unwrap();
+    let mut shell = Terminal::open(&database);
+    shell.hears("thermocline> ");
+    shell.types(&format!("\\i {}\r", script.display()));
+    shell.hears("inside");
+    std::thread::sleep(Duration::from_millis(700));
+    shell.types("\x03");
+    shell.hears("cancel");
+    assert!(!shell.hears("thermocline> ").contains("never"), "a script ends where it is canceled");
+    // What stands before an error of syntax is run here too.
+    shell.types("SELECT 'be' || 'fore' AS a; SELEC 2;\r");
+    shell.hears("before");
+    shell.hears("SELEC");
+    shell.types("\\timing\r");
+    shell.hears("times are not shown");
+    shell.types("\\nothing\r");
+    shell.hears("there is no command \\nothing");
+    shell.types("\\q\r");
+    assert!(shell.process.wait().unwrap().success());
+    assert_eq!(rows(Some(&database), STATE), UNCHANGED);
+}

@@ -6,11 +6,13 @@ mod headings;
 mod insert;
 mod open;
 mod route;
+mod script;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod session;
 mod statement;
 
 pub use headings::Headings;
 pub use open::OpenOptions;
+pub use script::{Part, Script};
 pub use session::{Session, sqlstate};
 pub use statement::Statement;

@@ -6,9 +6,10 @@ use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::headings::Headings;
+use super::script::{Place, Script};
 
 /// A statement of a script, not yet given to an engine.
 #[derive(Debug, Clone)]
@@ -26,40 +27,11 @@ impl Statement {
     /// # Errors
     /// If it does not parse; the error names line and column.
     pub fn parse(script: &str) -> Result<Vec<Self>> {
-        let tokens = Tokenizer::new(&GenericDialect {}, script)
-            .tokenize_with_location()
-            .map_err(|error| DataFusionError::from(datafusion::sql::sqlparser::parser::ParserError::from(error)))?;
-        let mut statements = vec![];
-        let mut place = Place { at: Location::new(1, 1), offset: 0 };
-        let mut first: Option<Place> = None;
-        let mut words = vec![];
-        for token in &tokens {
-            if matches!(token.token, Token::Whitespace(_) | Token::EOF) {
-                continue;
-            }
-            place.advance(script, token.span.start);
-            match (&token.token, first) {
-                (Token::SemiColon, Some(from)) => {
-                    statements.push(Self::one(script, from, place.offset, &words)?);
-                    first = None;
-                }
-                (Token::SemiColon, None) => {}
-                (_, from) => {
-                    if from.is_none() {
-                        first = Some(place);
-                        words.clear();
-                    }
-                    words.extend((words.len() < KEYWORDS).then(|| keyword(token)));
-                }
-            }
-        }
-        if let Some(from) = first {
-            statements.push(Self::one(script, from, script.len(), &words)?);
-        }
-        Ok(statements)
+        Script::statements(script)
     }
 
-    fn one(script: &str, from: Place, end: usize, words: &[Keyword]) -> Result<Self> {
+    /// The statement that begins at a place, and ends in front of a byte.
+    pub(super) fn cut(script: &str, from: Place, end: usize, words: &[Keyword]) -> Result<Self> {
         let text = script.get(from.offset..end).unwrap_or_default().trim_end();
         if is_of_rows(words) || is_backup(text) {
             return Ok(Self { text: text.into(), parsed: None });
@@ -111,9 +83,10 @@ impl Statement {
 }
 
 /// How many words say what a statement is.
-const KEYWORDS: usize = 4;
+pub const KEYWORDS: usize = 4;
 
-fn keyword(token: &TokenWithSpan) -> Keyword {
+/// The keyword that a token is.
+pub fn keyword(token: &TokenWithSpan) -> Keyword {
     match &token.token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
@@ -140,35 +113,6 @@ fn parse_one(text: &str) -> Result<Parsed> {
         .pop_front()
         .filter(|_| parsed.is_empty())
         .ok_or_else(|| DataFusionError::Internal(format!("a part of a script that is not one statement: {text}")))
-}
-
-/// A place in a script.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    at: Location,
-    offset: usize,
-}
-
-impl Place {
-    /// Goes on to a later place.
-    fn advance(&mut self, script: &str, to: Location) {
-        for next in script.get(self.offset..).unwrap_or_default().chars() {
-            if (self.at.line, self.at.column) >= (to.line, to.column) {
-                break;
-            }
-            self.offset += next.len_utf8();
-            self.at = match next {
-                '\n' => Location::new(self.at.line + 1, 1),
-                _ => Location::new(self.at.line, self.at.column + 1),
-            };
-        }
-    }
-
-    /// The text at this place of a script that is blank otherwise.
-    fn pad(self, text: &str) -> String {
-        let before = |count: u64| usize::try_from(count.saturating_sub(1)).unwrap_or(0);
-        format!("{}{}{text}", "\n".repeat(before(self.at.line)), " ".repeat(before(self.at.column)))
-    }
 }
 
 #[cfg(test)]

@@ -136,7 +136,7 @@ const SYSTEM_TABLES: &[&str] = &[
     "system.tables",
 ];
 
-const COMMANDS: &[&str] = &["\\?", "\\d", "\\q", "\\timing"];
+const COMMANDS: &[&str] = &["\\?", "\\d", "\\i", "\\ir", "\\q", "\\timing"];
 
 /// Knows the words; does nothing else to the line.
 #[derive(Debug, Default)]

@@ -46,6 +46,8 @@ pub struct Runner {
     pub session: Session,
     /// How rows are written.
     pub format: Format,
+    /// Whether times of statements are shown.
+    pub timing: bool,
     /// Cancels the statement that runs.
     pub interrupt: Interrupt,
 }

@@ -1,18 +1,20 @@
 //! The interactive shell.
 
 use std::path::PathBuf;
+use std::time::Instant;
 
 use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Editor};
-use thermocline_database::Session;
 
 use super::Failure;
 use super::completion::Words;
 use super::failure::notice;
+use super::order::Order;
 use super::run::Runner;
-use super::sql::{seconds, summary};
+use super::script::{self, Ended, Text};
+use super::sql::seconds;
 use super::statement::{Completeness, completeness};
 
 const PROMPT: &str = "thermocline> ";
@@ -20,12 +22,6 @@ const PROMPT_MORE: &str = "        ...> ";
 const _: () = assert!(PROMPT.len() == PROMPT_MORE.len());
 
 const HISTORY_MAX: usize = 10_000;
-
-const HELP: &str = "\
-Statements end with a semicolon and may take several lines. Tab completes.
-  \\d          list tables          \\timing     show times, or not
-  \\d NAME     describe a table     \\q, Ctrl-D  quit
-Ctrl-C clears the line, or cancels the query that runs. SHOW ALL lists settings, SET changes them.";
 
 type LineEditor = Editor<Words, FileHistory>;
 
@@ -36,7 +32,6 @@ type LineEditor = Editor<Words, FileHistory>;
 pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
     let mut editor = editor()?;
     let history = History::open(&mut editor);
-    let mut timing = true;
     notice(format_args!("Thermocline {}. \\? for help, \\q to quit.", env!("CARGO_PKG_VERSION")));
     loop {
         if let Some(words) = editor.helper_mut() {
@@ -48,48 +43,23 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
             Input::End => return Ok(()),
         };
         history.add(&mut editor, &text);
-        match Order::of(&text) {
-            Order::Quit => return Ok(()),
-            Order::Help => notice(format_args!("{HELP}")),
-            Order::Timing => {
-                timing = !timing;
-                notice(format_args!("times are {}", if timing { "shown" } else { "not shown" }));
-            }
-            Order::Tables => run_text(runner, "SHOW TABLES", timing).await?,
-            Order::Describe(name) => run_text(runner, &format!("DESCRIBE {name}"), timing).await?,
-            Order::Unknown => notice(format_args!("error: there is no command {}; \\? lists them", text.trim())),
-            Order::Sql => run_text(runner, &text, timing).await?,
-        }
-    }
-}
-
-/// Runs statements up to the first that fails.
-async fn run_text(runner: &mut Runner, text: &str, timing: bool) -> Result<(), Failure> {
-    let statements = match Session::parse(text) {
-        Ok(statements) => statements,
-        Err(error) => {
-            Failure::from(error).report();
-            return Ok(());
-        }
-    };
-    for statement in statements {
         // Ctrl-C pressed at the prompt was for the line.
         runner.interrupt.reset();
-        let started = std::time::Instant::now();
-        match runner.run(statement).await {
-            Ok(finished) => notice(format_args!("({})", summary(finished, timing))),
+        let (typed, started) = (Text::typed(&text), Instant::now());
+        let ended = match Order::of(&text) {
+            Some(order) => script::obey(runner, order, typed).await,
+            None => script::run(runner, typed).await,
+        };
+        match ended {
+            Ok(Ended::Quit) => return Ok(()),
+            Ok(Ended::Done) => {}
             Err(Failure::OutputClosed) => return Err(Failure::OutputClosed),
-            Err(Failure::Interrupted) => {
-                notice(format_args!("canceled after {}", seconds(started.elapsed())));
-                return Ok(());
-            }
+            Err(Failure::Interrupted) => notice(format_args!("canceled after {}", seconds(started.elapsed()))),
             Err(failure) => {
                 failure.report();
-                return Ok(());
             }
         }
     }
-    Ok(())
 }
 
 /// What the user gave.
@@ -122,36 +92,8 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
         let state = completeness(&text);
         if state == Completeness::Blank {
             text.clear();
-        } else if state == Completeness::Complete || !matches!(Order::of(&text), Order::Sql) {
+        } else if state == Completeness::Complete || Order::of(&text).is_some() {
             return Ok(Input::Text(text));
-        }
-    }
-}
-
-/// What a text asks for.
-#[derive(Debug, PartialEq, Eq)]
-enum Order<'a> {
-    Quit,
-    Help,
-    Timing,
-    Tables,
-    Describe(&'a str),
-    Unknown,
-    Sql,
-}
-
-impl<'a> Order<'a> {
-    fn of(text: &'a str) -> Self {
-        let text = text.trim().trim_end_matches(';').trim_end();
-        let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-        match (word.to_ascii_lowercase().as_str(), rest.trim()) {
-            ("\\q" | "quit" | "exit", "") => Self::Quit,
-            ("\\?" | "\\h" | "help", "") => Self::Help,
-            ("\\timing", "") => Self::Timing,
-            ("\\d" | "\\dt", "") => Self::Tables,
-            ("\\d", name) => Self::Describe(name),
-            (word, _) if word.starts_with('\\') => Self::Unknown,
-            _ => Self::Sql,
         }
     }
 }
@@ -206,28 +148,6 @@ impl History {
             && let Err(error) = editor.append_history(path)
         {
             tracing::debug!("history: {error}");
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn commands_are_told_from_statements() {
-        for (text, expected) in [
-            ("\\q", Order::Quit),
-            ("exit;", Order::Quit),
-            ("QUIT", Order::Quit),
-            ("\\d", Order::Tables),
-            ("\\d lineorder ", Order::Describe("lineorder")),
-            ("\\d system.queries;", Order::Describe("system.queries")),
-            ("\\x", Order::Unknown),
-            ("exit from x", Order::Sql),
-            ("select 1;", Order::Sql),
-        ] {
-            assert_eq!(Order::of(text), expected, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `thermocline sql`: scripts and the shell.
 
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use datafusion::common::config::ExtensionOptions;
 use thermocline_database::{OpenOptions, Session};
 
 use super::Failure;
-use super::failure::notice;
 use super::interrupt::Interrupt;
 use super::output::Format;
 use super::recovery_line::RecoveryLine;
 use super::run::{Finished, Runner};
+use super::script::{self, Text};
 use super::shell;
 
 /// Arguments of `thermocline sql`.
@@ -42,13 +42,14 @@ pub struct SqlArgs {
 
     /// `-c` and `-f` in the order given.
     #[arg(skip)]
-    scripts: Vec<Script>,
+    scripts: Vec<Source>,
 }
 
 const EXAMPLES: &str = "\
 Without -c and -f, a script is read from standard input, or a shell started if that is a terminal.
-The first error ends a script, with exit code 1. Rows go to standard output, all else to standard
-error. Ctrl-C cancels the query, here and at the storage nodes.
+The first error ends a script, with exit code 1; statements before it have run, also if it is one of
+syntax. Of -c nothing runs unless all of it parses. \\i FILE runs another script. Rows go to standard
+output, all else to standard error. Ctrl-C cancels the query, here and at the storage nodes.
 
 Examples:
   thermocline sql
@@ -60,7 +61,7 @@ Examples:
 
 /// A script's source.
 #[derive(Debug, Clone)]
-enum Script {
+enum Source {
     /// The argument of `-c`.
     Text(String),
     /// The argument of `-f`; `-` is standard input.
@@ -70,8 +71,8 @@ enum Script {
 impl SqlArgs {
     /// Puts `-c` and `-f` in the order of the command line, which `matches` knows.
     pub fn order_scripts(&mut self, matches: &ArgMatches) {
-        let texts = self.command.iter().cloned().map(Script::Text);
-        let files = self.file.iter().cloned().map(Script::File);
+        let texts = self.command.iter().cloned().map(Source::Text);
+        let files = self.file.iter().cloned().map(Source::File);
         let indices = |id| matches.indices_of(id).into_iter().flatten();
         let mut scripts: Vec<_> = indices("command").zip(texts).chain(indices("file").zip(files)).collect();
         scripts.sort_by_key(|(index, _)| *index);
@@ -98,34 +99,23 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     let mut scripts = std::mem::take(&mut arguments.scripts);
     let interactive = scripts.is_empty() && std::io::stdin().is_terminal();
     if scripts.is_empty() && !interactive {
-        scripts.push(Script::File("-".into()));
+        scripts.push(Source::File("-".into()));
     }
     let mut interrupt = Interrupt::listen(!interactive)?;
     let session = interrupt.clone().or(open(&arguments)).await??;
     interrupt.reset();
-    let mut runner = Runner { session, format: arguments.format, interrupt };
+    let mut runner = Runner { session, format: arguments.format, timing: true, interrupt };
     if interactive {
         shell::run(&mut runner).await?;
     } else {
         for script in scripts {
-            run_source(&mut runner, script).await?;
+            match script {
+                Source::Text(text) => drop(script::run(&mut runner, Text::of_argument(&text)).await?),
+                Source::File(path) => script::run_file(&mut runner, path, 0, false).await?,
+            }
         }
     }
     Ok(runner.session.close().await?)
-}
-
-async fn run_source(runner: &mut Runner, script: Script) -> Result<(), Failure> {
-    match script {
-        Script::Text(text) => run_script(runner, &text).await,
-        Script::File(path) => {
-            let text = read(&mut runner.interrupt, path.clone()).await?;
-            let name = path.display();
-            run_script(runner, &text).await.map_err(|failure| match name.to_string().as_str() {
-                "-" => failure,
-                name => failure.context(name),
-            })
-        }
-    }
 }
 
 /// Opens the session with the settings of the command line.
@@ -157,55 +147,6 @@ async fn open(arguments: &SqlArgs) -> Result<Session, Failure> {
     Ok(session)
 }
 
-/// The text of a script, unless Ctrl-C is pressed first: standard input may never end.
-async fn read(interrupt: &mut Interrupt, path: PathBuf) -> Result<String, Failure> {
-    let name = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
-    let text = tokio::task::spawn_blocking(move || {
-        if path.as_os_str() == "-" {
-            let mut bytes = vec![];
-            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-        } else {
-            std::fs::read(path)
-        }
-    });
-    match interrupt.or(text).await? {
-        Ok(Ok(bytes)) => {
-            let text = utf8(bytes).map_err(|why| Failure::Failed(format!("{name}: {why}")))?;
-            Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-        }
-        Ok(Err(error)) => Err(Failure::Failed(format!("{name}: {error}"))),
-        Err(error) => Err(Failure::Failed(format!("{name}: {error}"))),
-    }
-}
-
-/// A script's text; an error names the line that is none.
-fn utf8(bytes: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(bytes).map_err(|error| {
-        let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
-        let line = 1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count();
-        let found = bytes.get(at).copied().unwrap_or_default();
-        format!("line {line} is not UTF-8 text: byte 0x{found:02x}")
-    })
-}
-
-/// Runs a script up to its first error.
-async fn run_script(runner: &mut Runner, text: &str) -> Result<(), Failure> {
-    let statements = Session::parse(text)?;
-    let count = statements.len();
-    for (i, statement) in statements.into_iter().enumerate() {
-        let finished = runner.run(statement).await.map_err(|failure| match failure {
-            Failure::Failed(message) if count > 1 => {
-                Failure::Failed(format!("{message}\n(in statement {} of {count})", i + 1))
-            }
-            other => other,
-        })?;
-        if runner.format == Format::Table && finished.rows.is_some() {
-            notice(format_args!("({})", summary(finished, true)));
-        }
-    }
-    Ok(())
-}
-
 /// `3 rows, 0.012 s`.
 pub fn summary(finished: Finished, timing: bool) -> String {
     let count = |rows| if rows == 1 { "1 row".to_owned() } else { format!("{rows} rows") };
@@ -235,18 +176,11 @@ mod tests {
             .scripts
             .iter()
             .map(|script| match script {
-                Script::Text(text) => text.clone(),
-                Script::File(path) => format!("file {}", path.display()),
+                Source::Text(text) => text.clone(),
+                Source::File(path) => format!("file {}", path.display()),
             })
             .collect();
         assert_eq!(order, ["1", "file 2", "3", "file 4"]);
-    }
-
-    #[test]
-    fn scripts_are_utf8() {
-        assert_eq!(utf8("größe".into()), Ok("größe".to_owned()));
-        assert_eq!(utf8(b"a\nb\n\xe4;".to_vec()), Err("line 3 is not UTF-8 text: byte 0xe4".to_owned()));
-        assert_eq!(utf8(vec![0xc3]), Err("line 1 is not UTF-8 text: byte 0xc3".to_owned()));
     }
 
     #[test]
