@@ -283,12 +283,16 @@ fn system_tables_and_settings() {
         SELECT sum(bytes) = (SELECT bytes FROM system.memory WHERE structure = 'all rows and indexes') AS same
             FROM system.memory WHERE table_name IS NOT NULL;
         BEGIN; INSERT INTO accounts VALUES (9, NULL, 0);
-        SELECT rows FROM system.tables; ROLLBACK;
+        SELECT rows FROM system.tables;
+        SELECT string_agg(structure, ' ') AS kinds FROM system.memory
+            WHERE partition IS NULL AND structure <> 'all rows and indexes';
+        SELECT bytes > 0 AS undo FROM system.memory WHERE structure = 'undo'; ROLLBACK;
         SELECT value FROM system.settings WHERE name = 'thermocline.executor_partitions'"
     );
     assert_eq!(
         rows(None, &script),
-        "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\nvalue\n2\n"
+        "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\n\
+         kinds\nundo queues log snapshots results\nundo\ntrue\nvalue\n2\n"
     );
     let failed = error(None, &format!("{ACCOUNTS} SET thermocline.commit_interval = '1ms'"));
     assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");

@@ -325,13 +325,17 @@ fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     let options = Options { results_bytes_max: 4000, ..options(100) };
     let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
     let mut client = engine.client();
+    let mut results = Vec::new();
     for tag in 0..1000 {
-        client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag).unwrap();
-        client.send();
+        match client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag) {
+            Ok(()) => client.send(),
+            // So many refusals have not been received.
+            Err(error) => results.push(Err(error)),
+        }
     }
+    assert!(!results.is_empty());
     assert_eq!(engine.queued(PartitionId(0)), 100, "the partition rests, and its queue is full");
     releases.released(Ok(Sequence(u64::MAX)));
-    let mut results = Vec::new();
     while results.len() < 1000 {
         results.extend(client.receive().into_iter().map(|reply| reply.result));
     }

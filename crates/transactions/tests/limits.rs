@@ -447,6 +447,71 @@ fn results_that_wait_for_a_slow_disk_take_bounded_memory() {
 }
 
 #[test]
+fn results_that_nobody_receives_take_bounded_memory() {
+    let most = 4 << 20;
+    let settings = Settings { partitions: 1, queue_length: 50, results_bytes_max: most, ..settings() };
+    let database = open(settings);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)");
+    for k in 0..10 {
+        let text = Value::Text("x".repeat(10_000).into());
+        session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(k), text]).unwrap();
+    }
+    let results = || usize::try_from(database.memory().working_bytes("results")).unwrap();
+    // Rows that are read, rows that are written, and errors.
+    let all = "SELECT * FROM t";
+    for (sql, bytes) in [(all, 100_000), ("UPDATE t SET v = v RETURNING *", 100_000), ("SELECT 1 / (k - k) FROM t", 20)]
+    {
+        let work = database.prepare(sql).unwrap();
+        let mut client = database.client();
+        let mut sent = 0;
+        let refused = loop {
+            match client.submit(Arc::clone(&work), Box::default(), sent) {
+                Ok(()) => client.send(),
+                Err(refused) => break refused,
+            }
+            sent += 1;
+            assert!(sent < 2_000_000, "{sql}: {}", results());
+        };
+        assert_eq!((refused.sqlstate(), refused.to_string().contains("wait to be received")), ("40001", true));
+        // Beside them those that were under way.
+        assert!((most..most + 60 * (bytes + 200)).contains(&results()), "{sql}: {}", results());
+        // Nobody else is kept from anything, once what it had sent has run.
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(run(&mut session, "SELECT k FROM t WHERE k = 1").rows.len(), 1);
+        let mut received = 0;
+        while received < sent {
+            received += client.receive().len() as u64;
+        }
+        assert_eq!(results(), 0, "{sql}");
+        client.submit(work, Box::default(), 0).unwrap();
+        client.send();
+        client.receive();
+        client.submit(database.prepare(all).unwrap(), Box::default(), 0).unwrap();
+        client.send();
+        drop(client);
+        run(&mut session, "SELECT count(*) FROM t");
+        assert_eq!(results(), 0, "{sql}: a client that has left receives nothing");
+    }
+}
+
+#[test]
+fn a_session_goes_on_after_an_answer_that_it_gave_up() {
+    let database = open(Settings { results_bytes_max: 1, ..settings() });
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)");
+    run(&mut session, "INSERT INTO t VALUES (1, 1)");
+    let mut holder = holder(&database);
+    session.set_statement_timeout(Some(Duration::from_millis(30)));
+    assert_eq!(session.execute("SELECT v FROM t WHERE k = 1", &[]).unwrap_err().sqlstate(), "57014");
+    run(&mut holder, "COMMIT");
+    // The answer to the first comes now.
+    std::thread::sleep(Duration::from_millis(50));
+    session.set_statement_timeout(None);
+    assert_eq!(int(&run(&mut session, "SELECT v FROM t WHERE k = 1")), 7);
+}
+
+#[test]
 fn a_result_that_finds_no_memory_fails_before_anything_is_kept() {
     let database = open(Settings { partitions: 1, memory_bytes_max: 16 << 20, ..settings() });
     let mut session = database.session();

@@ -1,4 +1,5 @@
-//! `system.memory`: one row for each structure of each row table and partition, and those beside them.
+//! `system.memory`: one row for each structure of each row table and partition, and one for each kind of memory that
+//! is needed while the row engine runs.
 
 use thermocline_compute::Columns;
 use thermocline_transactions::database::Statistics;
@@ -13,7 +14,7 @@ pub struct Row {
     entries: Option<usize>,
     /// `None` where bytes are not counted.
     bytes: Option<usize>,
-    /// What it may take; `None` for what shares a limit, which stands with `all rows and indexes`.
+    /// What it may take; `None` for what shares the limit that stands with `all rows and indexes`.
     limit: Option<usize>,
 }
 
@@ -39,10 +40,8 @@ pub fn rows(statistics: &Statistics) -> Vec<Row> {
         bytes: usize::try_from(bytes).ok(),
         limit: limit.and_then(|limit| usize::try_from(limit).ok()),
     };
-    let mut rows = vec![
-        whole("all rows and indexes", statistics.memory_bytes, Some(statistics.memory_bytes_max)),
-        whole("log buffers", statistics.log_bytes as u64, None),
-    ];
+    let mut rows = vec![whole("all rows and indexes", statistics.memory_bytes, Some(statistics.memory_bytes_max))];
+    rows.extend(statistics.working.iter().map(|(kind, bytes)| whole(kind, *bytes, None)));
     for partition in &statistics.partitions {
         let of = |structure, entries, bytes| Row {
             structure,
@@ -54,7 +53,6 @@ pub fn rows(statistics: &Statistics) -> Vec<Row> {
             limit: None,
         };
         rows.push(of("queue", Some(partition.queued), None));
-        rows.push(of("undo", None, Some(partition.undo_bytes)));
         for part in &partition.tables {
             let table = || Some(part.table.name.to_string());
             rows.push(Row { table: table(), ..of("rows", Some(part.rows), Some(part.memory.rows)) });

@@ -296,11 +296,10 @@ impl Shared {
                 })
                 .collect::<Result<_>>()?,
         };
-        let log_bytes = self.log.as_ref().map_or(0, |log| log.handle().memory_bytes());
         Ok(Statistics {
             memory_bytes_max: self.budget.limit(),
             memory_bytes: self.budget.used(),
-            log_bytes,
+            working: MemoryReport::of(&self.budget).working,
             partitions,
         })
     }

@@ -19,7 +19,8 @@ pub struct Settings {
     /// Requests that wait for a partition at most; more are refused with 40001.
     pub queue_length: usize,
     /// Bytes of a partition's results that may wait for the log. While a slow disk keeps more of them waiting,
-    /// the partition runs nothing, so that its queue fills and clients are told to try again.
+    /// the partition runs nothing, so that its queue fills and clients are told to try again. Also of a client's
+    /// results that it has not received: if there are more, it is refused with 40001.
     pub results_bytes_max: usize,
     /// How long a session may do nothing inside a transaction; see
     /// [`Session::set_idle_timeout`](super::Session::set_idle_timeout).

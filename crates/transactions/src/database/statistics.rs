@@ -12,8 +12,8 @@ pub struct Statistics {
     pub memory_bytes_max: u64,
     /// Bytes that they take.
     pub memory_bytes: u64,
-    /// Bytes of the log's buffers.
-    pub log_bytes: usize,
+    /// Bytes of each kind of working memory, which shares the limit: as in [`MemoryReport`](super::MemoryReport).
+    pub working: Vec<(&'static str, u64)>,
     /// Each partition, at moments of its own.
     pub partitions: Vec<PartitionStatistics>,
 }

@@ -9,6 +9,7 @@ use super::program::Program;
 use super::worker::{Item, Request, Shared};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::table::Budget;
 use crate::types::Value;
 
 /// Has transactions run, many at a time: results come to its mailbox in any order.
@@ -28,11 +29,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 impl<P: Program + ?Sized> Client<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
-        let mailbox = Mailbox::new(Arc::clone(&shared.broken));
+        let budget = shared.queues.first().map(|queue| Arc::clone(queue.budget()));
+        let budget = budget.unwrap_or_else(|| Arc::new(Budget::unlimited()));
+        let mailbox = Mailbox::new(Arc::clone(&shared.broken), budget);
         Self { shared, mailbox, unsent, any: AtomicU32::new(0), call_next: 1 << 63 }
     }
 
-    /// Notes a transaction, which goes out with [`Client::send`]. Its result comes with this tag.
+    /// Notes a transaction, which goes out with [`Client::send`]. Its result comes with this tag. Refused with
+    /// SQLSTATE 40001 while too many bytes of results wait to be received.
     pub fn submit(&mut self, program: Arc<P>, arguments: Box<[Value]>, tag: u64) -> Result<()> {
         self.submit_interruptible(program, arguments, tag, None)
     }
@@ -46,6 +50,11 @@ impl<P: Program + ?Sized> Client<P> {
         tag: u64,
         interrupt: Option<Arc<Interrupt>>,
     ) -> Result<()> {
+        let (unread, most) = (self.mailbox.bytes(), self.shared.results_bytes_max);
+        if unread > most {
+            let message = format!("{unread} bytes of results wait to be received, and {most} may");
+            return Err(Error::Retry(message.into()));
+        }
         let route = program.route(&arguments)?;
         let ticket = Ticket::new(Arc::clone(&self.mailbox), tag);
         let request = Request { program, arguments, ticket, interrupt };
@@ -118,6 +127,10 @@ impl<P: Program + ?Sized> Client<P> {
     ) -> Result<u64> {
         let tag = self.call_next;
         self.call_next += 1;
+        if self.mailbox.bytes() > 0 {
+            // Of calls that were given up.
+            drop(self.mailbox.receive_for(Duration::ZERO));
+        }
         self.submit_interruptible(program, arguments, tag, interrupt)?;
         self.send();
         Ok(tag)

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
-use super::mailbox::Delivery;
+use super::mailbox::reply_bytes;
 use super::program::{Program, Route};
-use super::weigh::Weigh;
 use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
@@ -122,7 +121,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
         begin(members, head);
         let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
         let result = result.and_then(|outcome| {
-            let bytes = reply_bytes(&outcome);
+            let bytes = reply_bytes(Ok(&outcome));
             let room = results.as_mut().map_or(Ok(()), |results| results.grow(bytes));
             room.map_err(|full| Error::OutOfMemory(format!("results that wait for the log: {full}").into()))?;
             if members.iter().any(|member| !member.transaction.is_read_only()) {
@@ -139,7 +138,13 @@ pub(super) fn run_all<P: Program + ?Sized>(
             Err(error) => match abort(members) {
                 Err(broken) => Ran::Broken(broken),
                 Ok(()) if matches!(error, Error::OtherPartition(_)) => Ran::OtherPartition,
-                Ok(()) => Ran::Done(Err(error)),
+                Ok(()) => {
+                    if let Some(results) = &mut results {
+                        // It cannot be refused, and is small.
+                        results.settle(reply_bytes::<P::Outcome>(Err(&error)));
+                    }
+                    Ran::Done(Err(error))
+                }
             },
         }
     });
@@ -148,11 +153,6 @@ pub(super) fn run_all<P: Program + ?Sized>(
         batch.rewind(before);
         Ran::Broken(panic)
     })
-}
-
-/// Bytes of a result and its place in what waits.
-fn reply_bytes<O: Weigh>(outcome: &O) -> usize {
-    size_of::<Delivery<O>>() + outcome.heap_bytes()
 }
 
 /// Starts a transaction in these partitions.

@@ -1,10 +1,13 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::weigh::Weigh;
 use crate::error::{Error, Result};
+use crate::table::{Budget, Working};
 
 /// A result, for whoever gave the tag.
 #[derive(Debug)]
@@ -13,6 +16,21 @@ pub struct Reply<O> {
     pub tag: u64,
     /// What became of it.
     pub result: Result<O>,
+    /// Bytes that it takes.
+    bytes: usize,
+}
+
+/// Bytes of a result and its place in what waits.
+pub(super) fn reply_bytes<O: Weigh>(result: Result<&O, &Error>) -> usize {
+    // Errors are few, so that their texts may cost something.
+    size_of::<Delivery<O>>() + result.map_or_else(|error| error.to_string().len(), Weigh::heap_bytes)
+}
+
+impl<O> Reply<O> {
+    /// The same with another result, which is no larger or an error.
+    pub(super) fn map(self, other: impl FnOnce(Result<O>) -> Result<O>) -> Self {
+        Self { tag: self.tag, result: other(self.result), bytes: self.bytes }
+    }
 }
 
 /// Why an engine has stopped; `None` while it has not.
@@ -29,7 +47,7 @@ pub struct Ticket<O> {
 /// A result and where it goes.
 pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 
-impl<O> Ticket<O> {
+impl<O: Weigh> Ticket<O> {
     /// Answers go to this mailbox.
     pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
         Self { mailbox: Some(mailbox), tag }
@@ -37,7 +55,8 @@ impl<O> Ticket<O> {
 
     /// The answer, to be delivered when it may be told.
     pub(super) fn answer(mut self, result: Result<O>) -> Option<Delivery<O>> {
-        Some((self.mailbox.take()?, Reply { tag: self.tag, result }))
+        let bytes = reply_bytes(result.as_ref());
+        Some((self.mailbox.take()?, Reply { tag: self.tag, result, bytes }))
     }
 
     /// Answers now: nothing was done.
@@ -51,24 +70,41 @@ impl<O> Drop for Ticket<O> {
         if let Some(mailbox) = self.mailbox.take() {
             let reason = mailbox.stopped.lock().clone();
             let error = reason.unwrap_or_else(|| Error::Cancelled("the engine has stopped".into()));
-            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error) })]);
+            let bytes = size_of::<Delivery<O>>();
+            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error), bytes })]);
         }
     }
 }
 
-/// Results for one client. It never holds more than the client has asked for.
+/// Results for one client. It never holds more than the client has asked for, and the budget is told of them until
+/// they are received.
 #[derive(Debug)]
 pub struct Mailbox<O> {
     replies: Mutex<VecDeque<Reply<O>>>,
     arrived: Condvar,
     /// Of the engine that was asked; here and not in each request, so that few touch its count.
     stopped: Stopped,
+    /// Bytes of the results; changed with them, under their lock.
+    bytes: AtomicUsize,
+    budget: Arc<Budget>,
+}
+
+impl<O> Drop for Mailbox<O> {
+    fn drop(&mut self) {
+        self.budget.resize_working(Working::Results, *self.bytes.get_mut(), 0);
+    }
 }
 
 impl<O> Mailbox<O> {
     /// An empty one, for answers of an engine that stops for this reason.
-    pub fn new(stopped: Stopped) -> Arc<Self> {
-        Arc::new(Self { replies: Mutex::new(VecDeque::new()), arrived: Condvar::new(), stopped })
+    pub fn new(stopped: Stopped, budget: Arc<Budget>) -> Arc<Self> {
+        let (replies, bytes) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0));
+        Arc::new(Self { replies, arrived: Condvar::new(), stopped, bytes, budget })
+    }
+
+    /// Bytes of results that nobody has received.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Puts results in and wakes those who wait for them.
@@ -84,10 +120,14 @@ impl<O> Mailbox<O> {
         let mut replies = replies.into_iter().peekable();
         while let Some((mailbox, reply)) = replies.next() {
             let mut held = mailbox.replies.lock();
+            let mut bytes = reply.bytes;
             held.push_back(reply);
             while let Some((_, reply)) = replies.next_if(|(next, _)| Arc::ptr_eq(next, &mailbox)) {
+                bytes += reply.bytes;
                 held.push_back(reply);
             }
+            mailbox.bytes.fetch_add(bytes, Ordering::Relaxed);
+            mailbox.budget.resize_working(Working::Results, 0, bytes);
             drop(held);
             if told.last().is_none_or(|last| !Arc::ptr_eq(last, &mailbox)) {
                 told.push(mailbox);
@@ -106,7 +146,7 @@ impl<O> Mailbox<O> {
         if replies.is_empty() {
             self.arrived.wait_for(&mut replies, wait);
         }
-        Self::take(&mut replies)
+        self.take(&mut replies)
     }
 
     /// Takes all results there are; waits for the first.
@@ -115,11 +155,12 @@ impl<O> Mailbox<O> {
         while replies.is_empty() {
             self.arrived.wait(&mut replies);
         }
-        Self::take(&mut replies)
+        self.take(&mut replies)
     }
 
     /// Leaves place for as many: the next results are about as many again.
-    fn take(replies: &mut VecDeque<Reply<O>>) -> VecDeque<Reply<O>> {
+    fn take(&self, replies: &mut VecDeque<Reply<O>>) -> VecDeque<Reply<O>> {
+        self.budget.resize_working(Working::Results, self.bytes.swap(0, Ordering::Relaxed), 0);
         let place = VecDeque::with_capacity(replies.len());
         std::mem::replace(replies, place)
     }

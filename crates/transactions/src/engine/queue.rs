@@ -153,6 +153,11 @@ impl<T: Weigh> Queue<T> {
         true
     }
 
+    /// The memory that it shares.
+    pub const fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     /// Requests that wait.
     pub fn len(&self) -> usize {
         self.state.lock().items.len()

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use super::held::Held;
-use super::mailbox::{Delivery, Mailbox, Reply};
+use super::mailbox::{Delivery, Mailbox};
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::table::Charge;
@@ -132,5 +132,5 @@ impl<O> Releases<O> {
 
 /// A result that nobody may be told, because the log failed.
 pub(super) fn unknown<O>((mailbox, reply): Delivery<O>, error: &Error) -> Delivery<O> {
-    (mailbox, Reply { tag: reply.tag, result: reply.result.and_then(|_| Err(error.clone())) })
+    (mailbox, reply.map(|result| result.and_then(|_| Err(error.clone()))))
 }

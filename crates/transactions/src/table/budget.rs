@@ -34,7 +34,7 @@ pub enum Working {
     Log,
     /// Rows that wait for the disk: copies, and images of before of rows that changed.
     Snapshots,
-    /// Results of transactions that wait for the log.
+    /// Results of transactions that wait for the log, or for who asked to receive them.
     Results,
 }
 
