@@ -188,6 +188,40 @@ fn the_log_does_not_grow_for_ever() {
 }
 
 #[test]
+fn writing_rests_while_transactions_run() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let wrote = Arc::new(AtomicU64::new(0));
+    let writes = Arc::clone(&wrote);
+    let slow = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Append && name.ends_with(".rows") {
+            std::thread::sleep(Duration::from_millis(5));
+            writes.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    });
+    let mut settings = settings();
+    (settings.snapshots.time_percent, settings.snapshots.write_percent) = (100, 10);
+    let database = Database::open(Arc::new(slow), settings).unwrap();
+    fill(&database);
+    let mut session = database.session();
+    session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, t TEXT) PARTITION BY (id)", &[]).unwrap();
+    for id in 0..200 {
+        let text = Value::Text("x".repeat(20_000).into());
+        session.execute("INSERT INTO big VALUES ($1, $2)", &[Value::Int(id), text]).unwrap();
+    }
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        load(scope, &database, &stop, &ran);
+        let _stop = Stop(&stop);
+        let report = database.snapshot().unwrap();
+        let writes = u32::try_from(wrote.load(Ordering::Relaxed)).unwrap();
+        assert!(writes > 15, "{writes}");
+        // Without rests it takes 5 ms a write, with them ten times as long but for the last ones.
+        assert!(report.duration > Duration::from_millis(25) * writes, "{writes} writes, {:?}", report.duration);
+    });
+}
+
+#[test]
 fn a_full_disk_fails_the_snapshot_and_nothing_else() {
     for part in [".sql", ".rows", ".manifest"] {
         let disk = SimulatedDisk::new(1, Faults::default());

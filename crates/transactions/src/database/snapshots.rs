@@ -330,14 +330,17 @@ impl Taker {
                     step = Some(result?);
                     pause_max = pause_max.max(took);
                     pace.saw(transaction);
-                    pace.next = Instant::now() + if pace.is_idle() { Duration::ZERO } else { took * rest };
+                    pace.next = Instant::now() + if pace.is_idle { Duration::ZERO } else { took * rest };
                 }
                 let start = Instant::now();
                 taking.write(partition, step)?;
                 writing += start.elapsed();
                 next = next.min(pace.next);
             }
-            if !paces.iter().all(Pace::is_idle) {
+            if taking.is_copied() {
+                break;
+            }
+            if !paces.iter().all(|pace| pace.is_idle) {
                 next = next.max(Instant::now() + writing * rest_for(settings.write_percent));
             }
             std::thread::sleep(next.saturating_duration_since(Instant::now()));
@@ -359,22 +362,21 @@ struct Pace {
     transaction: Option<TransactionId>,
     /// When it was seen first.
     since: Instant,
+    /// Whether that was [long ago](IDLE_AFTER) at the last look.
+    is_idle: bool,
 }
 
 impl Pace {
     fn new() -> Self {
         let now = Instant::now();
-        Self { next: now, transaction: None, since: now }
+        Self { next: now, transaction: None, since: now, is_idle: false }
     }
 
     fn saw(&mut self, transaction: TransactionId) {
         if self.transaction.replace(transaction) != Some(transaction) {
             self.since = Instant::now();
         }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.since.elapsed() >= IDLE_AFTER
+        self.is_idle = self.since.elapsed() >= IDLE_AFTER;
     }
 }
 
