@@ -62,6 +62,9 @@ struct State {
 struct TableCopy {
     table: TableId,
     uncopied: Unread,
+    /// Images of rows that changed before their turn. Not in the chunk of the rows in turn: a chunk is of one
+    /// table, and those that change are of any.
+    changed: ChunkBuilder,
 }
 
 impl Copier {
@@ -75,7 +78,11 @@ impl Copier {
         let tables = partition
             .tables()
             .filter(|table| first || table.definition().partition_by.is_some())
-            .map(|table| TableCopy { table: table.definition().id, uncopied: Unread::new(table) })
+            .map(|table| TableCopy {
+                table: table.definition().id,
+                uncopied: Unread::new(table),
+                changed: ChunkBuilder::default(),
+            })
             .collect();
         let mut state = State {
             tables,
@@ -103,7 +110,9 @@ impl Copier {
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
             let Some((id, done)) = copy.uncopied.next(table) else {
-                state.tables.pop_front();
+                if let Some(chunk) = state.tables.pop_front().and_then(|mut copy| copy.changed.take()) {
+                    state.keep(chunk);
+                }
                 state.charge();
                 continue;
             };
@@ -194,8 +203,9 @@ impl State {
     }
 
     fn memory_bytes(&self) -> usize {
-        let marks: usize = self.tables.iter().map(|copy| copy.uncopied.memory_bytes()).sum();
-        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + marks
+        let of_table = |copy: &TableCopy| copy.uncopied.memory_bytes() + copy.changed.memory_bytes();
+        let tables: usize = self.tables.iter().map(of_table).sum();
+        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + tables
     }
 
     fn charge(&mut self) {
@@ -226,7 +236,15 @@ impl PreImages for Watcher {
         if copy.uncopied.mark(change.id)
             && let Some(before) = change.before
         {
-            state.push(change.table, change.id, before);
+            let memory = copy.changed.memory_bytes();
+            let chunk = copy.changed.push(change.table, change.id, before, &mut Vec::new());
+            let is_charged = copy.changed.memory_bytes() == memory;
+            if let Some(chunk) = chunk {
+                state.keep(chunk);
+                state.charge();
+            } else if !is_charged {
+                state.charge();
+            }
         }
         true
     }
