@@ -490,8 +490,11 @@ fn results_that_nobody_receives_take_bounded_memory() {
         client.submit(database.prepare(all).unwrap(), Box::default(), 0).unwrap();
         client.send();
         drop(client);
-        run(&mut session, "SELECT count(*) FROM t");
-        assert_eq!(results(), 0, "{sql}: a client that has left receives nothing");
+        let left = Instant::now();
+        while results() > 0 {
+            assert!(left.elapsed() < Duration::from_secs(30), "{sql}: of a client that has left nothing is kept");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 }
 

@@ -107,7 +107,7 @@ fn the_directory_names_the_segment_of_every_durable_group() {
 #[test]
 fn what_is_not_whole_at_the_end_is_torn_wherever_the_power_fails() {
     let mut torn = 0;
-    for seed in 0..300 {
+    for seed in 0..400 {
         let disk = disk(seed);
         let mut log = Log::new(&disk, 2000);
         // More than a segment takes, less than a group, and none.
