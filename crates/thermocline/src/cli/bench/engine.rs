@@ -130,6 +130,17 @@ impl EngineArgs {
         Ok(Scratch { database, _directory: directory })
     }
 
+    /// Makes what was loaded a snapshot, so that none of it is made one while something is measured.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn settle(&self, database: &Database, log: OnOff) -> Result<()> {
+        if log.0 {
+            database.snapshot().map_err(failed)?;
+        }
+        Ok(())
+    }
+
     /// What a record says of how it was measured.
     pub fn record(
         &self,

@@ -66,6 +66,7 @@ fn one_database(
     let database = &scratch.database;
     tpcc::define(&mut database.session(), language).map_err(failed)?;
     tpcc::load(database, scale, partitions.into()).map_err(failed)?;
+    args.settle(database, log)?;
     check(database, scale, &Condition::ALL, "after the load")?;
     let kind = if remote.0 { Remote::Standard } else { Remote::Never };
     let terminals = (0..args.clients(partitions) as u64)

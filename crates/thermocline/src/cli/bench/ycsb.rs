@@ -66,6 +66,7 @@ fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16
     let database = &scratch.database;
     ycsb::define(&mut database.session(), language).map_err(failed)?;
     ycsb::load(database, args.rows, partitions.into()).map_err(failed)?;
+    args.engine.settle(database, log)?;
     let procedures = ycsb::procedures(language);
     let procedures: Vec<&str> = procedures.iter().map(String::as_str).collect();
     for mix in &args.mix {
