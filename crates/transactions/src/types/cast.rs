@@ -10,28 +10,12 @@ use crate::types::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, parse_dat
 /// fit is an error, and so is text for a type that is not text (see [`cast`]).
 #[inline]
 pub fn assign(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
-    Ok(match (value, to) {
-        (ValueRef::Null, _)
-        | (ValueRef::Int(_), DataType::BigInt)
-        | (ValueRef::Text(_), DataType::Text)
-        | (ValueRef::Boolean(_), DataType::Boolean)
-        | (ValueRef::Float(_), DataType::Double)
-        | (ValueRef::Date(_), DataType::Date)
-        | (ValueRef::Timestamp(_), DataType::Timestamp)
-        | (ValueRef::Decimal(_), DataType::Numeric)
-        | (ValueRef::Bytes(_), DataType::Bytea) => value,
-        (ValueRef::Int(number), DataType::SmallInt | DataType::Integer) => ValueRef::Int(in_range(number, to)?),
-        (ValueRef::Text(text), DataType::Varchar(limit)) => ValueRef::Text(within(text, limit)?),
-        (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
-            ValueRef::Decimal(number.fit(precision, scale)?)
-        }
-        _ => return assign_other(value, to),
-    })
+    if is_of(value, to) { Ok(value) } else { assign_other(value, to) }
 }
 
 /// Whether [`assign`] would leave the value as it is; false also where that takes longer to see.
 #[inline]
-pub(crate) fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
+fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
     match (value, to) {
         (ValueRef::Null, _)
         | (ValueRef::Int(_), DataType::BigInt)
@@ -51,10 +35,16 @@ pub(crate) fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
     }
 }
 
-/// The conversions between kinds, which are seldom.
+/// What has to be rounded, converted or counted.
 #[inline(never)]
 fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     Ok(match (value, to) {
+        (ValueRef::Decimal(_), DataType::Numeric) => value,
+        (ValueRef::Int(number), DataType::SmallInt | DataType::Integer) => ValueRef::Int(in_range(number, to)?),
+        (ValueRef::Text(text), DataType::Varchar(limit)) => ValueRef::Text(within(text, limit)?),
+        (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
+            ValueRef::Decimal(number.fit(precision, scale)?)
+        }
         (ValueRef::Int(number), DataType::Decimal { precision, scale }) => {
             ValueRef::Decimal(Decimal::from(number).fit(precision, scale)?)
         }

@@ -12,7 +12,6 @@ mod value;
 pub use calendar::{
     MICROS_PER_DAY, days_in_month, format_date, format_timestamp, from_civil, parse_date, parse_timestamp, to_civil,
 };
-pub(crate) use cast::is_of;
 pub use cast::{Rounded, assign, cast, parse_text, round_into};
 pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};

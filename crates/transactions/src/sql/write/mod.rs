@@ -21,7 +21,7 @@ use super::select::outputs;
 use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
 use crate::schema::{ColumnDefinition, Schema, TableDefinition, bind_check};
-use crate::types::{Value, ValueRef, assign, is_of};
+use crate::types::{Value, ValueRef, assign};
 
 /// Values of a row, or what changes in it. Most rows have no more columns; of more they are on the heap.
 type OfRow<T> = SmallVec<[T; 12]>;
@@ -113,9 +113,6 @@ fn check_row(checks: &[Check], table: &TableDefinition, source: Source<'_>, envi
 fn store<'v>(table: &TableDefinition, column: &ColumnDefinition, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
     if value.is_null() && !column.nullable {
         return Err(null_violation(table, column));
-    }
-    if is_of(value, column.data_type) {
-        return Ok(value);
     }
     assign(value, column.data_type).map_err(|error| in_column(error, table, column))
 }
