@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -326,11 +326,18 @@ fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
     let mut client = engine.client();
     let mut results = Vec::new();
+    let mut rests = false;
     for tag in 0..1000 {
         match client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag) {
             Ok(()) => client.send(),
             // So many refusals have not been received.
             Err(error) => results.push(Err(error)),
+        }
+        // As long as it does not rest it takes what comes.
+        let sent = Instant::now();
+        while !rests && engine.queued(PartitionId(0)) > 0 {
+            rests = sent.elapsed() > Duration::from_secs(1);
+            std::thread::yield_now();
         }
     }
     assert!(!results.is_empty());

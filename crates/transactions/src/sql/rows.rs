@@ -1,10 +1,42 @@
 //! Results: rows in packed buffers.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use crate::error::{Class, Error, Result};
 use crate::types::{DataType, Decimal, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
+
+/// How many bytes of text the results of a statement had lately, so that the next one has room for as many at once.
+#[derive(Debug, Default)]
+pub(crate) struct TextHint(AtomicU32);
+
+/// Bytes of text that a result begins with at most.
+const HINT_BYTES_MAX: usize = 4096;
+
+impl Clone for TextHint {
+    fn clone(&self) -> Self {
+        Self(AtomicU32::new(self.0.load(Ordering::Relaxed)))
+    }
+}
+
+impl TextHint {
+    /// No rows, which will have this many columns.
+    pub fn rows(&self, width: usize) -> Rows {
+        let text = String::with_capacity(self.0.load(Ordering::Relaxed) as usize);
+        Rows { text, ..Rows::new(width) }
+    }
+
+    /// Learns from a result.
+    #[inline]
+    pub fn note(&self, rows: &Rows) {
+        let (known, now) = (self.0.load(Ordering::Relaxed) as usize, rows.text.len().min(HINT_BYTES_MAX));
+        if now > known || now < known / 4 {
+            self.0.store(now as u32, Ordering::Relaxed);
+        }
+    }
+}
 
 /// Values of one result at most.
 const CELLS_MAX: usize = RESULT_BYTES_MAX / size_of::<Cell>();

@@ -22,6 +22,7 @@ pub(crate) use sort::SortKey;
 use super::bind::Aggregate;
 use super::expression::Expr;
 use super::plan::{Routing, Step};
+use super::rows::TextHint;
 
 /// A planned query.
 #[derive(Debug, Clone)]
@@ -41,6 +42,7 @@ pub(crate) struct Select {
     pub ordered: bool,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    pub texts: TextHint,
 }
 
 /// `GROUP BY`, or aggregates over all rows.

@@ -71,7 +71,7 @@ impl<'s> Sink<'s> {
             select,
             parameters,
             environment,
-            rows: Rows::new(if select.ordered { select.visible } else { select.outputs.len() }),
+            rows: select.texts.rows(if select.ordered { select.visible } else { select.outputs.len() }),
             groups: select.group.as_ref().map(Groups::new),
             ordered: select.ordered,
             offset: count(&select.offset, 0)?,
@@ -167,6 +167,7 @@ impl<'s> Sink<'s> {
             }
         }
         if direct {
+            self.select.texts.note(&self.rows);
             return Ok(self.rows);
         }
         if self.select.distinct {

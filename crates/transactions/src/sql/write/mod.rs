@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::bind::Binder;
 use super::expression::{Environment, Expr, Frame, Source};
-use super::rows::{OutputColumn, Rows};
+use super::rows::{OutputColumn, Rows, TextHint};
 use super::select::outputs;
 use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
@@ -46,17 +46,18 @@ pub(crate) struct Check {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Returning {
     pub outputs: Vec<Expr>,
+    texts: TextHint,
 }
 
 fn bind_returning(binder: &mut Binder<'_>, items: Option<&Vec<SelectItem>>) -> Result<(Returning, Vec<OutputColumn>)> {
     let Some(items) = items else { return Ok((Returning::default(), Vec::new())) };
     let bound = outputs(binder, items)?;
-    Ok((Returning { outputs: bound.exprs }, bound.columns))
+    Ok((Returning { outputs: bound.exprs, texts: TextHint::default() }, bound.columns))
 }
 
 impl Returning {
     fn rows(&self) -> Rows {
-        Rows::new(self.outputs.len())
+        self.texts.rows(self.outputs.len())
     }
 
     fn push(&self, rows: &mut Rows, source: Source<'_>, parameters: &[Value], environment: &Environment) -> Result<()> {
@@ -68,6 +69,7 @@ impl Returning {
         for output in &self.outputs {
             output.push_to(&frame, rows)?;
         }
+        self.texts.note(rows);
         Ok(())
     }
 }
