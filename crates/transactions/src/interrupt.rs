@@ -16,7 +16,8 @@ use crate::error::{Error, Result};
 ///  (never runs)       (rolled back, or committed before it was seen)
 /// ```
 ///
-/// Of several that count as one, each waits again after the one before it. A deadline is a stop that comes by itself. Replay has no interrupts: what was stopped is in no log.
+/// Of several that count as one, each waits again after the one before it. A deadline is a stop that
+/// comes by itself. Replay has no interrupts: what was stopped is in no log.
 #[derive(Debug)]
 pub struct Interrupt {
     state: AtomicU8,

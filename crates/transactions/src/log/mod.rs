@@ -10,8 +10,8 @@
 //!
 //! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the
 //! records that wait for the next group, and what is durable; [`Writer`] the open segment; [`Control`]
-//! how far there is a log. The first two are in memory only. Neither reads a clock or starts a thread; [`LogThread`] does, and a
-//! simulator in its place.
+//! how far there is a log. The first two are in memory only. Neither reads a clock or starts a thread;
+//! [`LogThread`] does, and a simulator in its place.
 //!
 //! Left out: what records mean (`partition`, `engine`), and what is done about them after a crash
 //! ([`crate::recovery`]).

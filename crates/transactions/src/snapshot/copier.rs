@@ -174,12 +174,19 @@ impl State {
 
     fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
         let before = self.open.memory_bytes();
-        if let Some(chunk) = self.open.push(table, id, image, &mut self.spare) {
-            self.keep(chunk);
-            self.charge();
-        } else if self.open.memory_bytes() != before {
-            self.charge();
+        let chunk = self.open.push(table, id, image, &mut self.spare);
+        self.pushed(chunk, self.open.memory_bytes() != before);
+    }
+
+    /// Takes the chunk that a row completed, if it did; charges what changed.
+    fn pushed(&mut self, chunk: Option<Vec<u8>>, resized: bool) {
+        if chunk.is_none() && !resized {
+            return;
         }
+        if let Some(chunk) = chunk {
+            self.keep(chunk);
+        }
+        self.charge();
     }
 
     fn keep(&mut self, chunk: Vec<u8>) {
@@ -238,13 +245,8 @@ impl PreImages for Watcher {
         {
             let memory = copy.changed.memory_bytes();
             let chunk = copy.changed.push(change.table, change.id, before, &mut Vec::new());
-            let is_charged = copy.changed.memory_bytes() == memory;
-            if let Some(chunk) = chunk {
-                state.keep(chunk);
-                state.charge();
-            } else if !is_charged {
-                state.charge();
-            }
+            let resized = copy.changed.memory_bytes() != memory;
+            state.pushed(chunk, resized);
         }
         true
     }

@@ -334,14 +334,11 @@ impl Table {
         };
         let (mut added, mut failed) = (0, None);
         for (index, key) in self.indexes.iter_mut().zip(keys.iter_mut()) {
-            match index.insert(&mut key.bytes, key.distinct, id, &self.budget, growth) {
-                Ok(true) => added += 1,
-                Ok(false) => failed = Some(duplicate(&self.definition, index, &key.bytes)),
-                Err(full) => failed = Some(no_room(&self.definition, full)),
-            }
+            failed = enter(&self.definition, index, key, id, &self.budget, growth).err();
             if failed.is_some() {
                 break;
             }
+            added += 1;
         }
         if let Some(error) = failed {
             for (index, key) in self.indexes.iter_mut().zip(keys).take(added) {
@@ -413,11 +410,7 @@ impl Table {
         let (mut seen, mut failed) = (0, None);
         for ((index, old), new) in self.indexes.iter_mut().zip(old.iter()).zip(new.iter_mut()) {
             if old.bytes != new.bytes {
-                failed = match index.insert(&mut new.bytes, new.distinct, id, &self.budget, growth) {
-                    Ok(true) => None,
-                    Ok(false) => Some(duplicate(&self.definition, index, &new.bytes)),
-                    Err(full) => Some(no_room(&self.definition, full)),
-                };
+                failed = enter(&self.definition, index, new, id, &self.budget, growth).err();
                 if failed.is_some() {
                     break;
                 }
@@ -471,6 +464,23 @@ impl Drop for Table {
 
 fn rows_for(layout: &Layout) -> Slabs {
     layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
+}
+
+/// Adds a row's key to an index.
+#[inline]
+fn enter(
+    table: &TableDefinition,
+    index: &mut Index,
+    key: &mut Key,
+    id: TupleId,
+    budget: &Budget,
+    growth: Growth,
+) -> Result<()> {
+    match index.insert(&mut key.bytes, key.distinct, id, budget, growth) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(duplicate(table, index, &key.bytes)),
+        Err(full) => Err(no_room(table, full)),
+    }
 }
 
 #[cold]

@@ -200,14 +200,7 @@ pub enum Rounded<'a> {
 #[inline]
 pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
-        (ValueRef::Int(_), DataType::BigInt) => Ok(Rounded::Exact(value)),
-        (ValueRef::Int(number), DataType::Integer) if i32::try_from(number).is_ok() => Ok(Rounded::Exact(value)),
-        _ => round_any_into(value, to),
-    }
-}
-
-fn round_any_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
-    match (value, to) {
+        (ValueRef::Int(number), _) if to.is_integer() => return Ok(integer_into(number, to)),
         (ValueRef::Null, _) => return Ok(Rounded::Never),
         (ValueRef::Text(_), DataType::Text | DataType::Varchar(_)) => return Ok(Rounded::Exact(value)),
         (ValueRef::Date(_), DataType::Timestamp) => return assign(value, to).map(Rounded::Exact),
@@ -225,7 +218,6 @@ fn round_any_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
         return Ok(Rounded::Exact(ValueRef::Float(number)));
     }
     let number = match value {
-        ValueRef::Int(number) if to.is_integer() => return Ok(integer_into(number, to)),
         ValueRef::Int(number) if to.is_decimal() => Decimal::from(number),
         ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
         ValueRef::Float(number) if to.is_integer() || to.is_decimal() => match Decimal::from_f64(number) {

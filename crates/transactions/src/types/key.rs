@@ -59,18 +59,8 @@ impl KeyColumn {
 #[inline]
 pub fn encode(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
     // What most keys are made of.
-    if let (ValueRef::Int(number), false, false) = (value, column.nullable, column.descending) {
-        match (column.data_type, i32::try_from(number)) {
-            (DataType::Integer, Ok(number)) => {
-                out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes());
-                return Ok(());
-            }
-            (DataType::BigInt, _) => {
-                out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes());
-                return Ok(());
-            }
-            _ => {}
-        }
+    if !column.nullable && !column.descending && !value.is_null() {
+        return encode_value(out, column.data_type, value);
     }
     encode_any(out, column, value)
 }

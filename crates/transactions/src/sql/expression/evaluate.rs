@@ -92,6 +92,12 @@ impl<'a> Frame<'a> {
             *place = source;
         }
     }
+
+    /// A column of the row in a slot.
+    #[inline]
+    fn column(&self, slot: usize, column: usize) -> ValueRef<'a> {
+        self.sources.get(slot).map_or(ValueRef::Null, |source| source.value(column))
+    }
 }
 
 impl Expr {
@@ -112,9 +118,7 @@ impl Expr {
                 Some(value) => Ok(Evaluated::Ref(value.as_ref())),
                 None => Err(missing(*position)),
             },
-            Self::Column { slot, column } => {
-                Ok(Evaluated::Ref(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column))))
-            }
+            Self::Column { slot, column } => Ok(Evaluated::Ref(frame.column(*slot, *column))),
             _ => self.evaluate_other(frame),
         }
     }
@@ -123,9 +127,7 @@ impl Expr {
     #[inline]
     pub fn push_to(&self, frame: &Frame<'_>, rows: &mut Rows) -> Result<()> {
         match self {
-            Self::Column { slot, column } => {
-                rows.push(frame.sources.get(*slot).map_or(ValueRef::Null, |source| source.value(*column)))
-            }
+            Self::Column { slot, column } => rows.push(frame.column(*slot, *column)),
             _ => rows.push(self.evaluate(frame)?.get()),
         }
     }

@@ -102,7 +102,9 @@ pub(crate) fn find_rows<'a>(
                 frame.environment.keep(key);
                 return found.map_or(Ok(true), |id| visit(id, frame));
             }
-            for id in table.lookup(*index, &key)? {
+            let matches = table.lookup(*index, &key)?;
+            frame.environment.keep(key);
+            for id in matches {
                 if !visit(id, frame)? {
                     return Ok(false);
                 }

@@ -144,28 +144,31 @@ impl OrderedSet {
             self.page_mut(self.root).clear(0, NONE, NONE);
         }
         let prefix = key.get(..distinct).unwrap_or(key);
-        let mut at = match self.find_by_finger(key) {
-            Some(at) if self.page(at.page).has_room(key.len()) => at,
-            _ => {
-                let (mut path, at) = self.find(key);
-                if !self.page(at.page).has_room(key.len()) && !self.is_beside(at, prefix) {
-                    path.pop();
-                    let mut fresh = self.pages_to_split(&path, budget, growth)?;
-                    self.split(at.page, at.index, key, path, &mut fresh);
-                    // A separator that is shorter than the longest may have needed fewer pages.
-                    fresh.iter().for_each(|page| self.pages.free(*page, budget));
-                    self.entries += 1;
-                    return Ok(true);
-                }
-                at
+        // The finger serves only where there is room: to split a leaf takes the way from the root.
+        let near = self.find_by_finger(key).filter(|at| self.page(at.page).has_room(key.len()));
+        let (path, at) = match near {
+            Some(at) => (None, at),
+            None => {
+                let (path, at) = self.find(key);
+                (Some(path), at)
             }
         };
         if self.is_beside(at, prefix) {
             return Ok(false);
         }
-        self.page_mut(at.page).insert(at.index, key, &[]);
-        at.index += 1;
-        self.finger = at;
+        match path {
+            Some(mut path) if !self.page(at.page).has_room(key.len()) => {
+                path.pop();
+                let mut fresh = self.pages_to_split(&path, budget, growth)?;
+                self.split(at.page, at.index, key, path, &mut fresh);
+                // A separator that is shorter than the longest may have needed fewer pages.
+                fresh.iter().for_each(|page| self.pages.free(*page, budget));
+            }
+            _ => {
+                self.page_mut(at.page).insert(at.index, key, &[]);
+                self.finger = Position { index: at.index + 1, ..at };
+            }
+        }
         self.entries += 1;
         Ok(true)
     }
