@@ -199,8 +199,16 @@ pub enum Rounded<'a> {
 /// the column it lies. An error means that the two do not compare.
 #[inline]
 pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
+    match value {
+        ValueRef::Int(number) if to.is_integer() => Ok(integer_into(number, to)),
+        _ => round_other(value, to),
+    }
+}
+
+/// Of what is no integer for a column of integers, which most are.
+#[inline(never)]
+fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
-        (ValueRef::Int(number), _) if to.is_integer() => return Ok(integer_into(number, to)),
         (ValueRef::Null, _) => return Ok(Rounded::Never),
         (ValueRef::Text(_), DataType::Text | DataType::Varchar(_)) => return Ok(Rounded::Exact(value)),
         (ValueRef::Date(_), DataType::Timestamp) => return assign(value, to).map(Rounded::Exact),
@@ -252,6 +260,7 @@ pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     Ok(if exact { Rounded::Exact(floor) } else { Rounded::Below(floor) })
 }
 
+#[inline]
 fn integer_into<'a>(number: i64, to: DataType) -> Rounded<'a> {
     match to.integer_bounds() {
         Some((least, _)) if number < least => Rounded::BelowAll,

@@ -84,16 +84,25 @@ fn encode_any(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Resu
     Ok(())
 }
 
+#[inline]
 fn encode_value(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> Result<()> {
-    let wrong = || Error::internal(format_args!("{value} in a key column of type {data_type}"));
     match (value, data_type) {
         (ValueRef::Int(number), DataType::BigInt) => out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
         (ValueRef::Int(number), DataType::Integer) => {
-            let number = i32::try_from(number).map_err(|_| wrong())?;
+            let number = i32::try_from(number).map_err(|_| wrong(value, data_type))?;
             out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes());
         }
+        _ => return encode_other(out, data_type, value),
+    }
+    Ok(())
+}
+
+/// Of what is neither an INTEGER nor a BIGINT, which most are.
+#[inline(never)]
+fn encode_other(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> Result<()> {
+    match (value, data_type) {
         (ValueRef::Int(number), DataType::SmallInt) => {
-            let number = i16::try_from(number).map_err(|_| wrong())?;
+            let number = i16::try_from(number).map_err(|_| wrong(value, data_type))?;
             out.extend_from_slice(&(number ^ i16::MIN).to_be_bytes());
         }
         (ValueRef::Text(text), DataType::Text | DataType::Varchar(_)) => escape(out, text.as_bytes()),
@@ -106,19 +115,24 @@ fn encode_value(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> 
         (ValueRef::Float(number), DataType::Double) => out.extend_from_slice(&float_bits(number).to_be_bytes()),
         (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
             if number.scale() != scale {
-                return Err(wrong());
+                return Err(wrong(value, data_type));
             }
             let units = number.units();
             if precision <= DIGITS_IN_8_BYTES {
-                let units = i64::try_from(units).map_err(|_| wrong())?;
+                let units = i64::try_from(units).map_err(|_| wrong(value, data_type))?;
                 out.extend_from_slice(&(units ^ i64::MIN).to_be_bytes());
             } else {
                 out.extend_from_slice(&(units ^ i128::MIN).to_be_bytes());
             }
         }
-        _ => return Err(wrong()),
+        _ => return Err(wrong(value, data_type)),
     }
     Ok(())
+}
+
+#[cold]
+fn wrong(value: ValueRef<'_>, data_type: DataType) -> Error {
+    Error::internal(format_args!("{value} in a key column of type {data_type}"))
 }
 
 /// Floats as integers that sort alike: -0 is 0, and every NaN is the largest.
