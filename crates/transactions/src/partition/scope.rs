@@ -84,7 +84,12 @@ impl<'a> Scope<'a> {
         Ok(self.members.iter_mut().map(Member::split))
     }
 
-    /// The partitions that it has.
+    /// The partitions that it has, to be read.
+    pub fn members(&self) -> impl Iterator<Item = &Partition> {
+        self.members.iter().map(|member| &member.partition)
+    }
+
+    /// The numbers of the partitions that it has.
     pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
         self.members.iter().map(|member| member.partition.id())
     }

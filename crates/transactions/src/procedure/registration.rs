@@ -57,8 +57,8 @@ impl fmt::Debug for Registration {
 
 impl Registration {
     /// A procedure with a head as `CREATE PROCEDURE` would have it: `add(id BIGINT, amount BIGINT)
-    /// PARTITION ON (id)`. The version is another one whenever it would change other rows than before:
-    /// a log that calls another version is not replayed.
+    /// PARTITION ON (id)`. The version is another one whenever it would change other rows than before, or
+    /// the same in another order: a log that calls another version is not replayed.
     pub fn new(head: &str, version: u32, procedure: impl Procedure) -> Result<Self> {
         let (schema, _) = Schema::default().define(&format!("CREATE PROCEDURE {head} LANGUAGE sql AS ''"))?;
         let definition = schema.procedures().next();

@@ -26,5 +26,5 @@ pub(crate) use expression::{Expr, Frame};
 pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expression, split};
 pub use prepared::Prepared;
 pub(crate) use prepared::settle;
-pub use rows::{Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
+pub use rows::{Batch, Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
 pub use select::output_name;

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use smallvec::SmallVec;
 use sqlparser::ast::Statement;
 
 use super::bind::Binder;
 use super::expression::Environment;
 use super::parse::{Parsed, parse};
-use super::plan::explain_steps;
-use super::rows::{Outcome, OutputColumn, Rows};
+use super::plan::{LOOK_UPS_AHEAD, explain_steps, read_ahead};
+use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
 use crate::engine::Route;
@@ -25,6 +26,7 @@ pub struct Prepared {
     plan: Plan,
     parameters: Vec<DataType>,
     columns: Vec<OutputColumn>,
+    texts: TextHint,
 }
 
 #[derive(Debug, Clone)]
@@ -57,7 +59,12 @@ impl Prepared {
             Parsed::Explain(inner) => {
                 let inner = Self::bind(schema, *inner, arguments)?;
                 let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
-                return Ok(Self { plan: Plan::Text(inner.explain()), parameters: inner.parameters, columns });
+                return Ok(Self {
+                    plan: Plan::Text(inner.explain()),
+                    parameters: inner.parameters,
+                    columns,
+                    texts: TextHint::default(),
+                });
             }
             Parsed::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
             Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
@@ -84,7 +91,7 @@ impl Prepared {
             }
             other => return Err(Error::not_here(other)),
         };
-        Ok(Self { plan, parameters: binder.into_parameters(), columns })
+        Ok(Self { plan, parameters: binder.into_parameters(), columns, texts: TextHint::default() })
     }
 
     /// The type of each parameter; text where nothing in the statement says more.
@@ -130,18 +137,70 @@ impl Prepared {
     /// them.
     pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
         let parameters = self.settle(parameters)?;
-        match &self.plan {
-            Plan::Select(select) => select.run(scope, environment, &parameters),
-            Plan::Insert(insert) => insert.run(scope, environment, &parameters),
-            Plan::Update(update) => update.run(scope, environment, &parameters),
-            Plan::Delete(delete) => delete.run(scope, environment, &parameters),
-            Plan::Text(lines) => {
-                let mut rows = Rows::new(1);
-                for line in lines {
-                    rows.push(ValueRef::Text(line))?;
-                }
-                Ok(Outcome { affected: rows.len() as u64, rows })
+        let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
+        self.run_settled(scope, environment, &parameters, &mut outcome)?;
+        self.texts.note(&outcome.rows);
+        Ok(outcome)
+    }
+
+    /// Runs it once for each set of parameters, in their order. The rows that the next runs will look up by a
+    /// whole key are read ahead together, so that they are waited for once and not one after the other.
+    pub fn run_batch<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+    ) -> Result<Batch> {
+        let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
+        outcome.rows.reserve(sets.len());
+        let mut ends = Vec::with_capacity(sets.len());
+        for sets in sets.chunks(LOOK_UPS_AHEAD) {
+            let mut settled: SmallVec<[_; LOOK_UPS_AHEAD]> = SmallVec::new();
+            for parameters in sets {
+                settled.push(self.settle(parameters.as_ref())?);
             }
+            if settled.len() > 1 {
+                self.read_ahead(scope, environment, &settled)?;
+            }
+            for parameters in &settled {
+                self.run_settled(scope, environment, parameters, &mut outcome)?;
+                ends.push(outcome.rows.len());
+            }
+        }
+        self.texts.note(&outcome.rows);
+        Ok(Batch::new(outcome, ends))
+    }
+
+    /// Adds what it finds or changes to the outcome of runs before.
+    fn run_settled(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        match &self.plan {
+            Plan::Select(select) => select.run(scope, environment, parameters, outcome),
+            Plan::Insert(insert) => insert.run(scope, environment, parameters, outcome),
+            Plan::Update(update) => update.run(scope, environment, parameters, outcome),
+            Plan::Delete(delete) => delete.run(scope, environment, parameters, outcome),
+            Plan::Text(lines) => {
+                lines.iter().try_for_each(|line| outcome.rows.push(ValueRef::Text(line)))?;
+                outcome.affected += lines.len() as u64;
+                Ok(())
+            }
+        }
+    }
+
+    fn read_ahead(&self, scope: &mut Scope<'_>, environment: &Environment, sets: &[Cow<'_, [Value]>]) -> Result<()> {
+        match &self.plan {
+            Plan::Select(select) => match select.steps.first() {
+                Some(step) => read_ahead(step, &select.routing, scope, environment, sets),
+                None => Ok(()),
+            },
+            Plan::Update(update) => read_ahead(&update.step, &update.routing, scope, environment, sets),
+            Plan::Delete(delete) => read_ahead(&delete.step, &delete.routing, scope, environment, sets),
+            Plan::Insert(_) | Plan::Text(_) => Ok(()),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Results: rows in packed buffers.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Class, Error, Result};
@@ -50,6 +51,38 @@ pub struct Outcome {
     pub rows: Rows,
     /// How many rows were inserted, updated or deleted, or are in the result of a query.
     pub affected: u64,
+}
+
+/// What the runs of one statement with several sets of parameters give back, in their order.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Batch {
+    /// The rows of all runs, one after the other.
+    pub rows: Rows,
+    /// How many rows were inserted, updated or deleted, or are in the result.
+    pub affected: u64,
+    /// Rows up to the end of each run.
+    ends: Vec<usize>,
+}
+
+impl Batch {
+    /// Of an outcome of all runs, with how many rows there were at the end of each.
+    pub(crate) fn new(outcome: Outcome, ends: Vec<usize>) -> Self {
+        Self { rows: outcome.rows, affected: outcome.affected, ends }
+    }
+
+    /// How many runs there were.
+    pub fn runs(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Which of the rows are those of a run; none if there was no such run.
+    pub fn rows_of(&self, run: usize) -> Range<usize> {
+        let from = run.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
+        match (from, self.ends.get(run)) {
+            (Some(from), Some(to)) => from..*to,
+            _ => 0..0,
+        }
+    }
 }
 
 /// A column of a result.
@@ -107,6 +140,11 @@ impl Rows {
     pub fn with_capacity(width: usize, rows: usize) -> Self {
         let cells = Vec::with_capacity(width.saturating_mul(rows).min(CELLS_MAX));
         Self { cells, ..Self::new(width) }
+    }
+
+    /// Makes room for this many more rows.
+    pub(crate) fn reserve(&mut self, rows: usize) {
+        self.cells.reserve(self.width.saturating_mul(rows).min(CELLS_MAX.saturating_sub(self.cells.len())));
     }
 
     /// How many columns a row has.

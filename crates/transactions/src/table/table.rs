@@ -12,6 +12,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::{IndexId, TableDefinition, TableId};
 use crate::types::ValueRef;
 
+mod ahead;
 mod reshape;
 mod verify;
 

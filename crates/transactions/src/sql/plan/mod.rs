@@ -1,12 +1,14 @@
 //! How rows are found: access paths, the order of joins, and partitions.
 
 mod access;
+mod ahead;
 mod explain;
 mod join;
 mod route;
 mod walk;
 
 pub(crate) use access::{Access, OrderColumn};
+pub(crate) use ahead::{LOOK_UPS_AHEAD, read_ahead};
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
 pub(crate) use route::{PartitionKey, Routing};

@@ -2,8 +2,11 @@
 
 use std::ops::Bound;
 
+use smallvec::SmallVec;
+
 use super::Step;
 use super::access::{Access, Bounds, KeyPart};
+use super::ahead::{LOOK_UPS_AHEAD, read_ahead_joined};
 use crate::error::Result;
 use crate::partition::Partition;
 use crate::sql::expression::{Expr, Frame, Source, TABLES_MAX};
@@ -45,8 +48,9 @@ fn walk_from<'a>(
 ) -> Result<bool> {
     let Some(step) = steps.get(depth) else { return emit(frame) };
     let Some(Some(table)) = tables.tables.get(depth).copied() else { return Ok(true) };
+    let next = steps.get(depth + 1).zip(tables.tables.get(depth + 1).copied().flatten());
     let mut matched = false;
-    let mut go_on = find_rows(step, table, frame, &mut |_, frame| {
+    let mut go_on = find_joined(step, table, next, frame, &mut |_, frame| {
         matched = true;
         if !all_hold(&step.filter, frame)? {
             return Ok(true);
@@ -79,36 +83,65 @@ pub(crate) fn find_rows<'a>(
     frame: &mut Frame<'a>,
     each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
 ) -> Result<bool> {
+    find_joined(step, table, None, frame, each)
+}
+
+/// The same where each row is then joined with those of the next step.
+fn find_joined<'a>(
+    step: &'a Step,
+    table: &'a Table,
+    next: Option<(&'a Step, &'a Table)>,
+    frame: &mut Frame<'a>,
+    each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
+) -> Result<bool> {
     let mut visit = |id: TupleId, frame: &mut Frame<'a>| -> Result<bool> {
         frame.environment.spend(1)?;
         frame.set(step.slot, Source::Row(table.row(id)?));
         if all_hold(&step.on, frame)? { each(id, frame) } else { Ok(true) }
     };
-    match &step.access {
-        Access::Scan => {
-            for id in table.scan() {
+    let mut visit_all = |ids: &mut dyn Iterator<Item = TupleId>, frame: &mut Frame<'a>| -> Result<bool> {
+        let Some(next) = next else {
+            for id in ids {
                 if !visit(id, frame)? {
                     return Ok(false);
                 }
             }
+            return Ok(true);
+        };
+        // Few at first: perhaps no more are wanted.
+        let mut ahead = 1;
+        loop {
+            let some: SmallVec<[TupleId; LOOK_UPS_AHEAD]> = ids.take(ahead).collect();
+            if some.is_empty() {
+                return Ok(true);
+            }
+            if some.len() > 1 {
+                read_ahead_joined((step, table), next, &some, frame)?;
+            }
+            for id in some {
+                if !visit(id, frame)? {
+                    return Ok(false);
+                }
+            }
+            ahead = (2 * ahead).min(LOOK_UPS_AHEAD);
         }
+    };
+    match &step.access {
+        Access::Scan => visit_all(&mut table.scan(), frame),
         Access::Key { index, parts, unique } => {
             let mut key = frame.environment.buffer();
             if !push_parts(&mut key, parts, frame)? {
+                frame.environment.keep(key);
                 return Ok(true);
             }
             if *unique {
                 let found = table.find(*index, &key)?;
                 frame.environment.keep(key);
-                return found.map_or(Ok(true), |id| visit(id, frame));
+                return found.map_or(Ok(true), |id| visit_all(&mut std::iter::once(id), frame));
             }
             let matches = table.lookup(*index, &key)?;
             frame.environment.keep(key);
-            for id in matches {
-                if !visit(id, frame)? {
-                    return Ok(false);
-                }
-            }
+            visit_all(&mut { matches }, frame)
         }
         Access::Range { index, parts, bounds, reverse } => {
             let (mut from, mut to) = (Vec::with_capacity(32), Vec::new());
@@ -118,19 +151,14 @@ pub(crate) fn find_rows<'a>(
             to.extend_from_slice(&from);
             let Some((low, high)) = range_bounds(bounds.as_ref(), &mut from, &mut to, frame)? else { return Ok(true) };
             let (low, high) = (bound(low, &from), bound(high, &to));
-            let mut entries = table.range(*index, low, high)?;
-            while let Some((_, id)) = if *reverse { entries.next_back() } else { entries.next() } {
-                if !visit(id, frame)? {
-                    return Ok(false);
-                }
-            }
+            let ids = table.range(*index, low, high)?.map(|(_, id)| id);
+            if *reverse { visit_all(&mut ids.rev(), frame) } else { visit_all(&mut { ids }, frame) }
         }
     }
-    Ok(true)
 }
 
 /// Appends the key's values; false if no row can have them.
-fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
+pub(super) fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
     for part in parts {
         let value = part.value.evaluate(frame)?;
         match round_into(value.get(), part.column.data_type)? {

@@ -12,7 +12,7 @@ use crate::schema::names::{fold, object};
 use crate::sql::bind::{AGGREGATES_FROM, Aggregate, AggregateKind, Binder, Typed};
 use crate::sql::expression::Expr;
 use crate::sql::plan::{Joined, OrderColumn, Routing, conjuncts, plan_joins};
-use crate::sql::rows::{OutputColumn, TextHint};
+use crate::sql::rows::OutputColumn;
 use crate::types::{DataType, Value};
 
 /// The columns of a result: what they are called and how they are computed.
@@ -91,7 +91,6 @@ pub(crate) fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Sel
         ordered: false,
         limit,
         offset,
-        texts: TextHint::default(),
     };
     regroup(binder, &mut planned)?;
     plan(&mut planned, &tables, condition)?;

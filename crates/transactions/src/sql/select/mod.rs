@@ -22,7 +22,6 @@ pub(crate) use sort::SortKey;
 use super::bind::Aggregate;
 use super::expression::Expr;
 use super::plan::{Routing, Step};
-use super::rows::TextHint;
 
 /// A planned query.
 #[derive(Debug, Clone)]
@@ -42,7 +41,6 @@ pub(crate) struct Select {
     pub ordered: bool,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
-    pub texts: TextHint,
 }
 
 /// `GROUP BY`, or aggregates over all rows.

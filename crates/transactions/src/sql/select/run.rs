@@ -11,9 +11,41 @@ use crate::sql::rows::{Outcome, Rows};
 use crate::types::{Value, ValueRef};
 
 impl Select {
-    /// Runs over the partitions that the route says.
-    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
-        let mut sink = Sink::new(self, parameters, environment)?;
+    /// Runs over the partitions that the route says, and adds the result to the outcome.
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let rows = &mut outcome.rows;
+        let before = rows.len();
+        if self.is_direct() && self.routing != Routing::All {
+            // Rows that need no further work are made where they are wanted.
+            let result = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
+            *rows = result;
+        } else {
+            let result = self.run_from(Rows::new(self.visible), scope, environment, parameters)?;
+            if before == 0 { *rows = result } else { rows.append(&result)? }
+        }
+        outcome.affected += (rows.len() - before) as u64;
+        Ok(())
+    }
+
+    /// Whether rows go to the result as they come, if they come from one partition.
+    fn is_direct(&self) -> bool {
+        self.ordered && !self.distinct && self.group.is_none()
+    }
+
+    fn run_from(
+        &self,
+        rows: Rows,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+    ) -> Result<Rows> {
+        let mut sink = Sink::new(self, parameters, environment, rows)?;
         match &self.routing {
             Routing::Any => {
                 let (partition, _) = scope.any()?;
@@ -37,8 +69,7 @@ impl Select {
                 }
             }
         }
-        let rows = sink.finish()?;
-        Ok(Outcome { affected: rows.len() as u64, rows })
+        sink.finish()
     }
 }
 
@@ -57,7 +88,7 @@ struct Sink<'s> {
 }
 
 impl<'s> Sink<'s> {
-    fn new(select: &'s Select, parameters: &'s [Value], environment: &'s Environment) -> Result<Self> {
+    fn new(select: &'s Select, parameters: &'s [Value], environment: &'s Environment, rows: Rows) -> Result<Self> {
         let count = |expr: &Option<Expr>, otherwise: usize| -> Result<usize> {
             let Some(expr) = expr else { return Ok(otherwise) };
             match expr.evaluate(&Frame::new(parameters, environment))?.get() {
@@ -71,7 +102,7 @@ impl<'s> Sink<'s> {
             select,
             parameters,
             environment,
-            rows: select.texts.rows(if select.ordered { select.visible } else { select.outputs.len() }),
+            rows,
             groups: select.group.as_ref().map(Groups::new),
             ordered: select.ordered,
             offset: count(&select.offset, 0)?,
@@ -167,7 +198,6 @@ impl<'s> Sink<'s> {
             }
         }
         if direct {
-            self.select.texts.note(&self.rows);
             return Ok(self.rows);
         }
         if self.select.distinct {

@@ -44,8 +44,13 @@ impl Delete {
         explain_steps(std::slice::from_ref(&self.step), &self.routing)
     }
 
-    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
-        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let table = self.step.table.id;
         for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
             for id in matching(&self.step, partition, environment, parameters)? {
@@ -59,7 +64,6 @@ impl Delete {
                 partition.delete(table, id, transaction)?;
             }
             Ok(())
-        })?;
-        Ok(outcome)
+        })
     }
 }

@@ -15,7 +15,7 @@ use crate::schema::{IndexDefinition, IndexId, TableDefinition, bind_default};
 use crate::sql::bind::{Binder, EXCLUDED};
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::PartitionKey;
-use crate::sql::rows::{Outcome, OutputColumn};
+use crate::sql::rows::{Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
 use crate::table::TupleId;
 use crate::types::key::{KeyColumn, encode};
@@ -128,8 +128,13 @@ impl Insert {
         Ok(route.unwrap_or(Route::Any))
     }
 
-    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
-        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         let frame = Frame::new(parameters, environment);
         match &self.source {
             Values::Rows(rows) => {
@@ -144,11 +149,13 @@ impl Insert {
                         Expr::Parameter(position) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
                         _ => others.next().map(Evaluated::get).unwrap_or_default(),
                     }))?;
-                    self.insert(scope, &refs, parameters, environment, &mut outcome)?;
+                    self.insert(scope, &refs, parameters, environment, outcome)?;
                 }
             }
             Values::Query(select, columns) => {
-                let selected = select.run(scope, environment, parameters)?.rows;
+                let mut selected = Outcome { rows: Rows::new(select.visible), affected: 0 };
+                select.run(scope, environment, parameters, &mut selected)?;
+                let selected = selected.rows;
                 for row in 0..selected.len() {
                     let mut values = Vec::with_capacity(columns.len());
                     for column in columns {
@@ -158,11 +165,11 @@ impl Insert {
                         });
                     }
                     let refs = self.stored(values.iter().map(Evaluated::get))?;
-                    self.insert(scope, &refs, parameters, environment, &mut outcome)?;
+                    self.insert(scope, &refs, parameters, environment, outcome)?;
                 }
             }
         }
-        Ok(outcome)
+        Ok(())
     }
 
     fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use super::bind::Binder;
 use super::expression::{Environment, Expr, Frame, Source};
-use super::rows::{OutputColumn, Rows, TextHint};
+use super::rows::{OutputColumn, Rows};
 use super::select::outputs;
 use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
@@ -46,20 +46,15 @@ pub(crate) struct Check {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Returning {
     pub outputs: Vec<Expr>,
-    texts: TextHint,
 }
 
 fn bind_returning(binder: &mut Binder<'_>, items: Option<&Vec<SelectItem>>) -> Result<(Returning, Vec<OutputColumn>)> {
     let Some(items) = items else { return Ok((Returning::default(), Vec::new())) };
     let bound = outputs(binder, items)?;
-    Ok((Returning { outputs: bound.exprs, texts: TextHint::default() }, bound.columns))
+    Ok((Returning { outputs: bound.exprs }, bound.columns))
 }
 
 impl Returning {
-    fn rows(&self) -> Rows {
-        self.texts.rows(self.outputs.len())
-    }
-
     fn push(&self, rows: &mut Rows, source: Source<'_>, parameters: &[Value], environment: &Environment) -> Result<()> {
         if self.outputs.is_empty() {
             return Ok(());
@@ -69,7 +64,6 @@ impl Returning {
         for output in &self.outputs {
             output.push_to(&frame, rows)?;
         }
-        self.texts.note(rows);
         Ok(())
     }
 }

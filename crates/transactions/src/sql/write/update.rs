@@ -48,12 +48,16 @@ impl Update {
         explain_steps(std::slice::from_ref(&self.step), &self.routing)
     }
 
-    pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
-        let mut outcome = Outcome { rows: self.returning.rows(), affected: 0 };
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
         for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
-            self.run_in(partition, transaction, environment, parameters, tell.then_some(&mut outcome))
-        })?;
-        Ok(outcome)
+            self.run_in(partition, transaction, environment, parameters, tell.then_some(&mut *outcome))
+        })
     }
 
     fn run_in(

@@ -1,8 +1,10 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
+use smallvec::SmallVec;
 use std::hash::BuildHasher;
 
 use crate::table::budget::{Budget, Full, Growth};
+use crate::table::keys::Keys;
 use crate::table::slab::{Item, Slabs};
 
 /// Buckets of a segment at most: a split moves about 14 000 entries, a quarter of a millisecond.
@@ -67,6 +69,12 @@ impl<const W: usize> Segments<W> {
     fn get(&self, hash: u64, eq: impl Fn(&[u8; W]) -> bool) -> Option<u32> {
         let segment = self.segments.get(self.number(hash))?;
         segment.table.find(hash, |entry| eq(&entry.key)).map(|entry| u32::from_le_bytes(entry.value))
+    }
+
+    /// Where an entry with this hash will be, if there is one.
+    #[inline]
+    fn likely(&self, hash: u64) -> Option<&Entry<W>> {
+        self.segments.get(self.number(hash))?.table.iter_hash(hash).next()
     }
 
     fn set(&mut self, hash: u64, eq: impl Fn(&[u8; W]) -> bool, value: u32) {
@@ -258,6 +266,33 @@ impl HashMap {
         each!(&self.entries, segments => packed(&self.hasher, segments, key), (segments, keys) => {
             segments.get(self.hasher.hash_one(key), |item| keys.get(key_of(item)) == Some(key))
         })
+    }
+
+    /// Looks up many keys, in steps that each wait for memory once and not once for each key. Calls `found` for the
+    /// values.
+    pub fn read_ahead(&self, keys: &Keys, mut found: impl FnMut(u32)) {
+        fn packed<const W: usize>(
+            hasher: &FixedState,
+            segments: &Segments<W>,
+            keys: &Keys,
+            found: &mut impl FnMut(u32),
+        ) {
+            let hashed: SmallVec<[(u64, [u8; W]); 16]> =
+                keys.iter().map(pad::<W>).map(|key| (hasher.hash_one(key), key)).collect();
+            // The first entry whose tag is the key's: its address, which is read from the tags alone.
+            let entries: SmallVec<[Option<&Entry<W>>; 16]> =
+                hashed.iter().map(|(hash, _)| segments.likely(*hash)).collect();
+            for (entry, (hash, key)) in entries.iter().zip(&hashed) {
+                match entry {
+                    Some(entry) if entry.key == *key => found(u32::from_le_bytes(entry.value)),
+                    Some(_) => segments.get(*hash, |other| other == key).into_iter().for_each(&mut *found),
+                    None => {}
+                }
+            }
+        }
+        each!(&self.entries, segments => packed(&self.hasher, segments, keys, &mut found), (_segments, _keys) => {
+            keys.iter().filter_map(|key| self.get(key)).for_each(found);
+        });
     }
 
     /// Gives a key that is there another value.

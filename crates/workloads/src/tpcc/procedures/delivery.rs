@@ -3,9 +3,10 @@ use thermocline_transactions::database::Answer;
 use thermocline_transactions::error::Class;
 use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
-use thermocline_transactions::types::{Decimal, Value, ValueRef};
+use thermocline_transactions::types::{Decimal, Value};
 
-use super::result::{decimal, int, only};
+use super::result::{decimal, int};
+use crate::tpcc::draw::unexpected;
 use crate::tpcc::scale::DISTRICTS;
 
 pub const HEAD: &str = "delivery(w_id INTEGER, carrier_id INTEGER) PARTITION ON (w_id)";
@@ -39,29 +40,35 @@ impl Procedure for Delivery {
         let [warehouse, carrier] = arguments else {
             return Err(Class::Procedure.error("delivery takes two arguments"));
         };
-        let mut rows = Rows::new(2);
-        for district in 1..=i64::from(DISTRICTS) {
-            let place = [warehouse.clone(), Value::Int(district)];
-            let oldest = context.execute(OLDEST, &place)?.rows;
-            if oldest.is_empty() {
-                continue;
+        // Each of the five steps for all districts, before the next one.
+        let districts: Vec<[Value; 2]> =
+            (1..=i64::from(DISTRICTS)).map(|district| [warehouse.clone(), Value::Int(district)]).collect();
+        let oldest = context.execute_batch(OLDEST, &districts)?;
+        let mut rows = Rows::with_capacity(2, districts.len());
+        let mut orders = Vec::with_capacity(districts.len());
+        for (run, [w, d]) in districts.into_iter().enumerate() {
+            for row in oldest.rows_of(run) {
+                let order = oldest.rows.value(row, 0);
+                rows.push(d.as_ref())?;
+                rows.push(order)?;
+                orders.push([w.clone(), d.clone(), order.to_value()]);
             }
-            let order = int(&oldest, 0, 0)?;
-            let [w, d] = place;
-            let key = [w, d, Value::Int(order)];
-            context.execute(TAKE, &key)?;
-            let amounts = context.execute(LINES, &key)?.rows;
-            let amount =
-                (0..amounts.len()).try_fold(Decimal::ZERO, |sum, line| sum.plus(decimal(&amounts, line, 0)?))?;
-            let [w, d, o] = key;
-            let with_carrier = [w, d, o, carrier.clone()];
-            let customer = context.execute(ORDER, &with_carrier)?.rows;
-            let customer = int(only(&customer, "orders", &with_carrier)?, 0, 0)?;
-            let [w, d, ..] = with_carrier;
-            context.execute(CUSTOMER, &[w, d, Value::Int(customer), amount.into()])?;
-            rows.push(ValueRef::Int(district))?;
-            rows.push(ValueRef::Int(order))?;
         }
+        context.execute_batch(TAKE, &orders)?;
+        let lines = context.execute_batch(LINES, &orders)?;
+        let with_carrier: Vec<[Value; 4]> = orders.into_iter().map(|[w, d, o]| [w, d, o, carrier.clone()]).collect();
+        let customers = context.execute_batch(ORDER, &with_carrier)?.rows;
+        if customers.len() != with_carrier.len() {
+            let (found, wanted) = (customers.len(), with_carrier.len());
+            return Err(unexpected(format_args!("{found} rows of orders for {wanted} of new_order")));
+        }
+        let mut paid = Vec::with_capacity(with_carrier.len());
+        for (run, [w, d, ..]) in with_carrier.into_iter().enumerate() {
+            let amounts = lines.rows_of(run).map(|line| decimal(&lines.rows, line, 0));
+            let amount = amounts.into_iter().try_fold(Decimal::ZERO, |sum, amount| sum.plus(amount?))?;
+            paid.push([w, d, Value::Int(int(&customers, run, 0)?), amount.into()]);
+        }
+        context.execute_batch(CUSTOMER, &paid)?;
         Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
     }
 }

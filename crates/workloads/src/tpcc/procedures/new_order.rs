@@ -6,6 +6,7 @@ use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 use super::result::{decimal, first, int, only, text};
+use crate::tpcc::draw::unexpected;
 
 /// `lines` is `item:warehouse:quantity`, one after the other with a space between.
 pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT) PARTITION ON (w_id)";
@@ -74,6 +75,7 @@ struct Order<'a> {
     warehouse: &'a Value,
     district: &'a Value,
     id: i64,
+    home: i64,
     /// The statement that takes from the stock with the district's column.
     stock: usize,
 }
@@ -107,12 +109,9 @@ impl Procedure for NewOrder {
         let [w, d, o] = key;
         context.execute(ORDER, &[w, d, o, customer.clone(), count, Value::Int(all_local.into())])?;
 
-        let order = Order { warehouse, district, id, stock };
+        let order = Order { warehouse, district, id, home: *home, stock };
         let mut body = Rows::with_capacity(8, lines.len());
-        let mut sum = Decimal::ZERO;
-        for line in &lines {
-            sum = sum.plus(order.line(context, line, *home, &mut body)?)?;
-        }
+        let sum = order.lines(context, &lines, &mut body)?;
         let one = Decimal::from(1);
         let total = sum.times(one.minus(discount)?)?.times(one.plus(w_tax)?.plus(d_tax)?)?;
 
@@ -128,40 +127,59 @@ impl Procedure for NewOrder {
 }
 
 impl Order<'_> {
-    /// Takes one line from the stock and writes it; gives back its amount.
-    fn line(&self, context: &mut Context<'_, '_>, line: &Line, home: i64, out: &mut Rows) -> Result<Decimal> {
-        let item = Value::Int(line.item);
-        let found = context.execute(ITEM, std::slice::from_ref(&item))?.rows;
-        if found.is_empty() {
+    /// Takes the lines from the stock and writes them; gives back the sum of their amounts.
+    fn lines(&self, context: &mut Context<'_, '_>, lines: &[Line], out: &mut Rows) -> Result<Decimal> {
+        let keys: Vec<[Value; 1]> = lines.iter().map(|line| [Value::Int(line.item)]).collect();
+        let items = context.execute_batch(ITEM, &keys)?;
+        // Clause 2.4.2.3: all is done but for a line whose item there is not.
+        let known = lines.iter().enumerate().filter(|(run, _)| !items.rows_of(*run).is_empty());
+        let known: Vec<Line> = known.map(|(_, line)| *line).collect();
+
+        let taken: Vec<[Value; 4]> = known.iter().map(|line| self.taken(line)).collect();
+        let stocks = context.execute_batch(self.stock, &taken)?.rows;
+        if stocks.len() != known.len() {
+            return Err(unexpected(format_args!("{} rows of stock for {} lines", stocks.len(), known.len())));
+        }
+        let mut written = Vec::with_capacity(known.len());
+        let mut sum = Decimal::ZERO;
+        for (row, line) in known.iter().enumerate() {
+            let price = decimal(&items.rows, row, 0)?;
+            let amount = price.times(Decimal::from(line.quantity))?;
+            sum = sum.plus(amount)?;
+            written.push(self.written(line, amount, text(&stocks, row, 2)?));
+            let original = |of: &Rows, column| Ok(text(of, row, column)?.contains("ORIGINAL"));
+            let brand = original(&items.rows, 2)? && original(&stocks, 1)?;
+            [
+                ValueRef::Int(line.supplier),
+                ValueRef::Int(line.item),
+                ValueRef::Text(text(&items.rows, row, 1)?),
+                ValueRef::Int(line.quantity),
+                stocks.value(row, 0),
+                ValueRef::Text(if brand { "B" } else { "G" }),
+                ValueRef::Decimal(price),
+                ValueRef::Decimal(amount),
+            ]
+            .into_iter()
+            .try_for_each(|value| out.push(value))?;
+        }
+        context.execute_batch(ORDER_LINE, &written)?;
+        if known.len() < lines.len() {
             // Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
             return Err(Class::Raised.error("Item number is not valid"));
         }
-        let (supplier, quantity) = (Value::Int(line.supplier), Value::Int(line.quantity));
-        let remote = Value::Int((line.supplier != home).into());
-        let key = [supplier.clone(), item.clone(), quantity.clone(), remote];
-        let stock = context.execute(self.stock, &key)?.rows;
-        only(&stock, "stock", first(2, &key))?;
-        let price = decimal(&found, 0, 0)?;
-        let amount = price.times(Decimal::from(line.quantity))?;
-        let info = Value::from(text(&stock, 0, 2)?);
-        let (w, d, o, number) =
-            (self.warehouse.clone(), self.district.clone(), Value::Int(self.id), Value::Int(line.number));
-        context.execute(ORDER_LINE, &[w, d, o, number, item, supplier, quantity, amount.into(), info])?;
+        Ok(sum)
+    }
 
-        let original = text(&found, 0, 2)?.contains("ORIGINAL") && text(&stock, 0, 1)?.contains("ORIGINAL");
-        [
-            ValueRef::Int(line.supplier),
-            ValueRef::Int(line.item),
-            ValueRef::Text(text(&found, 0, 1)?),
-            ValueRef::Int(line.quantity),
-            stock.value(0, 0),
-            ValueRef::Text(if original { "B" } else { "G" }),
-            ValueRef::Decimal(price),
-            ValueRef::Decimal(amount),
-        ]
-        .into_iter()
-        .try_for_each(|value| out.push(value))?;
-        Ok(amount)
+    /// Parameters of [`take_from_stock`].
+    fn taken(&self, line: &Line) -> [Value; 4] {
+        [line.supplier, line.item, line.quantity, (line.supplier != self.home).into()].map(Value::Int)
+    }
+
+    /// Parameters of [`ORDER_LINE`].
+    fn written(&self, line: &Line, amount: Decimal, info: &str) -> [Value; 9] {
+        let (w, d, o) = (self.warehouse.clone(), self.district.clone(), Value::Int(self.id));
+        let [number, item, supplier, quantity] = [line.number, line.item, line.supplier, line.quantity].map(Value::Int);
+        [w, d, o, number, item, supplier, quantity, amount.into(), info.into()]
     }
 }
 

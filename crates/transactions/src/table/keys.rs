@@ -1,0 +1,41 @@
+use crate::error::Result;
+
+/// Several keys in one buffer.
+#[derive(Debug, Default)]
+pub struct Keys {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Keys {
+    /// No keys; the buffer is used for those to come.
+    pub fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        Self { bytes: buffer, ends: Vec::new() }
+    }
+
+    /// Adds the key that `write` appends to the buffer, unless it says that there is none or fails.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<bool>) {
+        let before = self.bytes.len();
+        if matches!(write(&mut self.bytes), Ok(true)) {
+            self.ends.push(self.bytes.len());
+        } else {
+            self.bytes.truncate(before);
+        }
+    }
+
+    /// The keys, in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let mut from = 0;
+        self.ends.iter().map(move |end| {
+            let key = self.bytes.get(from..*end).unwrap_or_default();
+            from = *end;
+            key
+        })
+    }
+
+    /// The buffer, to be used again.
+    pub fn into_buffer(self) -> Vec<u8> {
+        self.bytes
+    }
+}
