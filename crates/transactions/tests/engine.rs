@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -316,6 +316,38 @@ fn the_log_is_given_no_more_than_it_can_take_at_once() {
     }
     let bytes = largest.0.load(Ordering::SeqCst);
     assert!((1 << 20..2 << 20).contains(&bytes), "{bytes}");
+}
+
+#[test]
+fn what_is_submitted_goes_out_by_itself_once_it_is_much() {
+    const SUBMITTED: usize = 30_000;
+    let (members, _) = members(1);
+    let options = Options { results_bytes_max: 64 << 20, ..options(50) };
+    let engine = Engine::start(options, members, Arc::new(Largest::default()), Releases::new(1)).unwrap();
+    let gate = Arc::new(gate::Gate::default());
+    let mut client = engine.client();
+    client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
+    for tag in 1..SUBMITTED {
+        client.submit(Arc::new(Bank::Add), arguments(&[1, 1]), tag as u64).unwrap();
+    }
+    let start = Instant::now();
+    while engine.queued(PartitionId(0)) < 50 {
+        assert!(start.elapsed() < Duration::from_secs(60), "nothing was sent");
+        std::thread::yield_now();
+    }
+    // The queue is full, so the others are refused as they would have been by `send`.
+    let mut replies: Vec<_> = client.receive().into();
+    assert!((SUBMITTED / 2..SUBMITTED).contains(&replies.len()), "{} have been sent", replies.len());
+    assert!(replies.iter().all(|reply| reply.result.as_ref().is_err_and(|error| error.sqlstate() == "40001")));
+    gate.open();
+    client.send();
+    while replies.len() < SUBMITTED {
+        replies.extend(client.receive());
+    }
+    let done = replies.iter().filter(|reply| reply.result.is_ok()).count();
+    assert!((50..SUBMITTED / 2).contains(&done), "{done}");
+    let tags: BTreeSet<_> = replies.iter().map(|reply| reply.tag).collect();
+    assert_eq!(tags.len(), SUBMITTED, "each is answered once");
 }
 
 #[test]

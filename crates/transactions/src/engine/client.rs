@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::executor::target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
+use super::weigh::Weigh;
 use super::worker::{Item, Request, Shared};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
@@ -18,6 +19,8 @@ pub struct Client<P: Program + ?Sized> {
     mailbox: Arc<Mailbox<P::Outcome>>,
     /// Requests for each partition that have not been put into its queue.
     unsent: Vec<Vec<Item<P>>>,
+    /// Bytes that they take.
+    unsent_bytes: usize,
     any: AtomicU32,
     /// The tag of the next call: calls that were given up may be answered later.
     call_next: u64,
@@ -26,17 +29,21 @@ pub struct Client<P: Program + ?Sized> {
 /// How often somebody who waits looks whether he was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
+/// Bytes of requests that wait for [`Client::send`]; with more, they go out by themselves. Nobody counts these against
+/// the limit on memory, as the queues are, so there are few: some thousand small requests.
+const UNSENT_BYTES_MAX: usize = 256 << 10;
+
 impl<P: Program + ?Sized> Client<P> {
     pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
         let budget = shared.queues.first().map(|queue| Arc::clone(queue.budget()));
         let budget = budget.unwrap_or_else(|| Arc::new(Budget::unlimited()));
         let mailbox = Mailbox::new(Arc::clone(&shared.broken), budget);
-        Self { shared, mailbox, unsent, any: AtomicU32::new(0), call_next: 1 << 63 }
+        Self { shared, mailbox, unsent, unsent_bytes: 0, any: AtomicU32::new(0), call_next: 1 << 63 }
     }
 
-    /// Notes a transaction, which goes out with [`Client::send`]. Its result comes with this tag. Refused with
-    /// SQLSTATE 40001 while too many bytes of results wait to be received.
+    /// Notes a transaction, which goes out with [`Client::send`], or before that if many are noted. Its result comes
+    /// with this tag. Refused with SQLSTATE 40001 while too many bytes of results wait to be received.
     pub fn submit(&mut self, program: Arc<P>, arguments: Box<[Value]>, tag: u64) -> Result<()> {
         self.submit_interruptible(program, arguments, tag, None)
     }
@@ -61,10 +68,16 @@ impl<P: Program + ?Sized> Client<P> {
         let any = self.any.fetch_add(1, Ordering::Relaxed);
         match target(route, self.unsent.len() as u32, any) {
             None => self.shared.request_over_all(request),
-            Some(partition) => match self.unsent.get_mut(partition as usize) {
-                Some(unsent) => unsent.push(Item::One(request)),
-                None => return Err(Error::internal("a route to no partition")),
-            },
+            Some(partition) => {
+                let Some(unsent) = self.unsent.get_mut(partition as usize) else {
+                    return Err(Error::internal("a route to no partition"));
+                };
+                self.unsent_bytes += size_of::<Item<P>>() + request.heap_bytes();
+                unsent.push(Item::One(request));
+                if self.unsent_bytes > UNSENT_BYTES_MAX {
+                    self.send();
+                }
+            }
         }
         Ok(())
     }
@@ -72,6 +85,7 @@ impl<P: Program + ?Sized> Client<P> {
     /// Puts what was submitted into the queues. What finds no room comes back as an error with SQLSTATE
     /// 40001.
     pub fn send(&mut self) {
+        self.unsent_bytes = 0;
         for (queue, unsent) in self.shared.queues.iter().zip(&mut self.unsent) {
             if unsent.is_empty() {
                 continue;
