@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::{Result, config_err, plan_err};
@@ -362,6 +362,12 @@ impl Settings {
             .iter()
             .map(|setting| (format!("{}.{}", Self::PREFIX, setting.name), (setting.get)(self), setting.description))
             .collect()
+    }
+
+    /// When a statement that begins now has taken too long; `None` if it may take any time.
+    pub fn statement_deadline(&self) -> Option<Instant> {
+        // A timeout too long for the clock never comes.
+        self.statement_timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
     /// What a query of `seconds` cost under the configured prices.

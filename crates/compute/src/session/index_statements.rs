@@ -1,11 +1,12 @@
 //! Running `CREATE INDEX` and `DROP INDEX`.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use datafusion::common::{Result, plan_err};
 
 use super::query_context::QueryContext;
-use super::sql_session::{Session, deadline_of, is_stale, within};
+use super::sql_session::{Session, is_stale, within};
 use crate::catalog::ExternalTable;
 use crate::index::{IndexDefinition, IndexStatement, build, remove_objects};
 use crate::scan::ScanMetrics;
@@ -13,7 +14,12 @@ use crate::scan::ScanMetrics;
 impl Session {
     /// Runs a statement about indexes. Without `keep` it comes from the catalog: what it defines was
     /// made already, or will be when the table is queried.
-    pub(super) async fn index_statement(&self, statement: IndexStatement, keep: bool) -> Result<()> {
+    pub(super) async fn index_statement(
+        &self,
+        statement: IndexStatement,
+        keep: bool,
+        deadline: Option<Instant>,
+    ) -> Result<()> {
         match statement {
             IndexStatement::Create { definition, .. } if !keep => self.engine().add_index(definition, false),
             IndexStatement::Create { definition, if_not_exists } => {
@@ -23,7 +29,7 @@ impl Session {
                     }
                     return plan_err!("index {} already exists", definition.name);
                 }
-                self.create_index(definition).await
+                self.create_index(definition, deadline).await
             }
             IndexStatement::Drop { names, if_exists } => {
                 let missing = names.iter().find(|name| self.engine().indexes.get(name).is_none());
@@ -43,17 +49,17 @@ impl Session {
     }
 
     /// Makes the index objects of all of the table's objects, then keeps the definition.
-    async fn create_index(&self, definition: IndexDefinition) -> Result<()> {
+    async fn create_index(&self, definition: IndexDefinition, deadline: Option<Instant>) -> Result<()> {
         let Some(table) = self.engine().table(&definition.table) else {
             return plan_err!("index {}: there is no table {}", definition.name, definition.table);
         };
         definition.check(&table)?;
         let mut attempt = 1;
         let built = loop {
-            let context = QueryContext::new(Arc::clone(self.engine()), self.settings());
+            let context = QueryContext::new(Arc::clone(self.engine()), self.settings(), deadline);
             self.set_current(&context);
             let work = build_all(&definition, &table, &context);
-            match within(deadline_of(&context), work).await? {
+            match within(deadline, work).await? {
                 Err(error) if attempt == 1 && is_stale(&error) => attempt += 1,
                 outcome => break outcome?,
             }

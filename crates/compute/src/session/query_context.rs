@@ -24,6 +24,8 @@ pub struct QueryContext {
     settings: Settings,
     id: QueryId,
     started: Instant,
+    /// When its statement's time is over; `None` if it has no limit. The statement may have begun long before.
+    deadline: Option<Instant>,
     /// Tables as this query sees them: two scans of one table read the same objects.
     snapshots: tokio::sync::Mutex<HashMap<String, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
@@ -79,12 +81,13 @@ impl QueryStats {
 }
 
 impl QueryContext {
-    pub(crate) fn new(engine: Arc<Engine>, settings: Settings) -> Arc<Self> {
+    pub(crate) fn new(engine: Arc<Engine>, settings: Settings, deadline: Option<Instant>) -> Arc<Self> {
         Arc::new(Self {
             id: engine.next_query_id(),
             engine,
             settings,
             started: Instant::now(),
+            deadline,
             snapshots: tokio::sync::Mutex::default(),
             scans: Mutex::default(),
             partitions_total: AtomicU64::new(0),
@@ -98,7 +101,8 @@ impl QueryContext {
         config.get_extension::<QueryContext>().unwrap_or_else(|| {
             let settings = config.options().extensions.get::<Settings>().cloned().unwrap_or_default();
             let engine = Engine::new(&settings, None, thermocline_storage::NodeConfig::default());
-            QueryContext::new(engine, settings)
+            let deadline = settings.statement_deadline();
+            QueryContext::new(engine, settings, deadline)
         })
     }
 
@@ -122,6 +126,11 @@ impl QueryContext {
         self.started
     }
 
+    /// When its statement's time is over; `None` if it has no limit.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline
+    }
+
     /// Something of this type that all scans of the query share; made for the first that asks.
     pub fn shared<T: Default + Send + Sync + 'static>(&self) -> Arc<T> {
         let mut shared = self.shared.lock();
@@ -132,11 +141,11 @@ impl QueryContext {
 
     /// What storage nodes are told about who asks, as of now.
     pub(crate) fn origin(&self) -> Origin {
-        let deadline = self.settings.statement_timeout.map(|limit| limit.saturating_sub(self.started.elapsed()));
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         Origin {
             query_id: self.id.to_string(),
             tenant: String::new(),
-            deadline_ms: deadline.map_or(0, |left| left.as_millis().max(1) as u64),
+            deadline_ms: left.map_or(0, |left| left.as_millis().max(1) as u64),
             busy_permille: self.engine().load.permille(),
         }
     }

@@ -25,7 +25,7 @@ impl Session {
     /// Restores one definition of the catalog file, or keeps it as one that cannot be used.
     async fn restore_one(&self, statement: Statement) -> Result<()> {
         if let Some(index) = IndexStatement::of(&statement)? {
-            return self.index_statement(index, false).await;
+            return self.index_statement(index, false, None).await;
         }
         let (sql, view) = (statement.to_string(), view_name(&statement));
         let plan = match (self.context.state().statement_to_plan(statement).await, view) {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
@@ -239,8 +240,17 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        self.stream_until(statement, self.settings().statement_deadline()).await
+    }
+
+    /// The same for a statement of which a part may have been done before, by another engine: it has until
+    /// `deadline`, or any time.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn stream_until(&self, statement: Statement, deadline: Option<Instant>) -> Result<QueryStream> {
         if let Some(statement) = IndexStatement::of(&statement)? {
-            self.index_statement(statement, true).await?;
+            self.index_statement(statement, true, deadline).await?;
             return Ok(self.nothing());
         }
         let sql = statement.to_string();
@@ -260,21 +270,21 @@ impl Session {
                 if frame.schema().fields().is_empty() {
                     return Ok(self.nothing());
                 }
-                self.query(sql, frame.into_unoptimized_plan()).await
+                self.query(sql, frame.into_unoptimized_plan(), deadline).await
             }
             plan => {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context.execute_logical_plan(plan).await?;
-                self.query(sql, frame.into_unoptimized_plan()).await
+                self.query(sql, frame.into_unoptimized_plan(), deadline).await
             }
         }
     }
 
-    async fn query(&self, sql: String, plan: LogicalPlan) -> Result<QueryStream> {
+    async fn query(&self, sql: String, plan: LogicalPlan, deadline: Option<Instant>) -> Result<QueryStream> {
         let has_rows = !matches!(plan, LogicalPlan::Copy(_));
         let mut attempt = 1;
         loop {
-            let context = QueryContext::new(Arc::clone(&self.engine), self.settings());
+            let context = QueryContext::new(Arc::clone(&self.engine), self.settings(), deadline);
             self.set_current(&context);
             // "canceled" stands unless the rows come to an end.
             let record = Recorder {
@@ -317,7 +327,7 @@ impl Session {
     ) -> Result<(arrow::datatypes::SchemaRef, Rows)> {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(context));
-        let deadline = deadline_of(context);
+        let deadline = context.deadline();
         let task_context = state.task_ctx();
         let physical = within(deadline, state.create_physical_plan(plan)).await??;
         let schema = physical.schema();
@@ -350,7 +360,7 @@ impl Session {
             rows: futures::stream::iter(rows.into_iter().map(Ok)).boxed(),
             has_rows: true,
             affected: None,
-            context: QueryContext::new(Arc::clone(&self.engine), self.settings()),
+            context: QueryContext::new(Arc::clone(&self.engine), self.settings(), None),
         }
     }
 
@@ -452,16 +462,11 @@ pub(super) fn is_stale(error: &DataFusionError) -> bool {
     NodeError::find(error).is_some_and(NodeError::is_stale)
 }
 
-/// When the statement's time is over.
-pub(super) fn deadline_of(context: &QueryContext) -> Option<tokio::time::Instant> {
-    context.settings().statement_timeout.map(|limit| tokio::time::Instant::from_std(context.started() + limit))
-}
-
 /// `work`, unless the statement's time is over first.
-pub(super) async fn within<T>(deadline: Option<tokio::time::Instant>, work: impl Future<Output = T>) -> Result<T> {
+pub(super) async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Result<T> {
     match deadline {
         None => Ok(work.await),
-        Some(deadline) => tokio::time::timeout_at(deadline, work)
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
             .await
             .map_err(|_| exec_datafusion_err!("canceled: thermocline.statement_timeout has passed")),
     }

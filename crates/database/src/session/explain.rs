@@ -8,6 +8,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::QueryStream;
 use thermocline_transactions::database::Answer;
+use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::types::ValueRef;
 
 use super::insert;
@@ -25,15 +26,17 @@ use crate::bridge::external;
 ///
 /// With `ANALYZE` the statement runs, as it would without EXPLAIN, and what came of it stands below.
 impl Session {
-    pub(super) async fn explain(&self, statement: Statement) -> Result<QueryStream> {
-        let Some(Parsed::Explain(explain)) = &statement.parsed else { return self.analytic(statement).await };
+    pub(super) async fn explain(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+        let Some(Parsed::Explain(explain)) = &statement.parsed else {
+            return self.analytic(statement, interrupt).await;
+        };
         let (options, Parsed::Statement(inner)) = (&explain.options, explain.statement.as_ref()) else {
-            return self.analytic(statement).await;
+            return self.analytic(statement, interrupt).await;
         };
         let is_query = matches!(inner.as_ref(), Ast::Query(_));
         if is_query && (options.verbose || options.format.is_some()) {
             // Of these only the analytic engine knows something.
-            return self.analytic(statement).await;
+            return self.analytic(statement, interrupt).await;
         }
         if !matches!(inner.as_ref(), Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
             return plan_err!("EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
@@ -43,8 +46,7 @@ impl Session {
         }
         let (text, analyze) = (inner.to_string(), options.analyze);
         let plan = format!("EXPLAIN {text}");
-        let interrupt = self.interrupt();
-        let prepared = self.rows.statement(&interrupt, move |session| {
+        let prepared = self.rows.statement(interrupt, move |session| {
             session.prepare(&plan)?;
             session.execute(&plan, &[])
         });
@@ -52,11 +54,11 @@ impl Session {
             Ok(plan) if analyze => {
                 let started = Instant::now();
                 let text = Arc::<str>::from(text);
-                let answer = self.rows.statement(&interrupt, move |session| session.execute(&text, &[])).await?;
+                let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await?;
                 self.answer(&with_measured(plan, &answer, started)?)
             }
             Ok(plan) => self.answer(&plan),
-            Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement).await,
+            Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
                 let Ast::Insert(inner) = inner.as_ref() else { return Err(error) };
                 let Some(insert) = insert::Plan::of(inner, &self.row_schema())? else { return Err(error) };
@@ -65,17 +67,17 @@ impl Session {
                         "EXPLAIN ANALYZE of an INSERT of external tables' rows is not supported; of its query it is"
                     );
                 }
-                self.explain_insert(&insert).await
+                self.explain_insert(&insert, interrupt).await
             }
             Err(error) => Err(error),
         }
     }
 
     /// The plan of the query, below a line of what is done with its rows.
-    async fn explain_insert(&self, insert: &insert::Plan) -> Result<QueryStream> {
+    async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
         let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
         let Some(explain) = explain.into_iter().next() else { return plan_err!("there is no query to explain") };
-        let below = self.analytic.collect(self.analytic(explain).await?).await?;
+        let below = self.analytic.collect(self.analytic(explain, interrupt).await?).await?;
         let first: Vec<ArrayRef> = [
             "insert".to_owned(),
             format!("into row table {}, all rows in one transaction, which holds all partitions", insert.table),

@@ -167,14 +167,16 @@ impl Session {
         if self.rows.has_failed() && !statement.ends_transaction() {
             return Err(external(Error::failed_transaction()));
         }
+        // One for all that is done for it, in whichever engine: its timeout counts from now on.
+        let interrupt = Arc::new(Interrupt::new(self.settings().statement_timeout));
         let route = self.route(&statement);
         let result = match route {
-            Ok(Route::Rows) => self.rows(&statement.text, &self.interrupt()).await,
-            Ok(Route::RowsFirst) => self.rows_first(statement).await,
-            Ok(Route::Insert) => self.insert(statement).await,
-            Ok(Route::Explain) => self.explain(statement).await,
+            Ok(Route::Rows) => self.rows(&statement.text, &interrupt).await,
+            Ok(Route::RowsFirst) => self.rows_first(statement, &interrupt).await,
+            Ok(Route::Insert) => self.insert(statement, &interrupt).await,
+            Ok(Route::Explain) => self.explain(statement, &interrupt).await,
             Ok(Route::Describe(name)) => self.describe(&name),
-            Ok(Route::Analytic) => self.analytic(statement).await,
+            Ok(Route::Analytic) => self.analytic(statement, &interrupt).await,
             Err(error) => Err(error),
         };
         self.transaction_of(result).await
@@ -188,11 +190,6 @@ impl Session {
             has_index: &|name| self.analytic.has_index(name),
         };
         names.route(statement)
-    }
-
-    /// What stops a statement in the row engine: its timeout counts from now on.
-    pub(super) fn interrupt(&self) -> Arc<Interrupt> {
-        Arc::new(Interrupt::new(self.settings().statement_timeout))
     }
 
     /// An error in one engine ends a transaction in the other.
@@ -219,41 +216,40 @@ impl Session {
         Ok(self.analytic.nothing())
     }
 
-    async fn rows_first(&self, statement: Statement) -> Result<QueryStream> {
-        let (text, interrupt) = (Arc::clone(&statement.text), self.interrupt());
-        let answer = self.rows.statement(&interrupt, move |session| {
+    async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+        let text = Arc::clone(&statement.text);
+        let answer = self.rows.statement(interrupt, move |session| {
             session.prepare(&text)?;
             session.execute(&text, &[])
         });
         match answer.await {
             Ok(answer) => self.answer(&answer),
-            Err(error) if is_beyond_rows(&error) => self.analytic(statement).await,
+            Err(error) if is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
             Err(error) => Err(error),
         }
     }
 
-    async fn insert(&self, statement: Statement) -> Result<QueryStream> {
-        // One deadline for the query and for what is done with its rows.
-        let interrupt = self.interrupt();
+    async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let Some(Parsed::Statement(ast)) = &statement.parsed else {
-            return self.rows(&statement.text, &interrupt).await;
+            return self.rows(&statement.text, interrupt).await;
         };
-        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text, &interrupt).await };
+        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text, interrupt).await };
         let text = Arc::clone(&statement.text);
         let prepared = self.rows.run(move |session| session.prepare(&text)).await;
         match prepared {
             // What it inserts may be of external tables.
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
                 let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
-                let rows = self.analytic.stream(Statement::analytic(&plan.query)?).await?;
+                let query = Statement::analytic(&plan.query)?;
+                let rows = self.analytic.stream_until(query, interrupt.deadline()).await?;
                 let rows = self.analytic.collect(rows).await?;
                 plan.check(&rows.schema)?;
                 let one = plan.with_parameters(&rows.schema)?;
                 let run = move |session: &mut RowsSession| plan.run(session, &one, &rows.batches);
-                self.answer(&self.rows.statement(&interrupt, run).await?)
+                self.answer(&self.rows.statement(interrupt, run).await?)
             }
             Err(error) => Err(error),
-            Ok(()) => self.rows(&statement.text, &interrupt).await,
+            Ok(()) => self.rows(&statement.text, interrupt).await,
         }
     }
 
@@ -263,10 +259,12 @@ impl Session {
         Ok(self.analytic.answer(columns.schema(), vec![columns]))
     }
 
-    pub(super) async fn analytic(&self, statement: Statement) -> Result<QueryStream> {
+    pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<QueryStream> {
+        // It may have been stopped while the row engine had it.
+        interrupt.check().map_err(external)?;
         let Some(parsed) = statement.parsed else { return plan_err!("{} is not a query", statement.text) };
         let before = self.settings();
-        let stream = self.analytic.stream(parsed).await?;
+        let stream = self.analytic.stream_until(parsed, interrupt.deadline()).await?;
         self.apply(&before)?;
         Ok(stream)
     }
@@ -357,6 +355,27 @@ mod tests {
         let took = started.elapsed();
         assert_eq!(sqlstate(&error), Some("57014"), "{error}");
         assert!(took >= timeout && took < timeout + alone / 2, "{took:?} of {timeout:?}, {alone:?} for the query");
+        holder.execute("ROLLBACK", &[]).unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_query_that_changes_engines_has_one_deadline() {
+        let (session, mut holder) = held().await;
+        let timeout = Duration::from_millis(2000);
+        for query in [WINDOW, "EXPLAIN ANALYZE SELECT k, count(*) OVER () FROM t"] {
+            session.set("statement_timeout", "1500ms").unwrap();
+            // The row engine says that it does not run the query once it has done with what came before.
+            let before = session.run("SELECT k FROM t");
+            let after = async {
+                session.set("statement_timeout", "2000ms").unwrap();
+                let started = Instant::now();
+                (session.run(query).await.unwrap_err(), started.elapsed())
+            };
+            let (before, (error, took)) = tokio::join!(before, after);
+            assert_eq!(sqlstate(&before.unwrap_err()), Some("57014"));
+            assert!(error.to_string().contains("timeout"), "{query}: {error}");
+            assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{query}: {took:?} of {timeout:?}");
+        }
         holder.execute("ROLLBACK", &[]).unwrap();
     }
 }
