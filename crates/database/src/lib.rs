@@ -30,4 +30,4 @@ mod session;
 mod system;
 
 pub use rows::{check, restore};
-pub use session::{Headings, OpenOptions, Part, Script, Session, Statement, sqlstate};
+pub use session::{Completeness, Headings, OpenOptions, Part, Scanner, Script, Session, Statement, sqlstate};

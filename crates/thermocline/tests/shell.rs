@@ -5,8 +5,10 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
-use std::process::{Command, Output, Stdio};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 use support::program::{BINARY, rows, text};
 
@@ -69,7 +71,10 @@ fn a_script_runs_up_to_its_first_error_also_one_of_syntax() {
     // An error of running comes first if it stands first, and says where it is.
     let done = sql(&[], "SELECT 1 AS n;\nSELECT x;\nSELEC 2;");
     let said = text(&done.stderr);
-    assert!(text(&done.stdout) == "n\n1\n" && said.contains("(in statement 2)") && !said.contains("SELEC"), "{said}");
+    assert!(
+        text(&done.stdout) == "n\n1\n" && said.contains("(in statement 2, line 2)") && !said.contains("SELEC"),
+        "{said}"
+    );
     // An argument is read to its end before.
     let done = sql(&["-c", "SELECT 1 AS n; SELEC 2"], "");
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), ""));
@@ -114,4 +119,142 @@ fn scripts_include_others() {
         assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), "n\n1\n"), "{script}");
         assert!(text(&done.stderr).contains(said), "{script}: {}", text(&done.stderr));
     }
+}
+
+/// A session whose standard input stays open.
+struct Open {
+    child: Child,
+    lines: Receiver<String>,
+}
+
+impl Open {
+    fn start() -> Self {
+        let mut command = Command::new(BINARY);
+        command.args(["sql", "--format", "csv"]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+        Self { child, lines }
+    }
+
+    fn write(&mut self, text: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// The next two lines: a header and a row.
+    fn row(&self) -> String {
+        let line =
+            || self.lines.recv_timeout(Duration::from_secs(60)).expect("a statement waits for what comes behind it");
+        format!("{}={}", line(), line())
+    }
+
+    fn says_nothing(&self) -> bool {
+        self.lines.recv_timeout(Duration::from_millis(300)).is_err()
+    }
+
+    /// Bytes of memory, at most until now.
+    fn memory_max(&self) -> usize {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<usize>().unwrap() << 10
+    }
+
+    /// How it ends, with standard input still open: its code and what it said.
+    fn ends(mut self) -> (Option<i32>, String) {
+        let input = self.child.stdin.take();
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = self.child.wait().unwrap();
+        drop(input);
+        (status.code(), said)
+    }
+}
+
+#[test]
+fn a_statement_runs_as_soon_as_its_end_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("script.sql");
+    fs::write(&file, "SELECT 'file' AS f").unwrap();
+    let mut open = Open::start();
+    open.write("SELECT 1 AS a;");
+    assert_eq!(open.row(), "a=1");
+    open.write(" CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT); INSERT INTO t VALUES (1, 'a;\n");
+    open.write("SELECT 9 AS no;'); -- SELECT 9 AS no;\n/* SELECT 9 AS no; */ SELECT v AS v");
+    assert!(open.says_nothing());
+    open.write(" FROM t WHERE k = 1 AND v <> 'SELECT';\n");
+    assert_eq!(open.row(), "v=\"a;");
+    assert_eq!(open.lines.recv().unwrap(), "SELECT 9 AS no;\"");
+    open.write("CREATE PROCEDURE p() LANGUAGE SQL AS $$ SELECT 2 AS p; SELECT 3 AS p; ");
+    assert!(open.says_nothing());
+    open.write("$$; CALL p();");
+    assert_eq!(open.row(), "p=3");
+    // A command ends with its line.
+    open.write(&format!("SELECT 4 AS a; \\i {}", file.display()));
+    assert_eq!(open.row(), "a=4");
+    assert!(open.says_nothing());
+    open.write("\n");
+    assert_eq!(open.row(), "f=file");
+    open.write("SELECT 'grö");
+    open.write("ße' AS a;");
+    assert_eq!(open.row(), "a=größe");
+    // The first error ends the script, and nobody waits for the rest.
+    open.write("SELECT 5 AS a;\nSELECT x;");
+    assert_eq!(open.row(), "a=5");
+    let (code, said) = open.ends();
+    assert!(code == Some(1) && said.contains("(in statement 10, line 6)"), "{code:?}: {said}");
+}
+
+#[test]
+fn a_script_on_standard_input_ends_before_its_input_does() {
+    for (script, code, says) in [
+        ("SELECT 1 AS a; SELEC 2;", 1, "Line: 1, Column: 16"),
+        ("SELECT 1 AS a; \\i /nowhere/x.sql\n", 1, "/nowhere/x.sql: No such file"),
+        ("SELECT 1 AS a; \\i -\n", 1, "cannot include itself"),
+        ("SELECT 1 AS a; \\i 'x\n", 1, "line 1: a quote is not closed"),
+        ("SELECT 1 AS a;\n\\q\n", 0, ""),
+    ] {
+        let mut open = Open::start();
+        open.write(script);
+        assert_eq!(open.row(), "a=1", "{script}");
+        let (found, said) = open.ends();
+        assert!(found == Some(code) && said.contains(says), "{script}: {found:?}: {said}");
+    }
+    // Bytes that are no text.
+    let mut open = Open::start();
+    open.child.stdin.as_mut().unwrap().write_all(b"SELECT 1 AS a;\nSELECT '\xff';").unwrap();
+    assert_eq!(open.row(), "a=1");
+    let (code, said) = open.ends();
+    assert!(code == Some(1) && said.contains("standard input: line 2 is not UTF-8 text: byte 0xff"), "{said}");
+    // Ctrl-C while it waits for more.
+    let mut open = Open::start();
+    open.write("SELECT 1 AS a; SELECT");
+    assert_eq!(open.row(), "a=1");
+    assert!(Command::new("kill").args(["-INT", &open.child.id().to_string()]).status().unwrap().success());
+    assert_eq!(open.ends().0, Some(130));
+}
+
+#[test]
+fn a_script_is_not_kept_in_memory() {
+    let mut open = Open::start();
+    open.write("SELECT 1 AS a;");
+    assert_eq!(open.row(), "a=1");
+    let before = open.memory_max();
+    let comment = format!("/* {} */\n", "x".repeat(1000));
+    let statement = format!("SELECT 2 AS b WHERE 'x' <> '{}';\n", "y".repeat(100_000));
+    for _ in 0..64 {
+        open.write(&comment.repeat(1000));
+        open.write(&statement);
+    }
+    open.write("SELECT 3 AS c;");
+    for _ in 0..64 {
+        assert_eq!(open.row(), "b=2");
+    }
+    assert_eq!(open.row(), "c=3");
+    let more = open.memory_max() - before;
+    assert!(more < 32 << 20, "{more} bytes more for 70 MB of script");
+    drop(open.child.stdin.take());
+    assert!(open.child.wait().unwrap().success());
 }

@@ -6,13 +6,16 @@ mod headings;
 mod insert;
 mod open;
 mod route;
+mod scanner;
 mod script;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod session;
 mod statement;
+mod token;
 
 pub use headings::Headings;
 pub use open::OpenOptions;
+pub use scanner::{Completeness, Scanner};
 pub use script::{Part, Script};
 pub use session::{Session, sqlstate};
 pub use statement::Statement;

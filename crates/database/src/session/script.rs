@@ -1,17 +1,15 @@
-use datafusion::common::{DataFusionError, Result, plan_err};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::sqlparser::parser::ParserError;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Location;
 
-use super::statement::{KEYWORDS, Statement, keyword};
+use super::scanner::{Cut, Scanner};
+use super::statement::Statement;
 
-/// A text of statements, cut where each ends, up to its first error: what stands before that can be run.
-#[derive(Debug, Default)]
+/// A text of statements that may be run while it is read: each part is there once its end is. What stands before an
+/// error can be run.
+#[derive(Debug)]
 pub struct Script {
-    /// What there is to do, in order.
-    pub parts: Vec<Part>,
-    /// What does not parse, and where; `None` if all of it does.
-    pub error: Option<DataFusionError>,
+    scanner: Scanner,
 }
 
 /// A part of a script.
@@ -24,12 +22,42 @@ pub enum Part {
     Command(String),
 }
 
+impl Default for Script {
+    fn default() -> Self {
+        Self { scanner: Scanner::new(true) }
+    }
+}
+
 impl Script {
-    /// Cuts a text. Semicolons in strings, comments and bodies of procedures do not count.
-    pub fn read(text: &str) -> Self {
+    /// All of it.
+    pub fn whole(text: &str) -> Self {
         let mut script = Self::default();
-        script.error = script.cut(text, true).err();
+        script.push(text);
+        script.end();
         script
+    }
+
+    /// Goes on with its text.
+    pub fn push(&mut self, text: &str) {
+        self.scanner.push(text);
+    }
+
+    /// Nothing comes any more: what has begun is its last part.
+    pub const fn end(&mut self) {
+        self.scanner.end();
+    }
+
+    /// The next part that is whole; `None` if there is none before more text comes. Semicolons in strings, comments
+    /// and bodies of procedures end nothing.
+    ///
+    /// # Errors
+    /// If it does not parse; the error names line and column. The script ends there.
+    pub fn part(&mut self) -> Result<Option<Part>> {
+        match self.scanner.next_cut()? {
+            None => Ok(None),
+            Some(Cut { text, is_command: true, .. }) => Ok(Some(Part::Command(text.to_owned()))),
+            Some(Cut { text, at, .. }) => Statement::cut(text, at).map(|statement| Some(Part::Statement(statement))),
+        }
     }
 
     /// The statements of a text without commands.
@@ -37,99 +65,43 @@ impl Script {
     /// # Errors
     /// If it does not parse; the error names line and column.
     pub(super) fn statements(text: &str) -> Result<Vec<Statement>> {
-        let mut script = Self::default();
-        script.cut(text, false)?;
-        let statement = |part| match part {
-            Part::Statement(statement) => Some(statement),
-            Part::Command(_) => None,
-        };
-        Ok(script.parts.into_iter().filter_map(statement).collect())
-    }
-
-    fn cut(&mut self, text: &str, commands: bool) -> Result<()> {
-        let mut tokens = vec![];
-        let tokenized = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location_into_buf(&mut tokens);
-        let mut place = Place { at: Location::new(1, 1), offset: 0 };
-        // Where the statement begins that goes on; `None` between two of them.
-        let mut first: Option<Place> = None;
-        let mut words = vec![];
-        // The line of a command, which its tokens are passed over in.
-        let mut command = None;
-        for token in &tokens {
-            if matches!(token.token, Token::Whitespace(_) | Token::EOF) {
-                continue;
-            }
-            if command == Some(token.span.start.line) {
-                if token.span.end.line != token.span.start.line {
-                    self.parts.pop();
-                    return plan_err!(
-                        "line {}: a quote is not closed in the line of its command",
-                        token.span.start.line
-                    );
-                }
-                continue;
-            }
-            place.advance(text, token.span.start);
-            match (&token.token, first) {
-                (Token::SemiColon, Some(from)) => {
-                    self.parts.push(Part::Statement(Statement::cut(text, from, place.offset, &words)?));
-                    first = None;
-                }
-                (Token::SemiColon, None) => {}
-                (Token::Backslash, None) if commands => {
-                    let line = text.get(place.offset..).and_then(|rest| rest.lines().next()).unwrap_or_default();
-                    self.parts.push(Part::Command(line.trim_end().to_owned()));
-                    command = Some(token.span.start.line);
-                }
-                (_, from) => {
-                    if from.is_none() {
-                        first = Some(place);
-                        words.clear();
-                    }
-                    words.extend((words.len() < KEYWORDS).then(|| keyword(token)));
-                }
-            }
+        let mut scanner = Scanner::new(false);
+        scanner.push(text);
+        scanner.end();
+        let mut statements = vec![];
+        while let Some(Cut { text, at, .. }) = scanner.next_cut()? {
+            statements.push(Statement::cut(text, at)?);
         }
-        if let Err(error) = tokenized {
-            // It has cut off the last statement, or command.
-            self.parts.pop_if(|_| command == Some(error.location.line));
-            return Err(ParserError::from(error).into());
-        }
-        if let Some(from) = first {
-            self.parts.push(Part::Statement(Statement::cut(text, from, text.len(), &words)?));
-        }
-        Ok(())
+        Ok(statements)
     }
 }
 
-/// A place in a script.
-#[derive(Debug, Clone, Copy)]
-pub struct Place {
-    at: Location,
-    /// In bytes.
-    pub offset: usize,
-}
-
-impl Place {
-    /// Goes on to a later place.
-    fn advance(&mut self, script: &str, to: Location) {
-        for next in script.get(self.offset..).unwrap_or_default().chars() {
-            if (self.at.line, self.at.column) >= (to.line, to.column) {
-                break;
-            }
-            self.offset += next.len_utf8();
-            self.at = match next {
-                '\n' => Location::new(self.at.line + 1, 1),
-                _ => Location::new(self.at.line, self.at.column + 1),
+/// The error of a statement with the place in the script instead of that in the statement, which begins at `start`.
+pub fn in_script(error: DataFusionError, start: Location) -> DataFusionError {
+    match error {
+        // Its own place would be wrong.
+        DataFusionError::Diagnostic(_, error) => in_script(*error, start),
+        DataFusionError::SQL(error, backtrace) => {
+            let error = match *error {
+                ParserError::TokenizerError(message) => ParserError::TokenizerError(moved(message, start)),
+                ParserError::ParserError(message) => ParserError::ParserError(moved(message, start)),
+                other @ ParserError::RecursionLimitExceeded => other,
             };
+            DataFusionError::SQL(Box::new(error), backtrace)
         }
+        other => other,
     }
+}
 
-    /// The text at this place of a script that is blank otherwise.
-    pub fn pad(self, text: &str) -> String {
-        let before = |count: u64| usize::try_from(count.saturating_sub(1)).unwrap_or(0);
-        format!("{}{}{text}", "\n".repeat(before(self.at.line)), " ".repeat(before(self.at.column)))
-    }
+/// A message of the parser, which ends with a place if it names one.
+fn moved(message: String, start: Location) -> String {
+    let found = message.rsplit_once(" at Line: ").and_then(|(before, place)| {
+        let (line, column) = place.split_once(", Column: ")?;
+        Some((before, line.parse::<u64>().ok()?, column.parse::<u64>().ok()?))
+    });
+    let Some((before, line, column)) = found else { return message };
+    let column = if line == 1 { column + start.column - 1 } else { column };
+    format!("{before}{}", Location::new(line + start.line - 1, column))
 }
 
 #[cfg(test)]
@@ -137,21 +109,27 @@ mod tests {
     use super::*;
 
     fn texts(script: &str) -> (Vec<String>, Option<String>) {
-        let script = Script::read(script);
-        let text = |part: &Part| match part {
-            Part::Statement(statement) => statement.text.to_string(),
-            Part::Command(command) => command.clone(),
-        };
-        (script.parts.iter().map(text).collect(), script.error.map(|error| error.to_string()))
+        let (mut script, mut texts) = (Script::whole(script), vec![]);
+        loop {
+            match script.part() {
+                Ok(Some(Part::Statement(statement))) => texts.push(statement.text.to_string()),
+                Ok(Some(Part::Command(command))) => texts.push(command),
+                Ok(None) => return (texts, None),
+                Err(error) => return (texts, Some(error.to_string())),
+            }
+        }
     }
 
     #[test]
     fn what_stands_before_an_error_can_be_run() {
         for (script, parts, said) in [
             ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "Line: 2, Column: 11"),
+            ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "Line: 3, Column: 11"),
             ("SELECT 1; SELECT 'two", 1, "Unterminated string literal at Line: 1, Column: 18"),
-            ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment"),
+            ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment at Line: 1, Column: 26"),
+            ("SELECT 1;\n/* two", 1, "Unexpected EOF while in a multi-line comment at Line: 2, Column: 7"),
             ("SELEC 1; SELECT 'two", 0, "Line: 1, Column: 1"),
+            ("SELECT 1; /*! SELECT 2; SELECT 3 */;", 1, "expected one statement"),
         ] {
             let (texts, error) = texts(script);
             assert_eq!(texts.len(), parts, "{script}");
@@ -162,15 +140,37 @@ mod tests {
     }
 
     #[test]
+    fn a_part_is_there_once_its_end_is() {
+        let mut script = Script::default();
+        let mut part = |text: &str| {
+            script.push(text);
+            script.part().unwrap().map(|part| match part {
+                Part::Statement(statement) => format!("{} in line {}", statement.text, statement.line),
+                Part::Command(command) => command,
+            })
+        };
+        assert_eq!(part("\nSELECT 1"), None);
+        assert_eq!(part("; SELECT"), Some("SELECT 1 in line 2".to_owned()));
+        assert_eq!(part(" 2;\\q"), Some("SELECT 2 in line 2".to_owned()));
+        assert_eq!(part(""), None);
+        assert_eq!(part("\n"), Some("\\q".to_owned()));
+        assert_eq!(part("SELECT 3"), None);
+        script.end();
+        assert!(matches!(script.part(), Ok(Some(Part::Statement(_)))));
+        assert!(matches!(script.part(), Ok(None)));
+    }
+
+    #[test]
     fn commands_are_the_rest_of_their_line() {
         let script = "-- first\n\\i a b.sql; x \nSELECT 1\n, 2; \\d 'k;1'\n\\q\nSELECT '\n\\i no\n'; \\timing";
         let expected = ["\\i a b.sql; x", "SELECT 1\n, 2", "\\d 'k;1'", "\\q", "SELECT '\n\\i no\n'", "\\timing"];
         assert_eq!(texts(script), (expected.map(str::to_owned).to_vec(), None));
         // Inside a statement it is none.
         assert!(texts("SELECT 1 \\g\n;").1.is_some());
-        let (parts, error) = texts("SELECT 1; \\i 'a\nb'\n; SELECT 2");
-        assert_eq!((parts.len(), error.unwrap().contains("line 1: a quote is not closed")), (1, true));
-        assert_eq!(texts("SELECT 1; \\i it's.sql\nSELECT 2").0, ["SELECT 1"]);
+        for script in ["SELECT 1; \\i 'a\nb'\n; SELECT 2", "SELECT 1; \\i it's.sql\nSELECT 2", "SELECT 1; \\i it's"] {
+            let (parts, error) = texts(script);
+            assert_eq!((parts.len(), error.unwrap().contains("line 1: a quote is not closed")), (1, true), "{script}");
+        }
         let error = Statement::parse("SELECT 1; \\q").unwrap_err().to_string();
         assert!(error.contains("Line: 1, Column: 11"), "{error}");
     }

@@ -1,21 +1,23 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 
 use super::headings::Headings;
-use super::script::{Place, Script};
+use super::script::{Script, in_script};
 
 /// A statement of a script, not yet given to an engine.
 #[derive(Debug, Clone)]
 pub struct Statement {
     /// As it was written, without comments before it and the semicolon behind it.
     pub text: Arc<str>,
+    /// The line of its script in which it begins, from 1.
+    pub line: u64,
     /// What the analytic engine's parser makes of it; `None` for what only the row engine knows.
     pub(super) parsed: Option<Parsed>,
 }
@@ -30,20 +32,17 @@ impl Statement {
         Script::statements(script)
     }
 
-    /// The statement that begins at a place, and ends in front of a byte.
-    pub(super) fn cut(script: &str, from: Place, end: usize, words: &[Keyword]) -> Result<Self> {
-        let text = script.get(from.offset..end).unwrap_or_default().trim_end();
-        if is_of_rows(words) || is_backup(text) {
-            return Ok(Self { text: text.into(), parsed: None });
+    /// The statement whose text begins at a place of its script.
+    pub(super) fn cut(text: &str, at: Location) -> Result<Self> {
+        let statement = |parsed| Self { text: text.into(), line: at.line, parsed };
+        if is_of_rows(text) || is_backup(text) {
+            return Ok(statement(None));
         }
         match parse_one(text) {
-            Ok(parsed) => Ok(Self { text: text.into(), parsed: Some(parsed) }),
+            Ok(parsed) => Ok(statement(Some(parsed))),
             // Such as options that only row tables have.
-            Err(_) if thermocline_transactions::sql::parse(text).is_ok() => {
-                Ok(Self { text: text.into(), parsed: None })
-            }
-            // Once more where it stands, so that the error names its place in the script.
-            Err(error) => Err(parse_one(&from.pad(text)).err().unwrap_or(error)),
+            Err(_) if thermocline_transactions::sql::parse(text).is_ok() => Ok(statement(None)),
+            Err(error) => Err(in_script(error, at)),
         }
     }
 
@@ -82,25 +81,23 @@ impl Statement {
     }
 }
 
-/// How many words say what a statement is.
-pub const KEYWORDS: usize = 4;
-
-/// The keyword that a token is.
-pub fn keyword(token: &TokenWithSpan) -> Keyword {
-    match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    }
-}
-
 fn is_backup(text: &str) -> bool {
     text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("backup"))
 }
 
 /// Whether only the row engine knows statements that begin so.
-fn is_of_rows(words: &[Keyword]) -> bool {
+fn is_of_rows(text: &str) -> bool {
+    let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    if !["call", "create", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
+        return false;
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).take(4).map(|token| match token {
+        Token::Word(word) if word.quote_style.is_none() => word.keyword,
+        _ => Keyword::NoKeyword,
+    });
     matches!(
-        words,
+        words.collect::<Vec<_>>().as_slice(),
         [Keyword::CALL, ..]
             | [Keyword::CREATE | Keyword::DROP, Keyword::PROCEDURE, ..]
             | [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE, ..]
@@ -109,10 +106,10 @@ fn is_of_rows(words: &[Keyword]) -> bool {
 
 fn parse_one(text: &str) -> Result<Parsed> {
     let mut parsed = DFParserBuilder::new(text).with_dialect(&GenericDialect {}).build()?.parse_statements()?;
-    parsed
-        .pop_front()
-        .filter(|_| parsed.is_empty())
-        .ok_or_else(|| DataFusionError::Internal(format!("a part of a script that is not one statement: {text}")))
+    match parsed.pop_front().filter(|_| parsed.is_empty()) {
+        Some(one) => Ok(one),
+        None => plan_err!("expected one statement: {text}"),
+    }
 }
 
 #[cfg(test)]

@@ -19,8 +19,8 @@ mod restore;
 mod run;
 mod script;
 mod shell;
+mod source;
 mod sql;
-mod statement;
 mod storage;
 mod workload_data;
 

@@ -1,10 +1,10 @@
 //! Runs texts of statements and commands: those of the command line, of files, and of the shell.
 //!
-//! Statements run up to the first error, be it one of running or of reading the text: what stands before it is
-//! done. Only the text of `-c` is read to its end first. So `psql` has it, which goes on after an error of running
-//! unless it is told not to; here an error always ends the text.
+//! Each statement runs as soon as its end has been read, up to the first error, be it one of running or of reading
+//! the text: what stands before it is done. Only the text of `-c` is read to its end first. So `psql` has it, which
+//! goes on after an error of running unless it is told not to; here an error always ends the text. Of a script no
+//! more is in memory than the statement that is read or run, and one piece of text.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
@@ -13,10 +13,10 @@ use thermocline_database::{Part, Script, Session, Statement};
 
 use super::Failure;
 use super::failure::notice;
-use super::interrupt::Interrupt;
 use super::order::{Order, path_of};
 use super::output::Format;
 use super::run::Runner;
+use super::source::Source;
 use super::sql::summary;
 
 /// How deep scripts may include each other; one that includes itself never ends.
@@ -29,31 +29,22 @@ Statements end with a semicolon and may take several lines. Tab completes.
   \\i FILE     run a script         \\ir FILE    the same, from the directory of the script that says so
 Ctrl-C clears the line, or cancels the query that runs. SHOW ALL lists settings, SET changes them.";
 
-/// How a text is run.
-#[derive(Debug, Clone, Copy)]
-pub struct Text<'a> {
-    /// It.
-    text: &'a str,
+/// Where a command or statement comes from.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Origin<'a> {
     /// What names of files begin with that are relative to the script; `None` for the process's directory.
     folder: Option<&'a Path>,
     /// How many scripts include this one.
     depth: usize,
-    /// Whether nothing of it runs if it does not parse to its end.
-    whole: bool,
     /// Whether a person waits at the shell.
-    typed: bool,
+    is_typed: bool,
+    /// Whether this script or one that includes it is standard input.
+    is_stdin: bool,
 }
 
-impl<'a> Text<'a> {
-    /// The text of `-c`.
-    pub const fn of_argument(text: &'a str) -> Self {
-        Self { text, folder: None, depth: 0, whole: true, typed: false }
-    }
-
-    /// What was typed at the shell.
-    pub const fn typed(text: &'a str) -> Self {
-        Self { text, folder: None, depth: 0, whole: false, typed: true }
-    }
+impl Origin<'_> {
+    /// The shell.
+    pub const SHELL: Origin<'static> = Origin { folder: None, depth: 0, is_typed: true, is_stdin: false };
 }
 
 /// Why a text ended without an error.
@@ -65,48 +56,105 @@ pub enum Ended {
     Quit,
 }
 
-/// Runs a text up to its first error.
+/// Runs the text of `-c`, of which nothing runs unless all of it parses.
 ///
 /// # Errors
-/// That one, after what stands before it.
-pub async fn run(runner: &mut Runner, text: Text<'_>) -> Result<Ended, Failure> {
-    let Script { parts, mut error } = Script::read(text.text);
-    if let Some(error) = error.take_if(|_| text.whole) {
-        return Err(error.into());
+/// The first one, after what stands before it.
+pub async fn run_argument(runner: &mut Runner, text: &str) -> Result<(), Failure> {
+    let (mut script, mut parts) = (Script::whole(text), vec![]);
+    while let Some(part) = script.part()? {
+        parts.push(part);
     }
     let count = parts.iter().filter(|part| matches!(part, Part::Statement(_))).count();
     let mut number = 0;
     for part in parts {
-        match part {
-            Part::Statement(statement) => {
-                number += 1;
-                run_statement(runner, statement, text.typed).await.map_err(|failure| match failure {
-                    Failure::Failed(message) if text.typed && text.depth == 0 => Failure::Failed(message),
-                    Failure::Failed(message) if error.is_some() => {
-                        Failure::Failed(format!("{message}\n(in statement {number})"))
-                    }
-                    Failure::Failed(message) if count > 1 => {
-                        Failure::Failed(format!("{message}\n(in statement {number} of {count})"))
-                    }
-                    other => other,
-                })?;
-            }
-            Part::Command(command) => {
-                let order = Order::of(&command).unwrap_or(Order::Unknown(&command));
-                if obey(runner, order, text).await? == Ended::Quit {
-                    return Ok(Ended::Quit);
+        number += u64::from(matches!(part, Part::Statement(_)));
+        let place = (count > 1).then(|| format!("statement {number} of {count}"));
+        if run_part(runner, part, Origin::default(), place).await? == Ended::Quit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Runs what was typed at the shell.
+///
+/// # Errors
+/// The first one, after what stands before it.
+pub async fn run_typed(runner: &mut Runner, text: &str) -> Result<Ended, Failure> {
+    let mut script = Script::whole(text);
+    while let Some(part) = script.part()? {
+        if run_part(runner, part, Origin::SHELL, None).await? == Ended::Quit {
+            return Ok(Ended::Quit);
+        }
+    }
+    Ok(Ended::Done)
+}
+
+/// Runs a script while it is read; `-` is standard input.
+///
+/// # Errors
+/// The first one, be it of reading, after what stands before it.
+pub fn run_file<'a>(
+    runner: &'a mut Runner,
+    path: PathBuf,
+    from: Origin<'a>,
+) -> LocalBoxFuture<'a, Result<(), Failure>> {
+    async move {
+        let mut source = Source::new(path);
+        let ran = run_source(runner, &mut source, from).await;
+        ran.map_err(|failure| if source.is_stdin() { failure } else { failure.context(source.path().display()) })
+    }
+    .boxed_local()
+}
+
+async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) -> Result<(), Failure> {
+    let path = source.path().to_owned();
+    let from = Origin { folder: path.parent(), is_stdin: from.is_stdin || source.is_stdin(), ..from };
+    let (mut script, mut number, mut is_whole) = (Script::default(), 0, false);
+    loop {
+        while let Some(part) = script.part()? {
+            let place = match &part {
+                Part::Statement(statement) => {
+                    number += 1;
+                    Some(format!("statement {number}, line {}", statement.line))
                 }
+                Part::Command(_) => None,
+            };
+            if run_part(runner, part, from, place).await? == Ended::Quit {
+                return Ok(());
+            }
+        }
+        if is_whole {
+            return Ok(());
+        }
+        match source.next_piece(&mut runner.interrupt).await? {
+            Some(text) => script.push(&text),
+            None => {
+                script.end();
+                is_whole = true;
             }
         }
     }
-    error.map_or(Ok(Ended::Done), |error| Err(error.into()))
 }
 
-/// Does what a command asks for; `from` is what it stands in.
+/// Runs a part of a text; `place` says where a statement stands that fails.
+async fn run_part(runner: &mut Runner, part: Part, from: Origin<'_>, place: Option<String>) -> Result<Ended, Failure> {
+    match part {
+        Part::Statement(statement) => match (run_statement(runner, statement, from.is_typed).await, place) {
+            (Ok(()), _) => Ok(Ended::Done),
+            (Err(Failure::Failed(message)), Some(place)) => Err(Failure::Failed(format!("{message}\n(in {place})"))),
+            (Err(failure), _) => Err(failure),
+        },
+        Part::Command(command) => obey(runner, Order::of(&command).unwrap_or(Order::Unknown(&command)), from).await,
+    }
+}
+
+/// Does what a command asks for.
 ///
 /// # Errors
 /// If there is no such command, or it fails.
-pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Text<'_>) -> Result<Ended, Failure> {
+pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Result<Ended, Failure> {
     match order {
         Order::Quit => return Ok(Ended::Quit),
         Order::Help => notice(format_args!("{HELP}")),
@@ -114,42 +162,24 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Text<'_>) -> Resu
             runner.timing = !runner.timing;
             notice(format_args!("times are {}", if runner.timing { "shown" } else { "not shown" }));
         }
-        Order::Tables => run_all(runner, "SHOW TABLES", from.typed).await?,
-        Order::Describe(name) => run_all(runner, &format!("DESCRIBE {name}"), from.typed).await?,
+        Order::Tables => run_all(runner, "SHOW TABLES", from.is_typed).await?,
+        Order::Describe(name) => run_all(runner, &format!("DESCRIBE {name}"), from.is_typed).await?,
         Order::Include { file: "", .. } => return Err(Failure::Failed("\\i needs the name of a file".to_owned())),
         Order::Include { file, .. } if from.depth == DEPTH_MAX => {
             return Err(Failure::Failed(format!("{file}: scripts include each other more than {DEPTH_MAX} deep")));
         }
         Order::Include { file, beside } => {
             let path = path_of(file, from.folder.filter(|_| beside));
-            run_file(runner, path, from.depth + 1, from.typed).await?;
+            if from.is_stdin && path.as_os_str() == "-" {
+                return Err(Failure::Failed("standard input cannot include itself".to_owned()));
+            }
+            run_file(runner, path, Origin { depth: from.depth + 1, ..from }).await?;
         }
         Order::Unknown(command) => {
             return Err(Failure::Failed(format!("there is no command {command}; \\? lists them")));
         }
     }
     Ok(Ended::Done)
-}
-
-/// Runs a script; `-` is standard input.
-///
-/// # Errors
-/// Of reading, before anything runs, and those of [`run`].
-pub fn run_file(
-    runner: &mut Runner,
-    path: PathBuf,
-    depth: usize,
-    typed: bool,
-) -> LocalBoxFuture<'_, Result<(), Failure>> {
-    async move {
-        let text = read(&mut runner.interrupt, path.clone()).await?;
-        let text = Text { text: &text, folder: path.parent(), depth, whole: false, typed };
-        let ended = run(runner, text).await;
-        ended
-            .map(|_| ())
-            .map_err(|failure| if path.as_os_str() == "-" { failure } else { failure.context(path.display()) })
-    }
-    .boxed_local()
 }
 
 async fn run_all(runner: &mut Runner, sql: &str, typed: bool) -> Result<(), Failure> {
@@ -165,47 +195,4 @@ async fn run_statement(runner: &mut Runner, statement: Statement, typed: bool) -
         notice(format_args!("({})", summary(finished, runner.timing)));
     }
     Ok(())
-}
-
-/// The text of a script, unless Ctrl-C is pressed first: standard input may never end.
-async fn read(interrupt: &mut Interrupt, path: PathBuf) -> Result<String, Failure> {
-    let name = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
-    let text = tokio::task::spawn_blocking(move || {
-        if path.as_os_str() == "-" {
-            let mut bytes = vec![];
-            std::io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes)
-        } else {
-            std::fs::read(path)
-        }
-    });
-    match interrupt.or(text).await? {
-        Ok(Ok(bytes)) => {
-            let text = utf8(bytes).map_err(|why| Failure::Failed(format!("{name}: {why}")))?;
-            Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
-        }
-        Ok(Err(error)) => Err(Failure::Failed(format!("{name}: {error}"))),
-        Err(error) => Err(Failure::Failed(format!("{name}: {error}"))),
-    }
-}
-
-/// A script's text; an error names the line that is none.
-fn utf8(bytes: Vec<u8>) -> Result<String, String> {
-    String::from_utf8(bytes).map_err(|error| {
-        let (at, bytes) = (error.utf8_error().valid_up_to(), error.as_bytes());
-        let line = 1 + bytes.iter().take(at).filter(|byte| **byte == b'\n').count();
-        let found = bytes.get(at).copied().unwrap_or_default();
-        format!("line {line} is not UTF-8 text: byte 0x{found:02x}")
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn scripts_are_utf8() {
-        assert_eq!(utf8("größe".into()), Ok("größe".to_owned()));
-        assert_eq!(utf8(b"a\nb\n\xe4;".to_vec()), Err("line 3 is not UTF-8 text: byte 0xe4".to_owned()));
-        assert_eq!(utf8(vec![0xc3]), Err("line 1 is not UTF-8 text: byte 0xc3".to_owned()));
-    }
 }

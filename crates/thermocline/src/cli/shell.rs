@@ -7,15 +7,15 @@ use rustyline::config::Config;
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{CompletionType, Editor};
+use thermocline_database::{Completeness, Scanner};
 
 use super::Failure;
 use super::completion::Words;
 use super::failure::notice;
 use super::order::Order;
 use super::run::Runner;
-use super::script::{self, Ended, Text};
+use super::script::{self, Ended, Origin};
 use super::sql::seconds;
-use super::statement::{Completeness, completeness};
 
 const PROMPT: &str = "thermocline> ";
 const PROMPT_MORE: &str = "        ...> ";
@@ -45,10 +45,10 @@ pub async fn run(runner: &mut Runner) -> Result<(), Failure> {
         history.add(&mut editor, &text);
         // Ctrl-C pressed at the prompt was for the line.
         runner.interrupt.reset();
-        let (typed, started) = (Text::typed(&text), Instant::now());
+        let started = Instant::now();
         let ended = match Order::of(&text) {
-            Some(order) => script::obey(runner, order, typed).await,
-            None => script::run(runner, typed).await,
+            Some(order) => script::obey(runner, order, Origin::SHELL).await,
+            None => script::run_typed(runner, &text).await,
         };
         match ended {
             Ok(Ended::Quit) => return Ok(()),
@@ -74,7 +74,7 @@ enum Input {
 
 /// Reads lines until they are whole statements.
 fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
-    let mut text = String::new();
+    let (mut text, mut scanner) = (String::new(), Scanner::new(true));
     loop {
         match editor.readline(if text.is_empty() { PROMPT } else { PROMPT_MORE }) {
             Ok(line) => {
@@ -82,6 +82,8 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
                     text.push('\n');
                 }
                 text.push_str(&line);
+                scanner.push(&line);
+                scanner.push("\n");
             }
             Err(ReadlineError::Interrupted) => return Ok(Input::Cleared),
             Err(ReadlineError::Eof) => return Ok(Input::End),
@@ -89,11 +91,10 @@ fn read(editor: &mut LineEditor) -> Result<Input, Failure> {
             Err(ReadlineError::Signal(_)) => continue,
             Err(error) => return Err(Failure::Failed(format!("terminal: {error}"))),
         }
-        let state = completeness(&text);
-        if state == Completeness::Blank {
-            text.clear();
-        } else if state == Completeness::Complete || Order::of(&text).is_some() {
-            return Ok(Input::Text(text));
+        match scanner.completeness() {
+            Completeness::Blank => text.clear(),
+            Completeness::Open if Order::of(&text).is_none() => {}
+            Completeness::Open | Completeness::Complete => return Ok(Input::Text(text)),
         }
     }
 }

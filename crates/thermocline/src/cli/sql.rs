@@ -13,7 +13,7 @@ use super::interrupt::Interrupt;
 use super::output::Format;
 use super::recovery_line::RecoveryLine;
 use super::run::{Finished, Runner};
-use super::script::{self, Text};
+use super::script::{self, Origin};
 use super::shell;
 
 /// Arguments of `thermocline sql`.
@@ -47,9 +47,10 @@ pub struct SqlArgs {
 
 const EXAMPLES: &str = "\
 Without -c and -f, a script is read from standard input, or a shell started if that is a terminal.
-The first error ends a script, with exit code 1; statements before it have run, also if it is one of
-syntax. Of -c nothing runs unless all of it parses. \\i FILE runs another script. Rows go to standard
-output, all else to standard error. Ctrl-C cancels the query, here and at the storage nodes.
+Each statement of a script runs as soon as its end is read. The first error ends it, with exit code 1;
+statements before it have run, also if it is one of syntax. Of -c nothing runs unless all of it parses.
+\\i FILE runs another script. Rows go to standard output, all else to standard error. Ctrl-C cancels the
+query, here and at the storage nodes.
 
 Examples:
   thermocline sql
@@ -110,8 +111,8 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     } else {
         for script in scripts {
             match script {
-                Source::Text(text) => drop(script::run(&mut runner, Text::of_argument(&text)).await?),
-                Source::File(path) => script::run_file(&mut runner, path, 0, false).await?,
+                Source::Text(text) => script::run_argument(&mut runner, &text).await?,
+                Source::File(path) => script::run_file(&mut runner, path, Origin::default()).await?,
             }
         }
     }

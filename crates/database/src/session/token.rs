@@ -1,0 +1,220 @@
+//! Tokens of a text that may go on behind its end, as far as they matter to where statements end.
+//!
+//! ```text
+//!            ' " ` $tag$          the same again
+//!   plain ----------------> quoted ------------> plain
+//!         ---------------> comment ------------> plain
+//!            -- /*           newline, */
+//! ```
+//!
+//! Follows the tokenizer of `sqlparser`'s generic dialect. That one takes whole texts only, so that each piece would
+//! be read again with all before it.
+
+/// What hides the meaning of characters until it ends.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Inside {
+    /// It has ended.
+    Nothing,
+    /// Up to the end of the line.
+    LineComment,
+    /// Comments hold comments.
+    BlockComment {
+        /// How many are open.
+        depth: usize,
+    },
+    /// A doubled quote does not end it.
+    Quoted {
+        /// What began it.
+        quote: char,
+        /// Whether a quote behind a backslash does not end it, either.
+        backslash_escapes: bool,
+    },
+    /// Whatever comes before this.
+    Until(String),
+}
+
+/// What a token means to where statements end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Meaning {
+    /// None.
+    Space,
+    /// It ends a command.
+    Newline,
+    /// It ends a statement.
+    Semicolon,
+    /// It begins a command between two statements.
+    Backslash,
+    /// It is a part of a statement, or begins one.
+    Part,
+}
+
+impl Inside {
+    /// How many bytes at the start of `rest` are seen to be inside, and whether it is over then.
+    pub fn pass(&mut self, rest: &str, is_ended: bool) -> (usize, bool) {
+        match self {
+            Self::Nothing => (0, true),
+            // The newline may end a command, too.
+            Self::LineComment => rest.find('\n').map_or((rest.len(), is_ended), |at| (at, true)),
+            Self::BlockComment { depth } => pass_comment(rest, depth),
+            Self::Quoted { quote, backslash_escapes } => pass_quoted(rest, *quote, *backslash_escapes, is_ended),
+            Self::Until(end) => match rest.find(end.as_str()) {
+                Some(at) => (at + end.len(), true),
+                // A part of its end may be there.
+                None => (rest.floor_char_boundary(rest.len().saturating_sub(end.len() - 1)), false),
+            },
+        }
+    }
+}
+
+/// What follows.
+pub fn tail(text: &str, from: usize) -> &str {
+    text.get(from..).unwrap_or_default()
+}
+
+fn pass_comment(rest: &str, depth: &mut usize) -> (usize, bool) {
+    let mut at = 0;
+    while let Some(next) = tail(rest, at).find(['/', '*']) {
+        let found = tail(rest, at + next);
+        if found.len() < 2 {
+            return (at + next, false);
+        }
+        at += next;
+        if found.starts_with("/*") {
+            *depth += 1;
+            at += 2;
+        } else if found.starts_with("*/") {
+            *depth -= 1;
+            at += 2;
+            if *depth == 0 {
+                return (at, true);
+            }
+        } else {
+            at += 1;
+        }
+    }
+    (rest.len(), false)
+}
+
+fn pass_quoted(rest: &str, quote: char, backslash_escapes: bool, is_ended: bool) -> (usize, bool) {
+    let mut at = 0;
+    while let Some(next) = tail(rest, at).find(|c| c == quote || c == '\\' && backslash_escapes) {
+        let found = at + next;
+        let mut after = tail(rest, found).chars();
+        let is_quote = after.next() == Some(quote);
+        match after.next() {
+            None => return if is_quote && is_ended { (found + 1, true) } else { (found, false) },
+            Some(doubled) if is_quote && doubled != quote => return (found + 1, true),
+            Some(second) => at = found + 1 + second.len_utf8(),
+        }
+    }
+    (rest.len(), false)
+}
+
+/// The token at the start of `rest`: its bytes, or those of what begins a long one; what goes on behind them; what
+/// it means. `None` if there is none, or more has to come to tell.
+pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Inside, Meaning)> {
+    use Inside::{BlockComment, LineComment, Nothing, Until};
+    use Meaning::{Backslash, Newline, Part, Semicolon, Space};
+    let quoted = |quote| Inside::Quoted { quote, backslash_escapes: false };
+    let first = rest.chars().next()?;
+    let second = rest.chars().nth(1);
+    let may_go_on = second.is_none() && !is_ended;
+    Some(match first {
+        '\n' => (1, Nothing, Newline),
+        ';' => (1, Nothing, Semicolon),
+        '\\' => (1, Nothing, Backslash),
+        '\'' | '"' | '`' => (1, quoted(first), Part),
+        '-' | '/' | '|' if may_go_on => return None,
+        '-' if second == Some('-') => (2, LineComment, Space),
+        '/' if second == Some('*') => match rest.chars().nth(2) {
+            None if !is_ended => return None,
+            // What stands in such a one counts.
+            Some('!') if !is_begun => (2, BlockComment { depth: 1 }, Part),
+            _ => (2, BlockComment { depth: 1 }, Space),
+        },
+        '/' if second == Some('/') => (2, Nothing, Part),
+        '|' if second == Some('/') => (2, Nothing, Part),
+        '$' => {
+            let tag = tail(rest, 1).find(|c: char| !c.is_alphanumeric() && c != '_').map(|at| at + 1);
+            match tag {
+                None if !is_ended => return None,
+                Some(end) if tail(rest, end).starts_with('$') => {
+                    (end + 1, Until(rest.get(..=end).unwrap_or_default().to_owned()), Part)
+                }
+                end => (end.unwrap_or(rest.len()), Nothing, Part),
+            }
+        }
+        _ if first.is_alphabetic() || matches!(first, '_' | '#' | '@') => {
+            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
+            return word(rest, end, is_ended).map(|(used, inside)| (used, inside, Part));
+        }
+        '0'..='9' | '.' => {
+            let may_be_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-');
+            if !is_ended && rest.chars().all(may_be_number) {
+                return None;
+            }
+            (number(rest), Nothing, Part)
+        }
+        _ if first.is_whitespace() => (first.len_utf8(), Nothing, Space),
+        _ => (first.len_utf8(), Nothing, Part),
+    })
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphabetic() || c.is_ascii_digit() || matches!(c, '_' | '@' | '$' | '#')
+}
+
+/// The bytes of a number, or of a period. A letter right behind it begins a word.
+fn number(rest: &str) -> usize {
+    let digits = |from: usize| from + tail(rest, from).bytes().take_while(u8::is_ascii_digit).count();
+    if let Some(hex) = rest.strip_prefix("0x") {
+        return 2 + hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+    }
+    let mut end = digits(0);
+    if tail(rest, end).starts_with('.') {
+        end = digits(end + 1);
+        if end == 1 {
+            return end;
+        }
+    }
+    if tail(rest, end).starts_with(['e', 'E']) {
+        let from = end + 1 + usize::from(tail(rest, end + 1).starts_with(['+', '-']));
+        end = Some(digits(from)).filter(|last| *last > from).unwrap_or(end);
+    }
+    end + usize::from(tail(rest, end).starts_with('L'))
+}
+
+/// A word that ends at `end`, which may say what the string right behind it is like.
+fn word(rest: &str, end: usize, is_ended: bool) -> Option<(usize, Inside)> {
+    let behind = tail(rest, end);
+    let Some(quote) = behind.chars().next() else { return is_ended.then_some((end, Inside::Nothing)) };
+    let word = rest.get(..end).unwrap_or_default();
+    let is = |kinds: &[&str]| kinds.iter().any(|kind| word.eq_ignore_ascii_case(kind));
+    Some(match quote {
+        '\'' if is(&["e", "x"]) => (end + 1, Inside::Quoted { quote, backslash_escapes: true }),
+        '\'' if is(&["q", "nq"]) => match tail(behind, 1).chars().next() {
+            None if !is_ended => return None,
+            Some(open) if !matches!(open, ' ' | '\t' | '\r' | '\n') => {
+                let close = match open {
+                    '[' => ']',
+                    '{' => '}',
+                    '<' => '>',
+                    '(' => ')',
+                    other => other,
+                };
+                (end + 1 + open.len_utf8(), Inside::Until(format!("{close}'")))
+            }
+            _ => (end, Inside::Nothing),
+        },
+        '\'' | '"' if is(&["r"]) => {
+            let quotes = behind.chars().take(3).take_while(|c| *c == quote).count();
+            match quotes {
+                3 => (end + 3, Inside::Until(quote.to_string().repeat(3))),
+                quotes if behind.len() == quotes && !is_ended => return None,
+                2 => (end + 2, Inside::Nothing),
+                _ => (end + 1, Inside::Quoted { quote, backslash_escapes: false }),
+            }
+        }
+        _ => (end, Inside::Nothing),
+    })
+}
