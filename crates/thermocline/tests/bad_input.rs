@@ -249,3 +249,16 @@ async fn a_catalog_is_kept_and_restored() {
     let options = SessionOptions { directory: Some(database), ..SessionOptions::default() };
     assert!(Session::open(options).await.unwrap_err().to_string().contains("catalog.sql"));
 }
+
+#[tokio::test]
+async fn a_definition_ends_with_its_timeout_also_if_a_node_does_not_answer() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let session = session().await;
+    session.set("statement_timeout", "300ms").unwrap();
+    let location = format!("thermocline://{}/t", silent.local_addr().unwrap());
+    let create = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'");
+    let started = std::time::Instant::now();
+    fails(&session, &create, &["statement_timeout has passed"]).await;
+    assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
+    fails(&session, "SELECT count(*) FROM t", &["'thermocline.public.t' not found"]).await;
+}

@@ -257,6 +257,11 @@ impl Session {
         let state = self.context.state();
         let plan = state.statement_to_plan(show_tables(statement)?).await?;
         match plan {
+            // Storage nodes are asked what there is.
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
+                within(deadline, self.create_table(&statement, true)).await??;
+                Ok(self.nothing())
+            }
             LogicalPlan::Ddl(ddl) => {
                 self.define(ddl, true).await?;
                 Ok(self.nothing())

@@ -93,13 +93,14 @@ pub fn in_script(error: DataFusionError, start: Location) -> DataFusionError {
     }
 }
 
-/// A message of the parser, which ends with a place if it names one.
+/// A message of the parser with the place in the script. Where it names none, which it would at its end, the place is
+/// that of the statement.
 fn moved(message: String, start: Location) -> String {
     let found = message.rsplit_once(" at Line: ").and_then(|(before, place)| {
         let (line, column) = place.split_once(", Column: ")?;
         Some((before, line.parse::<u64>().ok()?, column.parse::<u64>().ok()?))
     });
-    let Some((before, line, column)) = found else { return message };
+    let Some((before, line, column)) = found else { return format!("{message} in the statement{start}") };
     let column = if line == 1 { column + start.column - 1 } else { column };
     format!("{before}{}", Location::new(line + start.line - 1, column))
 }
@@ -125,6 +126,7 @@ mod tests {
         for (script, parts, said) in [
             ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "Line: 2, Column: 11"),
             ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "Line: 3, Column: 11"),
+            ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: EOF in the statement at Line: 2, Column: 1"),
             ("SELECT 1; SELECT 'two", 1, "Unterminated string literal at Line: 1, Column: 18"),
             ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment at Line: 1, Column: 26"),
             ("SELECT 1;\n/* two", 1, "Unexpected EOF while in a multi-line comment at Line: 2, Column: 7"),
