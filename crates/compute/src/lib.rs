@@ -36,6 +36,8 @@ pub use index::IndexDefinition;
 pub use join::CollectKeysExec;
 pub use plan::Separate;
 pub use scan::HybridScanExec;
-pub use session::{Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions};
+pub use session::{
+    Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, StatementTimeout,
+};
 pub use settings::{PushdownOperators, Settings, WireCompression};
 pub use system::{Columns, SystemTable};

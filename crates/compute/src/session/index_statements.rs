@@ -6,7 +6,8 @@ use std::time::Instant;
 use datafusion::common::{Result, plan_err};
 
 use super::query_context::QueryContext;
-use super::sql_session::{Session, is_stale, within};
+use super::sql_session::{Session, is_stale};
+use super::timeout::within;
 use crate::catalog::ExternalTable;
 use crate::index::{IndexDefinition, IndexStatement, build, remove_objects};
 use crate::scan::ScanMetrics;

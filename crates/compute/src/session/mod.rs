@@ -8,8 +8,10 @@ mod query_context;
 mod restore;
 mod result;
 mod sql_session;
+mod timeout;
 
 pub use engine::{Engine, QueryRecord};
 pub use query_context::{QueryContext, QueryStats};
 pub use result::QueryResult;
 pub use sql_session::{QueryStream, Session, SessionOptions};
+pub use timeout::StatementTimeout;

@@ -23,6 +23,7 @@ use super::engine::{Engine, QueryRecord};
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::result::QueryResult;
+use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition};
 use crate::index::IndexStatement;
 use crate::plan::Separate;
@@ -465,16 +466,6 @@ fn show_tables(statement: Statement) -> Result<Statement> {
 
 pub(super) fn is_stale(error: &DataFusionError) -> bool {
     NodeError::find(error).is_some_and(NodeError::is_stale)
-}
-
-/// `work`, unless the statement's time is over first.
-pub(super) async fn within<T>(deadline: Option<Instant>, work: impl Future<Output = T>) -> Result<T> {
-    match deadline {
-        None => Ok(work.await),
-        Some(deadline) => tokio::time::timeout_at(deadline.into(), work)
-            .await
-            .map_err(|_| exec_datafusion_err!("canceled: thermocline.statement_timeout has passed")),
-    }
 }
 
 type Rows = futures::stream::BoxStream<'static, Result<RecordBatch>>;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use thermocline_compute::{Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings};
+use thermocline_compute::{
+    Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings, StatementTimeout,
+};
 use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::recovery::Progress;
@@ -279,9 +281,11 @@ impl Session {
     }
 }
 
-/// The five characters that clients go by; `None` for an error of the analytic engine.
+/// The five characters that clients go by; `None` for an error of the analytic engine, but for the end of the
+/// statement's time.
 pub fn sqlstate(error: &DataFusionError) -> Option<&str> {
-    row_error(error).map(Error::sqlstate)
+    let timeout = || StatementTimeout::is_cause(error).then_some("57014");
+    row_error(error).map(Error::sqlstate).or_else(timeout)
 }
 
 pub(super) fn is_not_here(error: &DataFusionError) -> bool {
@@ -305,6 +309,8 @@ pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
+
+    use thermocline_transactions::interrupt::Cause;
 
     use super::*;
 
@@ -373,9 +379,15 @@ mod tests {
             };
             let (before, (error, took)) = tokio::join!(before, after);
             assert_eq!(sqlstate(&before.unwrap_err()), Some("57014"));
+            assert_eq!(sqlstate(&error), Some("57014"), "{query}: {error}");
             assert!(error.to_string().contains("timeout"), "{query}: {error}");
             assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{query}: {took:?} of {timeout:?}");
         }
+        // What somebody has stopped meanwhile is not handed on.
+        let stopped = Interrupt::new(None);
+        stopped.stop(Cause::User);
+        let error = session.analytic(Statement::parse(WINDOW).unwrap().remove(0), &stopped).await.err().unwrap();
+        assert_eq!(sqlstate(&error), Some("57014"), "{error}");
         holder.execute("ROLLBACK", &[]).unwrap();
     }
 }
