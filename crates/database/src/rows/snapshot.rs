@@ -1,12 +1,14 @@
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
-use thermocline_transactions::database::TableReader;
+use thermocline_transactions::database::{Session, TableReader};
 use thermocline_transactions::ids::PartitionId;
 use thermocline_transactions::reader::{ReadRequest, RowSink};
 use thermocline_transactions::schema::{TableDefinition, TableId};
@@ -90,12 +92,14 @@ pub struct RowSnapshot {
     session: RowSession,
     /// `None` once it has begun.
     requests: Mutex<Option<Vec<Request>>>,
-    readers: tokio::sync::Mutex<Option<Begun>>,
+    /// The beginning, for whoever waits for it: it goes on if one of them does not wait any longer, as a part of a
+    /// query does that needs no more rows. Unset before it has begun.
+    beginning: OnceLock<Shared<BoxFuture<'static, Begun>>>,
 }
 
 /// By request and partition; taken by who reads. Inside a transaction there is nothing to take: the rows
 /// are in the outboxes.
-type Begun = std::result::Result<Vec<Vec<Option<TableReader>>>, Arc<DataFusionError>>;
+type Begun = std::result::Result<Arc<Mutex<Vec<Vec<Option<TableReader>>>>>, Arc<DataFusionError>>;
 
 impl fmt::Debug for RowSnapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,26 +114,26 @@ impl RowSnapshot {
     /// # Errors
     /// If a table is not any more what it was when the query was planned.
     pub async fn reader(&self, request: usize, partition: usize) -> Result<Option<TableReader>> {
-        let mut readers = self.readers.lock().await;
-        let begun = match &mut *readers {
-            Some(begun) => begun,
-            none => none.insert(self.begin().await.map_err(Arc::new)),
-        };
-        match begun {
+        match self.beginning.get_or_init(|| self.begin()).clone().await {
             Ok(readers) => {
+                let mut readers = readers.lock();
                 Ok(readers.get_mut(request).and_then(|partitions| partitions.get_mut(partition)).and_then(Option::take))
             }
-            Err(error) => Err(DataFusionError::Shared(Arc::clone(error))),
+            Err(error) => Err(DataFusionError::Shared(error)),
         }
     }
 
-    async fn begin(&self) -> Result<Vec<Vec<Option<TableReader>>>> {
+    fn begin(&self) -> Shared<BoxFuture<'static, Begun>> {
         let requests = self.requests.lock().take().unwrap_or_default();
-        let readers = self
-            .session
-            .part(move |session| session.read_tables(requests.into_iter().map(Request::read).collect()))
-            .await?;
-        Ok(readers.into_iter().map(|readers| readers.into_iter().map(Some).collect()).collect())
+        let session = self.session.clone();
+        let begun = async move {
+            let read = |session: &mut Session| session.read_tables(requests.into_iter().map(Request::read).collect());
+            let readers = session.part(read).await.map_err(Arc::new)?;
+            Ok(Arc::new(Mutex::new(
+                readers.into_iter().map(|readers| readers.into_iter().map(Some).collect()).collect(),
+            )))
+        };
+        begun.boxed().shared()
     }
 }
 
@@ -167,7 +171,7 @@ impl QuerySnapshot {
         let snapshot = Arc::new(RowSnapshot {
             session: session.clone(),
             requests: Mutex::new(Some(vec![request.clone()])),
-            readers: tokio::sync::Mutex::default(),
+            beginning: OnceLock::new(),
         });
         *current = Arc::downgrade(&snapshot);
         Registered { snapshot, place: 0, request }
@@ -179,7 +183,7 @@ impl QuerySnapshot {
     /// If the row engine has stopped.
     pub async fn rows_of(&self, session: &RowSession, table: &TableDefinition) -> Result<usize> {
         let rows = self.rows.get_or_try_init(|| async {
-            let statistics = session.part(thermocline_transactions::database::Session::statistics).await?;
+            let statistics = session.part(Session::statistics).await?;
             let mut rows = HashMap::new();
             for partition in &statistics.partitions {
                 for table in &partition.tables {
@@ -191,5 +195,35 @@ impl QuerySnapshot {
             Ok::<_, DataFusionError>(rows)
         });
         Ok(rows.await?.get(&table.id).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+    use thermocline_compute::Settings;
+
+    use super::super::store::{RowSettings, RowStore};
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn it_begins_also_if_the_first_who_waits_for_it_gives_up() {
+        let session = RowSession::new(Arc::new(RowStore::new(None, RowSettings::of(&Settings::default()))));
+        let mut holder = session.store().database().unwrap().session();
+        for sql in ["CREATE TABLE t (k BIGINT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "BEGIN", "DELETE FROM t"] {
+            holder.execute(sql, &[]).unwrap();
+        }
+        let table = Arc::clone(session.schema().table("t").unwrap());
+        let columns = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, false)]));
+        let memory: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let request = Request::new(table, vec![0], columns, 1, &memory);
+        let snapshot = QuerySnapshot::default().register(&session, request).snapshot;
+        assert!(tokio::time::timeout(Duration::from_millis(100), snapshot.reader(0, 0)).await.is_err());
+        holder.execute("ROLLBACK", &[]).unwrap();
+        assert!(snapshot.reader(0, 0).await.unwrap().is_some(), "its rows are not read");
+        assert!(snapshot.reader(0, 0).await.unwrap().is_none(), "once");
     }
 }
