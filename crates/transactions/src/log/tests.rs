@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use super::collector::PendingGroup;
 use super::record::tests::head;
 use super::*;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
@@ -43,14 +44,19 @@ impl Log {
         Self { collector, writer }
     }
 
-    /// Writes and syncs one group of so many records.
-    fn commit(&mut self, records: usize) -> Result<()> {
+    /// A group of so many records.
+    fn group(&mut self, records: usize) -> Result<PendingGroup> {
         let mut batch = Batch::default();
         for _ in 0..records {
             batch.definition(&head(&[]), "DROP TABLE table_with_a_name")?;
         }
         self.collector.append(&mut batch, Micros(0))?;
-        let mut group = self.collector.take().ok_or_else(|| Error::internal("no group"))?;
+        self.collector.take().ok_or_else(|| Error::internal("no group"))
+    }
+
+    /// Writes and syncs one group of so many records.
+    fn commit(&mut self, records: usize) -> Result<()> {
+        let mut group = self.group(records)?;
         let result = self.writer.write(&mut group).and_then(|()| self.writer.sync());
         self.collector.done(group, result.clone());
         result
@@ -85,6 +91,28 @@ fn segments_follow_each_other_and_covered_ones_are_removed() {
     assert_eq!(list_segments(&disk).unwrap()[0], segments[2].0);
     log.writer.remove_covered(Sequence(1000)).unwrap();
     assert_eq!(list_segments(&disk).unwrap().len(), 1, "the last one stays");
+}
+
+#[test]
+fn a_covered_segment_stays_until_a_later_one_has_a_durable_record() {
+    let disk = disk(1);
+    let mut log = Log::new(&disk, 1000);
+    let first = loop {
+        let mut group = log.group(3).unwrap();
+        log.writer.write(&mut group).unwrap();
+        if let Some((_, first)) = log.writer.segments().nth(1) {
+            break first;
+        }
+        log.writer.sync().unwrap();
+        log.collector.done(group, Ok(()));
+    };
+    let before = list_segments(&disk).unwrap();
+    assert_eq!(before.len(), 2, "the second has a record that is not durable");
+    log.writer.remove_covered(Sequence(first.0 - 1)).unwrap();
+    assert_eq!(list_segments(&disk).unwrap(), before);
+    log.writer.sync().unwrap();
+    log.writer.remove_covered(Sequence(first.0 - 1)).unwrap();
+    assert_eq!(list_segments(&disk).unwrap(), before[1..]);
 }
 
 #[test]

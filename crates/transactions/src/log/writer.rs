@@ -134,10 +134,15 @@ impl Writer {
     }
 
     /// Removes segments of which every record is in a snapshot of the state up to `covered`. One that cannot be
-    /// removed stays, with those behind it, until the next call: the log can go on.
+    /// removed stays, with those behind it, until the next call: the log can go on. So does the one that the
+    /// directory says the log goes up to: behind it there may be a segment of which no record is durable yet.
     pub fn remove_covered(&mut self, covered: Sequence) -> Result<()> {
         self.check()?;
-        let is_covered = |writer: &Self| writer.segments.get(1).is_some_and(|(_, first)| *first <= covered.next());
+        let is_covered = |writer: &Self| {
+            let (oldest, behind) = (writer.segments.front(), writer.segments.get(1));
+            oldest.is_some_and(|(oldest, _)| Some(*oldest) < writer.told)
+                && behind.is_some_and(|(_, first)| *first <= covered.next())
+        };
         if !is_covered(self) {
             return Ok(());
         }

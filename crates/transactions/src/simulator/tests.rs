@@ -21,6 +21,15 @@ fn nothing_is_lost_and_every_fault_happens() {
     assert!(counts.commits_in_parts > 500, "{counts}");
 }
 
+/// Seeds by which the simulator has found a bug that the others do not find.
+#[test]
+fn seeds_that_failed_once() {
+    for (seed, bug) in [(104_062, "a segment was removed while the next one had no durable record yet")] {
+        let result = Simulation::new(seed).run();
+        assert!(result.is_ok(), "{bug}: {}", result.unwrap_err());
+    }
+}
+
 #[test]
 fn one_seed_is_one_run() {
     assert_eq!(Simulation::new(3).run(), Simulation::new(3).run());
