@@ -34,7 +34,7 @@ const UP_TO: &str = "log up to segment ";
 ///
 /// Invariants:
 /// - a segment is named after its first group is durable, and before anybody is told of that
-/// - from then on there is this segment or a later one, with a record: a snapshot removes all but the last
+/// - from then on there is this segment or a later one, with a record: a snapshot removes only earlier ones
 /// - a backup has no such file
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
