@@ -5,8 +5,7 @@ use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Decimal, Value};
 
-use super::result::{decimal, int};
-use crate::tpcc::draw::unexpected;
+use super::result::{decimal, int, one_each};
 use crate::tpcc::scale::DISTRICTS;
 
 pub const HEAD: &str = "delivery(w_id INTEGER, carrier_id INTEGER) PARTITION ON (w_id)";
@@ -57,11 +56,7 @@ impl Procedure for Delivery {
         context.execute_batch(TAKE, &orders)?;
         let lines = context.execute_batch(LINES, &orders)?;
         let with_carrier: Vec<[Value; 4]> = orders.into_iter().map(|[w, d, o]| [w, d, o, carrier.clone()]).collect();
-        let customers = context.execute_batch(ORDER, &with_carrier)?.rows;
-        if customers.len() != with_carrier.len() {
-            let (found, wanted) = (customers.len(), with_carrier.len());
-            return Err(unexpected(format_args!("{found} rows of orders for {wanted} of new_order")));
-        }
+        let customers = one_each(context.execute_batch(ORDER, &with_carrier)?, "orders")?;
         let mut paid = Vec::with_capacity(with_carrier.len());
         for (run, [w, d, ..]) in with_carrier.into_iter().enumerate() {
             let amounts = lines.rows_of(run).map(|line| decimal(&lines.rows, line, 0));

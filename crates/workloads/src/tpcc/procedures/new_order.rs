@@ -5,8 +5,7 @@ use thermocline_transactions::procedure::{Context, Procedure};
 use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
-use super::result::{decimal, first, int, only, text};
-use crate::tpcc::draw::unexpected;
+use super::result::{decimal, first, int, one_each, only, text};
 
 /// `lines` is `item:warehouse:quantity`, one after the other with a space between.
 pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT) PARTITION ON (w_id)";
@@ -136,10 +135,7 @@ impl Order<'_> {
         let known: Vec<Line> = known.map(|(_, line)| *line).collect();
 
         let taken: Vec<[Value; 4]> = known.iter().map(|line| self.taken(line)).collect();
-        let stocks = context.execute_batch(self.stock, &taken)?.rows;
-        if stocks.len() != known.len() {
-            return Err(unexpected(format_args!("{} rows of stock for {} lines", stocks.len(), known.len())));
-        }
+        let stocks = one_each(context.execute_batch(self.stock, &taken)?, "stock")?;
         let mut written = Vec::with_capacity(known.len());
         let mut sum = Decimal::ZERO;
         for (row, line) in known.iter().enumerate() {

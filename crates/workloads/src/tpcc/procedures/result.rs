@@ -1,7 +1,7 @@
 //! Values of results, of the types that the tables' columns have.
 
 use thermocline_transactions::Result;
-use thermocline_transactions::sql::Rows;
+use thermocline_transactions::sql::{Batch, Rows};
 use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 use super::super::draw::unexpected;
@@ -35,6 +35,15 @@ pub fn only<'r>(rows: &'r Rows, what: &str, key: &[Value]) -> Result<&'r Rows> {
             let key: Vec<String> = key.iter().map(Value::to_string).collect();
             Err(unexpected(format_args!("{count} rows of {what} ({})", key.join(", "))))
         }
+    }
+}
+
+/// The rows of a batch of which each run has to have one.
+pub fn one_each(batch: Batch, what: &str) -> Result<Rows> {
+    let counts = (0..batch.runs()).map(|run| batch.rows_of(run).len());
+    match counts.enumerate().find(|(_, count)| *count != 1) {
+        None => Ok(batch.rows),
+        Some((run, count)) => Err(unexpected(format_args!("{count} rows of {what} in run {run} of a batch"))),
     }
 }
 
