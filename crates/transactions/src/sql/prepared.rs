@@ -2,13 +2,12 @@
 
 use std::borrow::Cow;
 
-use smallvec::SmallVec;
 use sqlparser::ast::Statement;
 
 use super::bind::Binder;
 use super::expression::Environment;
 use super::parse::{Parsed, parse};
-use super::plan::{LOOK_UPS_AHEAD, explain_steps, read_ahead};
+use super::plan::{explain_steps, read_ahead};
 use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
@@ -16,6 +15,7 @@ use crate::engine::Route;
 use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
+use crate::table::{LOOK_UPS_AHEAD, OfLookUps};
 use crate::types::{DataType, Value, ValueRef, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
@@ -155,7 +155,7 @@ impl Prepared {
         outcome.rows.reserve(sets.len());
         let mut ends = Vec::with_capacity(sets.len());
         for sets in sets.chunks(LOOK_UPS_AHEAD) {
-            let mut settled: SmallVec<[_; LOOK_UPS_AHEAD]> = SmallVec::new();
+            let mut settled = OfLookUps::new();
             for parameters in sets {
                 settled.push(self.settle(parameters.as_ref())?);
             }

@@ -1,17 +1,25 @@
+use smallvec::SmallVec;
+
 use crate::error::Result;
+
+/// How many look-ups are made together: about as many as a core can wait for at a time.
+pub const LOOK_UPS_AHEAD: usize = 16;
+
+/// What is remembered of each of so many look-ups; of more it is on the heap.
+pub type OfLookUps<T> = SmallVec<[T; LOOK_UPS_AHEAD]>;
 
 /// Several keys in one buffer.
 #[derive(Debug, Default)]
 pub struct Keys {
     bytes: Vec<u8>,
-    ends: Vec<usize>,
+    ends: OfLookUps<usize>,
 }
 
 impl Keys {
     /// No keys; the buffer is used for those to come.
     pub fn new(mut buffer: Vec<u8>) -> Self {
         buffer.clear();
-        Self { bytes: buffer, ends: Vec::new() }
+        Self { bytes: buffer, ends: OfLookUps::new() }
     }
 
     /// Adds the key that `write` appends to the buffer, unless it says that there is none or fails.

@@ -27,7 +27,7 @@ mod unread;
 pub use budget::{Budget, Full, Working};
 pub use charge::Charge;
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
-pub use keys::Keys;
+pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
 pub use layout::{Layout, Row};
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;

@@ -10,9 +10,20 @@ pub(crate) enum Access {
     /// Every row in the order of tuple ids.
     Scan,
     /// Rows with one whole key; at most one if the index is unique.
-    Key { index: IndexId, parts: Vec<KeyPart>, unique: bool },
+    Key { index: IndexId, parts: Vec<KeyPart>, unique: bool, kind: IndexKind },
     /// Rows whose key begins with `parts` and goes on between bounds, in the order of the index.
     Range { index: IndexId, parts: Vec<KeyPart>, bounds: Option<Bounds>, reverse: bool },
+}
+
+impl Access {
+    /// The key of a row in a hash index. Only such look-ups are read ahead: their keys lie anywhere, while those of
+    /// an ordered index share most of their way.
+    pub fn hashed_key(&self) -> Option<(IndexId, &[KeyPart])> {
+        match self {
+            Self::Key { index, parts, unique: true, kind: IndexKind::Hash } => Some((*index, parts)),
+            _ => None,
+        }
+    }
 }
 
 /// A column of a key and the value it must have.
@@ -114,9 +125,9 @@ fn of_index(
     if whole {
         let score = if index.unique { 100_000 } else { 50_000 };
         let ordered = index.unique || order.unwrap_or_default().is_empty();
-        let (index, unique) = (index.id, index.unique);
+        let (index, unique, kind) = (index.id, index.unique, index.kind);
         // The columns behind a whole key of an ordered index are none, so it is no order either.
-        return Some(Choice { access: Access::Key { index, parts, unique }, used, score, ordered });
+        return Some(Choice { access: Access::Key { index, parts, unique, kind }, used, score, ordered });
     }
     if index.kind == IndexKind::Hash {
         return None;

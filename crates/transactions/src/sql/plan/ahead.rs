@@ -1,20 +1,18 @@
-//! Reading ahead for the runs of a batch.
+//! Reading ahead for the runs of a batch, and for the rows of a join.
 
 use std::borrow::Cow;
 
-use super::access::Access;
+use super::access::KeyPart;
 use super::walk::push_parts;
 use super::{Routing, Step};
 use crate::error::Result;
 use crate::partition::Scope;
+use crate::schema::IndexId;
 use crate::sql::expression::{Environment, Frame, Source};
 use crate::table::{Keys, Table, TupleId};
 use crate::types::Value;
 
-/// How many look-ups are made together: about as many as a core can wait for at a time.
-pub(crate) const LOOK_UPS_AHEAD: usize = 16;
-
-/// Brings what a step will look up by a whole key with each set of parameters into the processor's caches.
+/// Brings what a step will look up in a hash index with each set of parameters into the processor's caches.
 ///
 /// A row lies behind four reads, each of which follows from the one before: the index's bucket, its entry, the
 /// locator, the row. Rows of a large table are in no cache, so that one look-up after the other waits four times
@@ -26,7 +24,7 @@ pub(crate) fn read_ahead(
     environment: &Environment,
     sets: &[Cow<'_, [Value]>],
 ) -> Result<()> {
-    let Access::Key { index, parts, unique: true } = &step.access else { return Ok(()) };
+    let Some((index, parts)) = step.access.hashed_key() else { return Ok(()) };
     let mut keys = Keys::new(environment.buffer());
     for parameters in sets {
         let frame = Frame::new(parameters, environment);
@@ -34,11 +32,11 @@ pub(crate) fn read_ahead(
     }
     match routing {
         // Every copy has them.
-        Routing::Any => scope.any()?.0.table(step.table.id)?.read_ahead(*index, &keys)?,
+        Routing::Any => scope.any()?.0.table(step.table.id)?.read_ahead(index, &keys)?,
         // Where a key does not belong it is not found.
         _ => {
             for partition in scope.members() {
-                partition.table(step.table.id)?.read_ahead(*index, &keys)?;
+                partition.table(step.table.id)?.read_ahead(index, &keys)?;
             }
         }
     }
@@ -46,21 +44,30 @@ pub(crate) fn read_ahead(
     Ok(())
 }
 
-/// The same for rows of a join's step: brings them, and what the next step will look up for each, into the caches.
-pub(super) fn read_ahead_joined<'a>(
-    (step, table): (&'a Step, &'a Table),
-    (next, next_table): (&'a Step, &'a Table),
-    ids: &[TupleId],
-    frame: &mut Frame<'a>,
-) -> Result<()> {
-    let Access::Key { index, parts, unique: true } = &next.access else { return Ok(()) };
-    table.read_rows_ahead(ids);
-    let mut keys = Keys::new(frame.environment.buffer());
-    for id in ids {
-        frame.set(step.slot, Source::Row(table.row(*id)?));
-        keys.push(|key| push_parts(key, parts, frame));
+/// The step of a join behind another one, of which a row is looked up in a hash index.
+#[derive(Clone, Copy)]
+pub(super) struct Next<'a> {
+    table: &'a Table,
+    index: IndexId,
+    parts: &'a [KeyPart],
+}
+
+impl<'a> Next<'a> {
+    /// `None` if nothing is read ahead for it.
+    pub fn of(step: &'a Step, table: &'a Table) -> Option<Self> {
+        step.access.hashed_key().map(|(index, parts)| Self { table, index, parts })
     }
-    next_table.read_ahead(*index, &keys)?;
-    frame.environment.keep(keys.into_buffer());
-    Ok(())
+
+    /// The same for rows of the step before: brings them, and what is looked up for each, into the caches.
+    pub fn read_ahead(self, step: &Step, table: &'a Table, ids: &[TupleId], frame: &mut Frame<'a>) -> Result<()> {
+        table.read_rows_ahead(ids);
+        let mut keys = Keys::new(frame.environment.buffer());
+        for id in ids {
+            frame.set(step.slot, Source::Row(table.row(*id)?));
+            keys.push(|key| push_parts(key, self.parts, frame));
+        }
+        self.table.read_ahead(self.index, &keys)?;
+        frame.environment.keep(keys.into_buffer());
+        Ok(())
+    }
 }

@@ -8,7 +8,7 @@ mod route;
 mod walk;
 
 pub(crate) use access::{Access, OrderColumn};
-pub(crate) use ahead::{LOOK_UPS_AHEAD, read_ahead};
+pub(crate) use ahead::read_ahead;
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
 pub(crate) use route::{PartitionKey, Routing};

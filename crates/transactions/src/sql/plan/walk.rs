@@ -2,15 +2,13 @@
 
 use std::ops::Bound;
 
-use smallvec::SmallVec;
-
 use super::Step;
 use super::access::{Access, Bounds, KeyPart};
-use super::ahead::{LOOK_UPS_AHEAD, read_ahead_joined};
+use super::ahead::Next;
 use crate::error::Result;
 use crate::partition::Partition;
 use crate::sql::expression::{Expr, Frame, Source, TABLES_MAX};
-use crate::table::{Table, TupleId};
+use crate::table::{LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
 use crate::types::key::{KeyColumn, encode};
 use crate::types::{Rounded, round_into};
 
@@ -49,6 +47,7 @@ fn walk_from<'a>(
     let Some(step) = steps.get(depth) else { return emit(frame) };
     let Some(Some(table)) = tables.tables.get(depth).copied() else { return Ok(true) };
     let next = steps.get(depth + 1).zip(tables.tables.get(depth + 1).copied().flatten());
+    let next = next.and_then(|(step, table)| Next::of(step, table));
     let mut matched = false;
     let mut go_on = find_joined(step, table, next, frame, &mut |_, frame| {
         matched = true;
@@ -90,7 +89,7 @@ pub(crate) fn find_rows<'a>(
 fn find_joined<'a>(
     step: &'a Step,
     table: &'a Table,
-    next: Option<(&'a Step, &'a Table)>,
+    next: Option<Next<'a>>,
     frame: &mut Frame<'a>,
     each: &mut dyn FnMut(TupleId, &mut Frame<'a>) -> Result<bool>,
 ) -> Result<bool> {
@@ -111,12 +110,12 @@ fn find_joined<'a>(
         // Few at first: perhaps no more are wanted.
         let mut ahead = 1;
         loop {
-            let some: SmallVec<[TupleId; LOOK_UPS_AHEAD]> = ids.take(ahead).collect();
+            let some: OfLookUps<TupleId> = ids.take(ahead).collect();
             if some.is_empty() {
                 return Ok(true);
             }
             if some.len() > 1 {
-                read_ahead_joined((step, table), next, &some, frame)?;
+                next.read_ahead(step, table, &some, frame)?;
             }
             for id in some {
                 if !visit(id, frame)? {
@@ -128,7 +127,7 @@ fn find_joined<'a>(
     };
     match &step.access {
         Access::Scan => visit_all(&mut table.scan(), frame),
-        Access::Key { index, parts, unique } => {
+        Access::Key { index, parts, unique, .. } => {
             let mut key = frame.environment.buffer();
             if !push_parts(&mut key, parts, frame)? {
                 frame.environment.keep(key);

@@ -21,10 +21,9 @@ impl Select {
     ) -> Result<()> {
         let rows = &mut outcome.rows;
         let before = rows.len();
-        if self.is_direct() && self.routing != Routing::All {
+        if self.ordered && self.keeps_rows() && self.routing != Routing::All {
             // Rows that need no further work are made where they are wanted.
-            let result = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
-            *rows = result;
+            *rows = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
         } else {
             let result = self.run_from(Rows::new(self.visible), scope, environment, parameters)?;
             if before == 0 { *rows = result } else { rows.append(&result)? }
@@ -33,9 +32,9 @@ impl Select {
         Ok(())
     }
 
-    /// Whether rows go to the result as they come, if they come from one partition.
-    fn is_direct(&self) -> bool {
-        self.ordered && !self.distinct && self.group.is_none()
+    /// Whether rows that come in the wanted order go to the result as they come.
+    fn keeps_rows(&self) -> bool {
+        !self.distinct && self.group.is_none()
     }
 
     fn run_from(
@@ -113,7 +112,7 @@ impl<'s> Sink<'s> {
 
     /// Whether rows go to the result as they come.
     fn direct(&self) -> bool {
-        self.ordered && !self.select.distinct && self.groups.is_none()
+        self.ordered && self.select.keeps_rows()
     }
 
     /// Reads one partition; false if no further one is needed.

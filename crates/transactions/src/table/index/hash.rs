@@ -1,10 +1,9 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use smallvec::SmallVec;
 use std::hash::BuildHasher;
 
 use crate::table::budget::{Budget, Full, Growth};
-use crate::table::keys::Keys;
+use crate::table::keys::{Keys, OfLookUps};
 use crate::table::slab::{Item, Slabs};
 
 /// Buckets of a segment at most: a split moves about 14 000 entries, a quarter of a millisecond.
@@ -277,11 +276,10 @@ impl HashMap {
             keys: &Keys,
             found: &mut impl FnMut(u32),
         ) {
-            let hashed: SmallVec<[(u64, [u8; W]); 16]> =
+            let hashed: OfLookUps<(u64, [u8; W])> =
                 keys.iter().map(pad::<W>).map(|key| (hasher.hash_one(key), key)).collect();
             // The first entry whose tag is the key's: its address, which is read from the tags alone.
-            let entries: SmallVec<[Option<&Entry<W>>; 16]> =
-                hashed.iter().map(|(hash, _)| segments.likely(*hash)).collect();
+            let entries: OfLookUps<Option<&Entry<W>>> = hashed.iter().map(|(hash, _)| segments.likely(*hash)).collect();
             for (entry, (hash, key)) in entries.iter().zip(&hashed) {
                 match entry {
                     Some(entry) if entry.key == *key => found(u32::from_le_bytes(entry.value)),

@@ -10,7 +10,7 @@ use hash::HashMap;
 use ordered::{OrderedSet, Range};
 
 use super::budget::{Budget, Full, Growth};
-use super::keys::Keys;
+use super::keys::{Keys, OfLookUps};
 use super::layout::Row;
 use super::tuple_ids::{TupleId, TupleIds};
 use crate::error::{Class, Result};
@@ -132,7 +132,7 @@ impl Index {
 
     /// Reads ahead what a look-up of each of these keys will read, and finds the ids of rows with one of them; the
     /// id of a key that several rows have, and any of an ordered index, is not among them.
-    pub fn read_ahead(&self, keys: &Keys, ids: &mut Vec<TupleId>) {
+    pub fn read_ahead(&self, keys: &Keys, ids: &mut OfLookUps<TupleId>) {
         if let Body::Hash { map, .. } = &self.body {
             map.read_ahead(keys, |id| {
                 if id & LIST == 0 {

@@ -1,11 +1,9 @@
 //! Reading ahead: look-ups of many keys that wait for memory together.
 
-use smallvec::SmallVec;
-
 use super::Table;
 use crate::error::Result;
 use crate::schema::IndexId;
-use crate::table::keys::Keys;
+use crate::table::keys::{Keys, OfLookUps};
 use crate::table::locator::Locator;
 use crate::table::slab::Item;
 use crate::table::tuple_ids::TupleId;
@@ -16,7 +14,7 @@ impl Table {
     /// Brings what look-ups of these keys in a hash index will read into the processor's caches: first what is in
     /// the index, then the locators, then the rows.
     pub fn read_ahead(&self, index: IndexId, keys: &Keys) -> Result<()> {
-        let mut ids = Vec::new();
+        let mut ids = OfLookUps::new();
         self.index(index)?.read_ahead(keys, &mut ids);
         self.read_rows_ahead(&ids);
         Ok(())
@@ -24,7 +22,7 @@ impl Table {
 
     /// Brings rows into the processor's caches: first their locators, then themselves.
     pub fn read_rows_ahead(&self, ids: &[TupleId]) {
-        let items: SmallVec<[Item; 16]> = ids
+        let items: OfLookUps<Item> = ids
             .iter()
             .filter_map(|id| match self.locators.get(*id) {
                 Some(Locator::Live(item)) => Some(item),
