@@ -411,7 +411,7 @@ impl Node {
                 self.snapshot = Some(snapshot);
                 Ok(())
             }
-            // Also for another reason than a crash, after one that nobody has noticed yet.
+            Err(error) if self.disk.crashed() => Err(error),
             Err(_) => {
                 let abandoned = snapshot.abandon();
                 if self.disk.crashed() { abandoned } else { Ok(()) }
