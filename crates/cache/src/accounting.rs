@@ -2,12 +2,19 @@
 
 use std::collections::HashSet;
 
-use arrow::array::{Array, ArrayData};
+use arrow::array::{Array, ArrayData, ArrayRef};
 
 /// Bytes of memory that `array` keeps alive: the capacity of every distinct buffer below it,
 /// counted once even if several children share it, and the fixed size of the array itself.
 pub fn array_bytes(array: &dyn Array) -> usize {
     CountedBuffers::default().add(array)
+}
+
+/// Bytes of memory that the chunks of a column keep alive. A buffer that several chunks share, such
+/// as a dictionary's values, counts once.
+pub fn column_bytes(chunks: &[ArrayRef]) -> usize {
+    let mut counted = CountedBuffers::default();
+    chunks.iter().map(|chunk| counted.add(chunk.as_ref())).sum()
 }
 
 /// Buffers that were counted, so that arrays which share some count them once.

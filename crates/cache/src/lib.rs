@@ -7,14 +7,17 @@
 //! ```
 //! use std::sync::Arc;
 //! use arrow::array::{ArrayRef, Int64Array};
-//! use thermocline_cache::{Access, Claim, Lfu, SegmentCache, SegmentKey, SegmentRequest};
+//! use thermocline_cache::{Access, Claim, Lfu, ObjectKey, SegmentCache, SegmentKey, SegmentRequest};
 //! use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 //!
 //! let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
-//! let key = SegmentKey {
+//! let object = ObjectKey {
 //!     table: "t".into(),
 //!     object: ObjectPath::new("t/0.parquet"),
 //!     version: ObjectVersion::new("v1"),
+//! };
+//! let key = SegmentKey {
+//!     object: Arc::new(object),
 //!     partition: PartitionRange::RowGroups { start: 0, end: 1 },
 //!     column: "price".into(),
 //! };
@@ -24,7 +27,7 @@
 //!         && let Claim::Load(ticket) = share.claim()
 //!     {
 //!         let column: ArrayRef = Arc::new(Int64Array::from(vec![7; 100]));
-//!         ticket.complete(column);
+//!         ticket.complete(vec![column]);
 //!     }
 //! }
 //! assert!(matches!(cache.access(&want).groups[0][0], Access::Hit(_)));
@@ -34,13 +37,19 @@
 //! takes (crate `thermocline-compute`).
 
 mod accounting;
+mod admission;
 mod cache;
+mod index;
+mod load;
+mod order;
 mod policy;
 mod segment;
+mod slots;
+mod state;
 
-pub use accounting::{CountedBuffers, array_bytes};
-pub use cache::{
-    Access, Accesses, CacheCounters, Claim, LoadShare, LoadTicket, Pending, SegmentCache, SegmentInfo, SegmentRequest,
-};
-pub use policy::{Lfu, Lru, Policy, SegmentUse, policy_named};
-pub use segment::{PinnedSegment, SegmentKey};
+pub use accounting::{CountedBuffers, array_bytes, column_bytes};
+pub use cache::{Access, Accesses, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
+pub use load::{Claim, LoadShare, LoadTicket, Pending};
+pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policy_named};
+pub use segment::{ObjectKey, PinnedSegment, SegmentKey};
+pub use state::REMEMBERED_MAX;

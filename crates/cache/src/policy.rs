@@ -1,35 +1,91 @@
 //! Replacement policies: how much a segment gains from staying in the cache.
+//!
+//! A cache with a million segments cannot score them all again whenever its clock moves. So a policy
+//! yields two numbers for a segment. Its *benefit* is the number of FlexPushdownDB section 5.3, as of
+//! a moment. Its *rank* orders segments as their benefits do, and depends on nothing but the
+//! segment's own uses:
+//!
+//! > for segments a and b that nobody uses in between, rank(a) < rank(b) if and only if
+//! > benefit(a, now) < benefit(b, now), whatever `now` is.
+//!
+//! So a segment changes its place in the cache's order only when it is used. Benefits that change
+//! with time have such a rank too: the recency of LRU is the time of the last access; the nearness
+//! of the next use that Belady's policy goes by is that use's absolute time; and a frequency that
+//! halves every so often keeps its order if, in place of all frequencies being halved, later accesses
+//! count twice as much ([`Rank::scaled`]).
 
 use std::fmt;
 use std::sync::Arc;
 
+/// Lookups after which an access counts half. Frequencies are halved in steps, not continuously:
+/// between two steps segments with equally many accesses are equal, so that a repeated scan of more
+/// than fits keeps a part of it cached rather than replace each segment before its next use.
+pub const FREQUENCY_HALF_LIFE: u64 = 4096;
+
 /// What is remembered of a segment's accesses, cached or not.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentUse {
     /// Accesses so far.
     pub accesses: u64,
     /// Tick of the last access; every lookup of a query's segments is one tick.
     pub last_access: u64,
-    /// Sum over accesses of 1 / size in bytes.
-    pub frequency_per_byte: f64,
+    /// Accesses, halved once per [`FREQUENCY_HALF_LIFE`] up to the last access, rounded down.
+    pub frequency: u64,
 }
 
 impl SegmentUse {
-    /// Records an access to a segment of `bytes` at `tick`.
-    pub fn record(&mut self, tick: u64, bytes: usize) {
+    /// Records an access at `tick`, which never goes back.
+    pub fn record(&mut self, tick: u64) {
+        let halvings = epoch(tick).saturating_sub(self.epoch());
+        // In whole numbers, a difference of less than one access disappears. Kept, it would let two
+        // segments in alternating use evict each other for a whole half-life.
+        self.frequency = self.frequency.checked_shr(u32::try_from(halvings).unwrap_or(u32::MAX)).unwrap_or(0) + 1;
         self.accesses += 1;
         self.last_access = tick;
-        self.frequency_per_byte += 1.0 / bytes.max(1) as f64;
+    }
+
+    /// Halvings that `frequency` has seen.
+    fn epoch(&self) -> u64 {
+        epoch(self.last_access)
     }
 }
 
-/// A replacement policy (FlexPushdownDB section 5.3): nothing but a score function.
+/// Halvings of all frequencies before `tick`.
+fn epoch(tick: u64) -> u64 {
+    tick / FREQUENCY_HALF_LIFE
+}
+
+/// Place of a segment in the order of eviction; the lowest goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Rank(u128);
+
+impl Rank {
+    /// A moment: the later, the higher.
+    pub fn of_time(tick: u64) -> Self {
+        Self(u128::from(tick))
+    }
+
+    /// `value` * 2^`doublings`, exactly and for any number of doublings: the value of something that
+    /// counted `value` when a unit was worth 2^`doublings`. What is not a positive number ranks lowest.
+    pub fn scaled(value: f64, doublings: u64) -> Self {
+        if !value.is_finite() || value <= 0.0 {
+            return Self::default();
+        }
+        // Bits of positive numbers are in the numbers' order, with the exponent on top of the fraction.
+        Self(u128::from(value.to_bits()) + (u128::from(doublings) << (f64::MANTISSA_DIGITS - 1)))
+    }
+}
+
+/// A replacement policy (FlexPushdownDB section 5.3): nothing but a score.
 pub trait Policy: fmt::Debug + Send + Sync {
     /// The setting's value.
     fn name(&self) -> &'static str;
 
-    /// The benefit of keeping a segment; only the order matters.
-    fn benefit(&self, uses: &SegmentUse) -> f64;
+    /// The benefit of keeping a segment of `bytes` bytes, as of tick `now`.
+    fn benefit(&self, uses: &SegmentUse, bytes: usize, now: u64) -> f64;
+
+    /// What orders segments as their benefits do at any time. Changes only when the segment is used.
+    fn rank(&self, uses: &SegmentUse, bytes: usize) -> Rank;
 }
 
 /// Least recently used: the benefit is the time of the last access.
@@ -41,22 +97,38 @@ impl Policy for Lru {
         "lru"
     }
 
-    fn benefit(&self, uses: &SegmentUse) -> f64 {
+    fn benefit(&self, uses: &SegmentUse, _: usize, _: u64) -> f64 {
         uses.last_access as f64
+    }
+
+    fn rank(&self, uses: &SegmentUse, _: usize) -> Rank {
+        Rank::of_time(uses.last_access)
     }
 }
 
-/// Least frequently used, normalised by size: the benefit is the sum of 1/size over accesses.
+/// Least frequently used, normalised by size: the benefit is accesses per byte, of which older ones
+/// count less ([`FREQUENCY_HALF_LIFE`]).
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Lfu;
+
+impl Lfu {
+    fn per_byte(uses: &SegmentUse, bytes: usize) -> f64 {
+        uses.frequency as f64 / bytes.max(1) as f64
+    }
+}
 
 impl Policy for Lfu {
     fn name(&self) -> &'static str {
         "lfu"
     }
 
-    fn benefit(&self, uses: &SegmentUse) -> f64 {
-        uses.frequency_per_byte
+    fn benefit(&self, uses: &SegmentUse, bytes: usize, now: u64) -> f64 {
+        let halvings = epoch(now).saturating_sub(uses.epoch());
+        Self::per_byte(uses, bytes) * 0.5_f64.powf(halvings as f64)
+    }
+
+    fn rank(&self, uses: &SegmentUse, bytes: usize) -> Rank {
+        Rank::scaled(Self::per_byte(uses, bytes), uses.epoch())
     }
 }
 

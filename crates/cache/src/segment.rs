@@ -1,39 +1,131 @@
 //! Segments: one column of one partition.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef};
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
-/// Which column of which partition of which version of which object.
+use crate::slots::SlotId;
+use crate::{SegmentCache, column_bytes};
+
+/// One version of an object as one table reads it: what all its segments' keys share.
 ///
-/// The version is part of the key, so an overwritten object never serves stale data; the range is,
-/// so a changed partition size never mixes rows.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct SegmentKey {
+/// The version is part of it, so an overwritten object never serves stale data.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct ObjectKey {
     /// Catalog name of the table, or whatever distinguishes two readings of one object.
     pub table: Arc<str>,
     /// The object.
     pub object: ObjectPath,
     /// Its version.
     pub version: ObjectVersion,
+}
+
+/// Which column of which partition of which version of which object.
+///
+/// The range is part of the key, so a changed partition size never mixes rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct SegmentKey {
+    /// The object, shared by the keys of all its segments.
+    pub object: Arc<ObjectKey>,
     /// The partition's rows.
     pub partition: PartitionRange,
     /// Name of the column.
     pub column: Arc<str>,
 }
 
+/// A column in memory, in the chunks in which it was decoded.
+///
+/// It stays in chunks because whoever buffers batches (a sort, a join's build side) is charged for
+/// every buffer that a batch refers to, whole: batches cut from one large array would each cost as
+/// much as the column.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) chunks: Box<[ArrayRef]>,
+    pub(crate) rows: usize,
+    /// Memory that the chunks keep alive.
+    pub(crate) bytes: usize,
+    /// Twice the number of readers, plus one if the cache wants to hear when the last one ends.
+    readers: AtomicUsize,
+    cache: Weak<SegmentCache>,
+    pub(crate) slot: SlotId,
+}
+
+/// In [`Segment::readers`]: one reader.
+const READER: usize = 2;
+/// In [`Segment::readers`]: whether the last reader reports.
+const REPORTS: usize = 1;
+
+impl Segment {
+    pub(crate) fn new(chunks: Vec<ArrayRef>, cache: Weak<SegmentCache>, slot: SlotId) -> Self {
+        Self {
+            rows: chunks.iter().map(|chunk| chunk.len()).sum(),
+            bytes: column_bytes(&chunks),
+            chunks: chunks.into_boxed_slice(),
+            readers: AtomicUsize::new(0),
+            cache,
+            slot,
+        }
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.readers.load(Ordering::Acquire) >= READER
+    }
+
+    /// Makes the last reader report its end to [`SegmentCache::unpinned`]; `false` if there is no
+    /// reader. Under the cache's lock, without which nobody becomes the first reader.
+    pub(crate) fn report_unpinned(&self) -> bool {
+        if self.readers.fetch_or(REPORTS, Ordering::AcqRel) >= READER {
+            return true;
+        }
+        self.readers.fetch_and(!REPORTS, Ordering::AcqRel);
+        false
+    }
+
+    /// Ends [`Segment::report_unpinned`].
+    pub(crate) fn stop_reporting(&self) {
+        self.readers.fetch_and(!REPORTS, Ordering::AcqRel);
+    }
+}
+
 /// A cached segment that a query is reading: it is not evicted before this is dropped.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct PinnedSegment {
-    pub(crate) array: ArrayRef,
-    /// Shared with the cache's entry; more than one owner means pinned.
-    pub(crate) _pin: Arc<()>,
+    segment: Arc<Segment>,
 }
 
 impl PinnedSegment {
-    /// The column's values, one array for the whole partition.
-    pub fn array(&self) -> &ArrayRef {
-        &self.array
+    /// Pins a segment: if it is cached, under the cache's lock.
+    pub(crate) fn new(segment: Arc<Segment>) -> Self {
+        segment.readers.fetch_add(READER, Ordering::AcqRel);
+        Self { segment }
+    }
+
+    /// The column's values: arrays for consecutive rows of the partition, none of them empty.
+    pub fn chunks(&self) -> &[ArrayRef] {
+        &self.segment.chunks
+    }
+
+    /// Rows of all chunks.
+    pub fn rows(&self) -> usize {
+        self.segment.rows
+    }
+}
+
+impl Clone for PinnedSegment {
+    fn clone(&self) -> Self {
+        Self::new(Arc::clone(&self.segment))
+    }
+}
+
+impl Drop for PinnedSegment {
+    fn drop(&mut self) {
+        let before = self.segment.readers.fetch_sub(READER, Ordering::AcqRel);
+        if before == READER | REPORTS
+            && let Some(cache) = self.segment.cache.upgrade()
+        {
+            cache.unpinned(&self.segment);
+        }
     }
 }

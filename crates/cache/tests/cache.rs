@@ -6,18 +6,25 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Claim, Lfu, LoadTicket, Lru, PinnedSegment, Policy, SegmentCache, SegmentKey, SegmentRequest, array_bytes,
+    Access, Claim, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy, REMEMBERED_MAX,
+    SegmentCache, SegmentKey, SegmentRequest, SegmentUse, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
-fn key(partition: u32, column: &str) -> SegmentKey {
+fn object(table: &str, path: &str, version: &str) -> Arc<ObjectKey> {
+    Arc::new(ObjectKey { table: table.into(), object: ObjectPath::new(path), version: ObjectVersion::new(version) })
+}
+
+fn key_of(object: &Arc<ObjectKey>, partition: u32, column: &str) -> SegmentKey {
     SegmentKey {
-        table: "t".into(),
-        object: ObjectPath::new("t/0.parquet"),
-        version: ObjectVersion::new("1"),
+        object: Arc::clone(object),
         partition: PartitionRange::RowGroups { start: partition, end: partition + 1 },
         column: column.into(),
     }
+}
+
+fn key(partition: u32, column: &str) -> SegmentKey {
+    key_of(&object("t", "t/0.parquet", "1"), partition, column)
 }
 
 fn column(rows: usize) -> ArrayRef {
@@ -48,7 +55,7 @@ fn touch(cache: &Arc<SegmentCache>, group: &[(u32, &str, usize)]) -> String {
             Access::Hit(_) => 'h',
             Access::Missing => 'm',
             load => {
-                claimed(load).complete(column(*rows));
+                claimed(load).complete(vec![column(*rows)]);
                 'l'
             }
         })
@@ -153,10 +160,10 @@ async fn concurrent_loads_share_one_fetch() {
             Claim::Load(_) => panic!("two loads"),
         })
         .collect();
-    ticket.complete(column(10));
+    ticket.complete(vec![column(10)]);
     for waiter in waiting {
         let segment: Option<PinnedSegment> = waiter.await.unwrap();
-        assert_eq!(segment.unwrap().array().len(), 10);
+        assert_eq!(segment.unwrap().rows(), 10);
     }
     assert_eq!(cache.counters().admissions, 1);
 }
@@ -189,17 +196,186 @@ fn unclaimed_shares_give_the_room_back() {
 fn a_segment_larger_than_expected_is_handed_over_but_not_kept() {
     let cache = SegmentCache::new(size(10), Arc::new(Lfu));
     let ticket = claimed(cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0));
-    assert_eq!(ticket.complete(column(1000)).array().len(), 1000);
+    let (segment, kept) = ticket.complete(vec![column(1000)]);
+    assert_eq!((segment.rows(), kept), (1000, false));
     assert_eq!(cache.bytes(), (0, 0));
     assert_eq!(cache.counters().admissions, 0);
 }
 
 #[test]
-fn other_versions_of_an_object_are_dropped() {
+fn a_load_grows_its_reservation_where_there_is_room() {
+    let cache = SegmentCache::new(2 * size(100), Arc::new(Lru));
+    touch(&cache, &[(0, "a", 100)]);
+    let ticket = claimed(cache.access(&[vec![request(1, "a", 10)]]).groups.remove(0).remove(0));
+    assert!(ticket.reserve(5), "less than it has");
+    assert_eq!(cache.bytes(), (size(100), size(10)));
+    assert!(ticket.reserve(size(100)));
+    assert_eq!(cache.bytes(), (size(100), size(100)));
+    assert!(ticket.reserve(2 * size(100)), "the other segment was used before");
+    assert_eq!(cache.bytes(), (0, 2 * size(100)));
+    assert!(!ticket.reserve(3 * size(100)));
+    assert_eq!(cache.bytes(), (0, 2 * size(100)));
+    assert!(ticket.complete(vec![column(100), column(0), column(20)]).1);
+    assert_eq!(cache.bytes(), (size(100) + size(20), 0));
+}
+
+/// Loads one segment of each object, two of the first.
+fn fill(cache: &Arc<SegmentCache>, objects: &[&Arc<ObjectKey>]) -> Vec<SegmentRequest> {
+    let keys = objects.iter().map(|object| key_of(object, 0, "a")).chain([key_of(objects[0], 1, "b")]);
+    let requests: Vec<_> = keys.map(|key| SegmentRequest { key, bytes: size(10) }).collect();
+    for access in cache.access(std::slice::from_ref(&requests)).groups.remove(0) {
+        claimed(access).complete(vec![column(10)]);
+    }
+    requests
+}
+
+#[test]
+fn a_removed_table_object_or_version_leaves_and_nothing_else() {
     let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
+    let [old, new] = ["1", "2"].map(|version| object("t", "0.parquet", version));
+    let (beside, other) = (object("t", "1.parquet", "1"), object("u", "0.parquet", "1"));
+    let requests = fill(&cache, &[&old, &new, &beside, &other]);
+    let cached = || cache.peek(std::slice::from_ref(&requests)).remove(0).0;
+    assert_eq!(cached(), [true; 5]);
+    cache.remove_version("t", &old.object, &old.version);
+    assert_eq!(cached(), [false, true, true, true, false]);
+    assert_eq!((cache.bytes(), cache.remembered()), ((3 * size(10), 0), 0));
+    cache.remove_object("u", &beside.object);
+    cache.remove_object("t", &beside.object);
+    assert_eq!(cached(), [false, true, false, true, false]);
+    cache.remove_table("t");
+    assert_eq!(cached(), [false, false, false, true, false]);
+    assert_eq!(cache.segments().len(), 1);
+    assert_eq!(cache.counters().evictions, 0, "nothing had to make room");
+    // What comes again begins anew.
+    cache.remove_table("u");
+    fill(&cache, &[&old, &new, &beside, &other]);
+    assert_eq!(cache.segments().iter().map(|segment| segment.uses.accesses).collect::<Vec<_>>(), [1; 5]);
+}
+
+#[test]
+fn what_is_read_or_loaded_goes_with_its_reader() {
+    let cache = SegmentCache::new(2 * size(10), Arc::new(Lfu));
     touch(&cache, &[(0, "a", 10)]);
-    cache.retain_version(&ObjectPath::new("t/0.parquet"), &ObjectVersion::new("2"));
+    let reader = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
+    let ticket = claimed(cache.access(&[vec![request(1, "a", 10)]]).groups.remove(0).remove(0));
+    cache.remove_table("t");
+    assert_eq!(cache.bytes(), (size(10), size(10)), "memory in use is still counted");
+    assert!(cache.segments().is_empty());
+    let again = cache.access(&[vec![request(0, "a", 10)]]).groups.remove(0).remove(0);
+    assert!(matches!(again, Access::Missing), "there is no room yet");
+    let (segment, kept) = ticket.complete(vec![column(10)]);
+    assert_eq!((segment.rows(), kept), (10, false));
+    assert_eq!(cache.bytes(), (size(10), 0));
+    let Access::Hit(reader) = reader else { panic!("{reader:?}") };
+    let second = reader.clone();
+    drop(reader);
+    assert_eq!(cache.bytes(), (size(10), 0));
+    drop(second);
     assert_eq!(cache.bytes(), (0, 0));
+    assert_eq!(touch(&cache, &[(0, "a", 10)]), "l");
+}
+
+#[test]
+fn the_last_reader_makes_room_for_a_lowered_limit() {
+    let cache = SegmentCache::new(2 * size(10), Arc::new(Lfu));
+    touch(&cache, &[(0, "a", 10)]);
+    let reader = cache.access(&[vec![request(0, "a", 10)]]);
+    touch(&cache, &[(1, "a", 10)]);
+    cache.set_limit(0);
+    assert_eq!(cache.bytes(), (size(10), 0));
+    drop(reader);
+    assert_eq!(cache.bytes(), (0, 0));
+}
+
+#[test]
+fn old_accesses_count_less() {
+    let cache = SegmentCache::new(size(100), Arc::new(Lfu));
+    for _ in 0..40 {
+        touch(&cache, &[(0, "a", 100)]);
+    }
+    let mut lookups = 0;
+    while touch(&cache, &[(1, "a", 100)]) == "m" {
+        // Other queries pass in between, as they do.
+        (0..FREQUENCY_HALF_LIFE / 4).for_each(|_| drop(cache.access(&[])));
+        lookups += 1;
+    }
+    assert!((8..20).contains(&lookups), "{lookups} accesses outweighed 40 old ones");
+    let benefit = cache.segments()[0].benefit;
+    (0..FREQUENCY_HALF_LIFE).for_each(|_| drop(cache.access(&[])));
+    assert_eq!(cache.segments()[0].benefit, benefit / 2.0, "benefits are as of now");
+}
+
+/// The order of frequencies does not turn while nobody uses a segment, whenever it is looked at, and
+/// an access always raises its rank.
+#[test]
+fn ranks_order_segments_as_benefits_do_at_any_time() {
+    for seed in 0..200 {
+        let mut random = Random(seed);
+        let mut tick = 0;
+        let mut segments: Vec<(SegmentUse, usize)> =
+            (0..10).map(|_| (SegmentUse::default(), 1 << random.below(4))).collect();
+        let policies: [&dyn Policy; 2] = [&Lru, &Lfu];
+        for _ in 0..200 {
+            tick += 1 + random.below(FREQUENCY_HALF_LIFE / 2) * random.below(4);
+            let (uses, bytes) = &mut segments[random.below(10) as usize];
+            let before = policies.map(|policy| policy.rank(uses, *bytes));
+            uses.record(tick);
+            let after = policies.map(|policy| policy.rank(uses, *bytes));
+            assert!(before[0] < after[0] && before[1] < after[1], "seed {seed}: {before:?} {after:?}");
+        }
+        for now in [tick, tick + 3 * FREQUENCY_HALF_LIFE] {
+            for policy in policies {
+                for ((a, a_bytes), (b, b_bytes)) in segments.iter().zip(&segments[1..]) {
+                    let ranks = policy.rank(a, *a_bytes).cmp(&policy.rank(b, *b_bytes));
+                    let benefits = policy.benefit(a, *a_bytes, now).total_cmp(&policy.benefit(b, *b_bytes, now));
+                    assert_eq!(ranks, benefits, "seed {seed}, {}: {a:?} {b:?}", policy.name());
+                }
+            }
+        }
+    }
+}
+
+/// Of equally frequent segments that do not fit together, some stay however long this goes on.
+#[test]
+fn a_repeated_scan_of_more_than_fits_keeps_a_part() {
+    let cache = SegmentCache::new(5 * size(100), Arc::new(Lfu));
+    let rounds = 4 * FREQUENCY_HALF_LIFE / 9;
+    for round in 0..rounds {
+        for partition in 0..9 {
+            touch(&cache, &[(partition, "a", 100)]);
+        }
+        assert!(round < 2 || cache.counters().hits * 2 > cache.counters().misses, "round {round}");
+    }
+    let counters = cache.counters();
+    let all = rounds * 9;
+    assert!(counters.hits * 100 > all * 5 * 100 / 9 * 95 / 100, "{counters:?} of {all}");
+}
+
+#[test]
+fn uses_of_a_million_segments_are_remembered_and_then_the_oldest_forgotten() {
+    let cache = SegmentCache::new(size(100), Arc::new(Lru));
+    let ask = |partitions: std::ops::Range<u32>| {
+        let object = object("t", "t/0.parquet", "1");
+        let requests =
+            partitions.map(|partition| SegmentRequest { key: key_of(&object, partition, "a"), bytes: 1 << 20 });
+        drop(cache.access(&[requests.collect()]));
+    };
+    let half = REMEMBERED_MAX as u32 / 2;
+    ask(0..half);
+    ask(half..2 * half);
+    assert_eq!(cache.remembered(), REMEMBERED_MAX);
+    ask(0..10);
+    ask(2 * half..3 * half);
+    assert_eq!(cache.remembered(), REMEMBERED_MAX);
+    cache.set_limit(1 << 30);
+    let accesses = |partition: u32| {
+        let ticket = claimed(cache.access(&[vec![request(partition, "a", 10)]]).groups.remove(0).remove(0));
+        ticket.complete(vec![column(10)]);
+        let found = cache.segments().into_iter().find(|segment| segment.key == key(partition, "a"));
+        found.unwrap().uses.accesses
+    };
+    assert_eq!([0, 10, half + 20, 2 * half].map(accesses), [3, 1, 2, 2]);
 }
 
 /// A small generator with a printed seed; the order of operations is all that is random.
@@ -238,7 +414,7 @@ fn the_limit_holds_under_random_work() {
                 3 => {
                     for ticket in tickets.drain(..) {
                         let ticket: LoadTicket = ticket;
-                        ticket.complete(column(random.below(400) as usize));
+                        ticket.complete(vec![column(random.below(400) as usize)]);
                     }
                 }
                 _ => {

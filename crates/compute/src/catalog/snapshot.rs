@@ -1,6 +1,6 @@
 //! A table's objects as one query sees them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
@@ -108,6 +108,19 @@ impl Snapshot {
             }
         });
         Ok(Self { objects: try_join_all(per_node).await?.into_iter().flatten().collect() })
+    }
+
+    /// Objects that `later` does not have, or has in another version.
+    pub(crate) fn objects_not_in<'a>(&'a self, later: &Snapshot) -> impl Iterator<Item = &'a Arc<PlannedObject>> {
+        // Snapshots share what did not change, and mostly nothing did.
+        let same = self.objects.len() == later.objects.len()
+            && self.objects.iter().zip(&later.objects).all(|(object, later)| Arc::ptr_eq(object, later));
+        let later: Option<HashSet<_>> =
+            (!same).then(|| later.objects.iter().map(|object| (object.path.clone(), object.version.clone())).collect());
+        let is_gone = move |object: &Arc<PlannedObject>| {
+            later.as_ref().is_some_and(|later| !later.contains(&(object.path.clone(), object.version.clone())))
+        };
+        self.objects.iter().filter(move |object| is_gone(object))
     }
 
     /// All partitions with their objects.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::{Access, SegmentKey, SegmentRequest};
+use thermocline_cache::{Access, ObjectKey, SegmentKey, SegmentRequest};
 use thermocline_pushdown::Route;
 
 use super::bitmap::{BitmapPlan, Choice, Chooser};
@@ -172,23 +172,26 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
 }
 
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
+    // Partitions of one object come one after the other and share its key.
+    let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>)> = None;
     scan.partitions()
         .iter()
         .map(|(object, partition)| {
+            let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, object));
+            let key = known.map_or_else(|| Arc::new(object_key(scan, object)), |(_, key)| key);
+            last = Some((object, Arc::clone(&key)));
             scan.columns()
                 .iter()
                 .zip(scan.column_names())
                 .map(|(column, name)| SegmentRequest {
-                    key: SegmentKey {
-                        table: Arc::clone(scan.table_name()),
-                        object: object.path.clone(),
-                        version: object.version.clone(),
-                        partition: partition.range,
-                        column: Arc::clone(name),
-                    },
+                    key: SegmentKey { object: Arc::clone(&key), partition: partition.range, column: Arc::clone(name) },
                     bytes: partition.memory_bytes(*column),
                 })
                 .collect()
         })
         .collect()
+}
+
+fn object_key(scan: &HybridScanExec, object: &PlannedObject) -> ObjectKey {
+    ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
 }

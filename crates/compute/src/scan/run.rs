@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
@@ -16,17 +16,18 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use thermocline_cache::{Access, Claim, LoadTicket, Pending, PinnedSegment};
+use thermocline_cache::{Access, PinnedSegment};
 use thermocline_pushdown::wire::{Compression, ErrorKind, Format};
 use thermocline_pushdown::{FileFormat, Fragment, PushbackToken, Route};
-use thermocline_storage::{NodeError, PartitionReader, ReadOptions};
+use thermocline_storage::{PartitionReader, ReadOptions};
 use tokio::sync::mpsc;
 
+use super::assemble::assembled;
 use super::bitmap::exchange;
 use super::by_index::indexes_of;
 use super::expected::ExpectedAnswer;
 use super::hybrid_scan::HybridScanExec;
-use super::local::{Columns, joined};
+use super::local::Columns;
 use super::metrics::ScanMetrics;
 use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
@@ -36,6 +37,10 @@ use crate::settings::WireCompression;
 
 /// Batches that wait for the operators above, per partition in flight.
 const BATCHES_AHEAD: usize = 2;
+/// Rows of a segment's chunks: those of DataFusion's batches, unless a session asks for others. It is
+/// one number for all sessions, so that the chunks of columns that were loaded at different times end
+/// at the same rows.
+const CHUNK_ROWS: usize = 8192;
 
 pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
@@ -71,6 +76,8 @@ pub(super) struct ScanRun {
     pub(super) shape: Arc<str>,
     pub(super) metrics: ScanMetrics,
     pub(super) context: Arc<TaskContext>,
+    /// The same for reading segments.
+    segment_context: Arc<TaskContext>,
 }
 
 impl ScanRun {
@@ -129,6 +136,7 @@ impl ScanRun {
             query,
             metrics,
             context: Arc::clone(context),
+            segment_context: with_batches_of(CHUNK_ROWS, context),
         })
     }
 
@@ -172,23 +180,36 @@ impl ScanRun {
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
-        self.stored_under(None, object, partition, positions, predicate)
+        self.read(None, object, partition, positions, predicate, &self.context)
     }
 
-    /// The same under the token of a pushback.
-    fn stored_under(
+    /// All rows of columns `positions`, in batches of [`CHUNK_ROWS`]: what stands beside cached
+    /// columns, or is going to be cached.
+    pub(super) fn segments(
+        &self,
+        object: &Arc<PlannedObject>,
+        partition: &Arc<Partition>,
+        positions: &[usize],
+        pushback: Option<PushbackToken>,
+    ) -> Result<Batches> {
+        self.read(pushback, object, partition, positions, None, &self.segment_context)
+    }
+
+    /// The rows under the token of a pushback.
+    fn read(
         &self,
         pushback: Option<PushbackToken>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
+        context: &Arc<TaskContext>,
     ) -> Result<Batches> {
         self.metrics.columns_scanned.add(positions.len());
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
-        let batches = self.reader(object, pushback).stream(partition.range, &options, &self.context)?;
+        let batches = self.reader(object, pushback).stream(partition.range, &options, context)?;
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
             if let Some(found) = statistics {
@@ -199,6 +220,24 @@ impl ScanRun {
         });
         Ok(batches.map(Some).chain(learn).filter_map(|batch| async move { batch }).boxed())
     }
+}
+
+/// A context in which readers yield batches of `rows` rows.
+fn with_batches_of(rows: usize, context: &Arc<TaskContext>) -> Arc<TaskContext> {
+    if context.session_config().batch_size() == rows {
+        return Arc::clone(context);
+    }
+    let config = context.session_config().clone().with_batch_size(rows);
+    Arc::new(TaskContext::new(
+        context.task_id(),
+        context.session_id(),
+        config,
+        context.scalar_functions().clone(),
+        context.higher_order_functions().clone(),
+        context.aggregate_functions().clone(),
+        context.window_functions().clone(),
+        context.runtime_env(),
+    ))
 }
 
 /// One output stream: what is processed here and what storage nodes send, as they come.
@@ -264,12 +303,7 @@ fn cached(run: Arc<ScanRun>) -> Batches {
                     Access::Load(_) | Access::Missing => None,
                 })
                 .collect();
-            let columns = Columns {
-                schema: Arc::clone(&run.input),
-                rows: work.partition.rows as usize,
-                arrays: pins.iter().map(|segment| Arc::clone(segment.array())).collect(),
-                _pins: pins,
-            };
+            let columns = Columns::new(Arc::clone(&run.input), work.partition.rows as usize, pins);
             run.metrics.partitions_done.add(1);
             stream::iter(columns.batches(run.context.session_config().batch_size()))
         })
@@ -350,9 +384,10 @@ async fn fetch(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
         return Ok(());
     }
     let started = Instant::now();
-    let columns = assemble(&run, work, None).await?;
-    for batch in columns.batches(run.context.session_config().batch_size()) {
-        if !hand_over(&sender, batch).await {
+    let mut batches = assembled(&run, work, None).await?;
+    while let Some(batch) = batches.next().await {
+        let failed = batch.is_err();
+        if !hand_over(&sender, batch).await || failed {
             return Ok(());
         }
     }
@@ -380,105 +415,6 @@ fn pulled_up(run: Arc<ScanRun>, work: Work) -> Batches {
         Ok::<_, DataFusionError>(batches.map(Some).chain(done).filter_map(std::future::ready))
     };
     stream::once(batches).try_flatten().boxed()
-}
-
-/// What a column of the partition still needs.
-enum Need {
-    Nothing(PinnedSegment),
-    Wait(Pending),
-    /// To fetch; with a ticket also for the cache and for everybody who waits.
-    Fetch(Option<LoadTicket>),
-}
-
-/// All needed columns of a partition: cached ones as they are, others fetched once, under the token
-/// of a pushback if there is one.
-pub(super) async fn assemble(run: &ScanRun, work: Work, pushback: Option<PushbackToken>) -> Result<Columns> {
-    let Work { object, partition, segments, .. } = work;
-    let needs: Vec<Need> = segments
-        .into_iter()
-        .map(|access| match access {
-            Access::Hit(segment) => Need::Nothing(segment),
-            Access::Missing => Need::Fetch(None),
-            Access::Load(share) => match share.claim() {
-                Claim::Load(ticket) => Need::Fetch(Some(ticket)),
-                Claim::Wait(pending) => Need::Wait(pending),
-            },
-        })
-        .collect();
-
-    // Own loads come before any wait: others may be waiting for them.
-    let wanted: Vec<usize> = needs
-        .iter()
-        .enumerate()
-        .filter(|(_, need)| matches!(need, Need::Fetch(_)))
-        .map(|(position, _)| position)
-        .collect();
-    let mut fetched: VecDeque<ArrayRef> = read_columns(run, &object, &partition, &wanted, pushback).await?.into();
-
-    let mut pins = vec![];
-    let mut slots: Vec<Result<ArrayRef, Pending>> = Vec::with_capacity(needs.len());
-    for need in needs {
-        slots.push(match need {
-            Need::Nothing(segment) => {
-                let array = Arc::clone(segment.array());
-                pins.push(segment);
-                Ok(array)
-            }
-            Need::Wait(pending) => Err(pending),
-            Need::Fetch(ticket) => {
-                let array = fetched.pop_front().ok_or_else(|| exec_datafusion_err!("a fetched column is missing"))?;
-                if let Some(ticket) = ticket {
-                    run.metrics.segments_admitted.add(1);
-                    pins.push(ticket.complete(Arc::clone(&array)));
-                }
-                Ok(array)
-            }
-        });
-    }
-    let mut arrays = Vec::with_capacity(slots.len());
-    for (position, slot) in slots.into_iter().enumerate() {
-        arrays.push(match slot {
-            Ok(array) => array,
-            Err(pending) => match pending.wait().await {
-                Some(segment) => {
-                    let array = Arc::clone(segment.array());
-                    pins.push(segment);
-                    array
-                }
-                // The other load failed, for reasons of its own or for one that we will meet too.
-                None => read_columns(run, &object, &partition, &[position], None)
-                    .await?
-                    .pop()
-                    .ok_or_else(|| exec_datafusion_err!("a fetched column is missing"))?,
-            },
-        });
-    }
-    let rows = partition.rows as usize;
-    if let Some(array) = arrays.iter().find(|array| array.len() != rows) {
-        return Err(NodeError::new(
-            ErrorKind::BadData,
-            format!("{}: {} has {} rows where {rows} were expected", object.entry.path, partition.range, array.len()),
-        )
-        .into());
-    }
-    Ok(Columns { schema: Arc::clone(&run.input), rows, arrays, _pins: pins })
-}
-
-/// Whole columns from stored bytes, in the order asked for.
-async fn read_columns(
-    run: &ScanRun,
-    object: &Arc<PlannedObject>,
-    partition: &Arc<Partition>,
-    positions: &[usize],
-    pushback: Option<PushbackToken>,
-) -> Result<Vec<ArrayRef>> {
-    if positions.is_empty() {
-        return Ok(vec![]);
-    }
-    let schema = Arc::new(run.input.project(positions)?);
-    let batches: Vec<RecordBatch> =
-        run.stored_under(pushback, object, partition, positions, None)?.try_collect().await?;
-    joined(&batches, &schema)
 }
 
 /// Route `pushdown`. If the node is busy, or says that the stored bytes are smaller than its answer
@@ -544,7 +480,7 @@ fn pull_up_instead(run: &Arc<ScanRun>, work: &Work, pushback: Option<PushbackTok
     run.metrics.partitions(Route::Pullup).add(1);
     run.metrics.partitions_pushed_back.add(1);
     let all: Vec<usize> = (0..run.columns.len()).collect();
-    let stored = run.stored_under(pushback, &work.object, &work.partition, &all, None)?;
+    let stored = run.read(pushback, &work.object, &work.partition, &all, None, &run.context)?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
     Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
 }

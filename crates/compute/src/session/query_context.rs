@@ -158,11 +158,8 @@ impl QueryContext {
         }
         let before = table.latest();
         let snapshot = table.snapshot(&self.settings).await?;
-        for object in &before.objects {
-            let now = snapshot.objects.iter().find(|now| now.path == object.path);
-            if let Some(now) = now.filter(|now| now.version != object.version) {
-                self.engine.cache.retain_version(&now.path, &now.version);
-            }
+        for gone in before.objects_not_in(&snapshot) {
+            self.engine.cache.remove_version(&table.definition.name, &gone.path, &gone.version);
         }
         if self.settings.indexes
             && let Some(table) = self.engine.table(&table.definition.name)

@@ -43,9 +43,9 @@ fn known<T: Send + Sync + 'static>(
 
 fn segments(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
     let columns = Columns::default()
-        .text("table_name", |(segment, _): &(SegmentInfo, String)| &segment.key.table)
-        .text("object", |(segment, _)| segment.key.object.as_str())
-        .text("version", |(segment, _)| segment.key.version.as_str())
+        .text("table_name", |(segment, _): &(SegmentInfo, String)| &segment.key.object.table)
+        .text("object", |(segment, _)| segment.key.object.object.as_str())
+        .text("version", |(segment, _)| segment.key.object.version.as_str())
         .text("partition", |(_, partition)| partition)
         .text("column_name", |(segment, _)| &segment.key.column)
         .number("bytes", |(segment, _)| segment.bytes as u64)

@@ -4,21 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use arrow::array::{ArrayRef, BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
-use arrow::compute::filter;
+use arrow::array::{BooleanBufferBuilder, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
-use thermocline_cache::Access;
+use thermocline_cache::{Access, PinnedSegment};
 use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, TicketKind};
 use thermocline_pushdown::{Bitmap, Fragment, PushbackToken, Route};
 use thermocline_storage::NodeError;
 
+use super::super::assemble::assembled;
+use super::super::local::{CachedColumn, Columns};
 use super::super::remote::Answered;
 use super::super::router::Work;
-use super::super::run::{Batches, ScanRun, Sender, assemble, hand_over};
+use super::super::run::{Batches, ScanRun, Sender, hand_over};
 use super::plan::{Answer, BitmapPlan, Here, Origin};
 
 /// One partition on the route `bitmap`: what the fragment makes of it, or, if its cached columns
@@ -148,8 +149,7 @@ async fn fetched_instead(
 ) -> Result<Batches> {
     run.metrics.partitions(Route::Pullup).add(1);
     run.metrics.partitions_pushed_back.add(1);
-    let columns = assemble(run, work, pushback).await?.batches(run.context.session_config().batch_size());
-    let columns = RecordBatchStreamAdapter::new(Arc::clone(&run.input), futures::stream::iter(columns));
+    let columns = RecordBatchStreamAdapter::new(Arc::clone(&run.input), assembled(run, work, pushback).await?);
     Ok(fragment.instantiate(Box::pin(columns))?.execute(0, Arc::clone(&run.context))?.boxed())
 }
 
@@ -183,7 +183,9 @@ async fn rows(
         .iter()
         .map(|origin| match origin {
             Origin::Answered(column) => Ok(Source::Answered(*column)),
-            Origin::Cached(position) => cached_column(&work, *position).map(|array| Source::Cached(Arc::clone(array))),
+            Origin::Cached(position) => {
+                cached_column(&work, *position).map(|segment| Source::Cached(CachedColumn::new(segment.clone())))
+            }
         })
         .collect::<Result<_>>()?;
     let merging = Merging {
@@ -193,9 +195,11 @@ async fn rows(
         sources,
         schema: run.fragment.selection()?.above.input_schema(),
         batch_rows: run.context.session_config().batch_size().max(1),
-        answer: futures::stream::iter(first.map(Ok)).chain(answered.batches).boxed(),
+        answer: futures::stream::iter(first.map(Ok))
+            .chain(answered.batches)
+            .try_filter(|batch| std::future::ready(batch.num_rows() > 0))
+            .boxed(),
         wrong_count: garbled(&"the answer has another number of rows than its bitmap selects"),
-        _work: work,
     };
     Ok(futures::stream::try_unfold(merging, |mut merging| async move {
         Ok(merging.next().await?.map(|batch| (batch, merging)))
@@ -204,15 +208,15 @@ async fn rows(
 }
 
 /// The cached values of a needed column.
-fn cached_column(work: &Work, position: usize) -> Result<&ArrayRef> {
+fn cached_column(work: &Work, position: usize) -> Result<&PinnedSegment> {
     match work.segments.get(position) {
-        Some(Access::Hit(segment)) => Ok(segment.array()),
+        Some(Access::Hit(segment)) => Ok(segment),
         _ => Err(internal_datafusion_err!("a bitmap was planned over a column that is not cached")),
     }
 }
 
 enum Source {
-    Cached(ArrayRef),
+    Cached(CachedColumn),
     /// A column of the answer.
     Answered(usize),
 }
@@ -229,8 +233,6 @@ struct Merging {
     batch_rows: usize,
     answer: Batches,
     wrong_count: NodeError,
-    /// Keeps the cached columns from being evicted.
-    _work: Work,
 }
 
 impl Merging {
@@ -257,7 +259,7 @@ impl Merging {
             .sources
             .iter()
             .map(|source| match (source, &answered) {
-                (Source::Cached(array), _) => Ok(filter(&array.slice(start, end - start), &mask)?),
+                (Source::Cached(column), _) => column.selected(start..end, &mask),
                 (Source::Answered(column), Some(batch)) if *column < batch.num_columns() => {
                     Ok(Arc::clone(batch.column(*column)))
                 }
@@ -274,14 +276,12 @@ impl Here {
     fn bitmap(&self, run: &ScanRun, work: &Work) -> Result<Bitmap> {
         let rows = work.partition.rows as usize;
         let batch_rows = run.context.session_config().batch_size().max(1);
-        let arrays = self.columns.iter().map(|position| cached_column(work, *position)).collect::<Result<Vec<_>>>()?;
+        let segments = self.columns.iter().map(|position| cached_column(work, *position).cloned());
+        let columns = Columns::new(Arc::clone(&self.schema), rows, segments.collect::<Result<Vec<_>>>()?);
         let mut bits = BooleanBufferBuilder::new(rows);
-        for start in (0..rows).step_by(batch_rows) {
-            let length = batch_rows.min(rows - start);
-            let columns = arrays.iter().map(|array| array.slice(start, length)).collect();
-            let options = RecordBatchOptions::new().with_row_count(Some(length));
-            let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
-            let values = self.predicate.evaluate(&batch)?.into_array(length)?;
+        for batch in columns.batches(batch_rows) {
+            let batch = batch?;
+            let values = self.predicate.evaluate(&batch)?.into_array(batch.num_rows())?;
             bits.append_buffer(Bitmap::of_true(as_boolean_array(&values)?).bits());
         }
         Ok(Bitmap::new(bits.finish()))

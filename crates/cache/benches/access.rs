@@ -1,0 +1,103 @@
+//! Time of a lookup, by the number of cached segments: it should not depend on it.
+//!
+//! A query asks for 8 columns of 8 partitions of one object, another object each time. `hit` finds
+//! all of them, `peek` looks at them for a plan, `replace` asks for an object that is new, evicts as
+//! many segments, and loads.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a bench that cannot go on fails")]
+#![allow(missing_docs, reason = "the macros make public items")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array};
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use thermocline_cache::{
+    Access, Claim, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, column_bytes,
+};
+use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
+
+const PARTITIONS: u32 = 8;
+const COLUMNS: u32 = 8;
+const SEGMENTS_PER_OBJECT: usize = (PARTITIONS * COLUMNS) as usize;
+
+type Query = Vec<Vec<SegmentRequest>>;
+
+fn query(object: usize, columns: &[Arc<str>], bytes: usize) -> Query {
+    let object = Arc::new(ObjectKey {
+        table: "lineorder".into(),
+        object: ObjectPath::new(format!("warehouse/lineorder/part-{object:05}.parquet")),
+        version: ObjectVersion::new(format!("\"{object:032x}\"")),
+    });
+    (0..PARTITIONS)
+        .map(|start| {
+            let key = |column| SegmentKey {
+                object: Arc::clone(&object),
+                partition: PartitionRange::RowGroups { start, end: start + 1 },
+                column: Arc::clone(column),
+            };
+            columns.iter().map(|column| SegmentRequest { key: key(column), bytes }).collect()
+        })
+        .collect()
+}
+
+fn load(cache: &Arc<SegmentCache>, query: &Query, column: &ArrayRef) -> usize {
+    let accesses = cache.access(query);
+    for access in accesses.groups.into_iter().flatten() {
+        if let Access::Load(share) = access
+            && let Claim::Load(ticket) = share.claim()
+        {
+            ticket.complete(vec![Arc::clone(column)]);
+        }
+    }
+    accesses.evicted
+}
+
+fn access(criterion: &mut Criterion) {
+    let column: ArrayRef = Arc::new(Int64Array::from(vec![1; 8]));
+    let bytes = column_bytes(std::slice::from_ref(&column));
+    let columns: Vec<Arc<str>> = (0..COLUMNS).map(|column| format!("lo_column_{column}").into()).collect();
+    for segments in [100, 10_000, 1_000_000_usize] {
+        let objects = segments.div_ceil(SEGMENTS_PER_OBJECT);
+        let of = |object: usize| query(object, &columns, bytes);
+        let queries: Vec<Query> = (0..objects).map(of).collect();
+        let limit = objects * SEGMENTS_PER_OBJECT * bytes;
+        let policies: [Arc<dyn Policy>; 2] = [Arc::new(Lfu), Arc::new(Lru)];
+        for policy in policies {
+            let name = policy.name();
+            let cache = SegmentCache::new(limit, policy);
+            queries.iter().for_each(|query| assert_eq!(load(&cache, query, &column), 0));
+            let mut group = criterion.benchmark_group(format!("access/{name}"));
+            group.throughput(Throughput::Elements(SEGMENTS_PER_OBJECT as u64));
+            let mut next = 0;
+            // Coprime to the number of objects or not: consecutive queries are far apart.
+            let mut any = || {
+                next = (next + 7919) % objects;
+                &queries[next]
+            };
+            group.bench_function(BenchmarkId::new("hit", segments), |bencher| {
+                bencher.iter(|| black_box(cache.access(any())));
+            });
+            group.bench_function(BenchmarkId::new("peek", segments), |bencher| {
+                bencher.iter(|| black_box(cache.peek(any())));
+            });
+            if name == "lru" {
+                let mut object = objects;
+                group.bench_function(BenchmarkId::new("replace", segments), |bencher| {
+                    bencher.iter_batched(
+                        || {
+                            object += 1;
+                            of(object)
+                        },
+                        |query| assert_eq!(load(&cache, &query, &column), SEGMENTS_PER_OBJECT),
+                        criterion::BatchSize::SmallInput,
+                    );
+                });
+            }
+            group.finish();
+        }
+    }
+}
+
+criterion_group!(benches, access);
+criterion_main!(benches);

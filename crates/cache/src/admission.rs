@@ -1,0 +1,114 @@
+//! Algorithm 1 of the FlexPushdownDB paper: what to load, and what to evict for it.
+
+use std::cell::OnceCell;
+use std::collections::HashSet;
+
+use crate::cache::SegmentRequest;
+use crate::policy::Rank;
+use crate::slots::{Residency, SlotId};
+use crate::state::{State, Victim};
+
+/// One requested segment.
+pub(crate) struct Asked<'a> {
+    pub(crate) request: &'a SegmentRequest,
+    /// Its partition's position in the request.
+    pub(crate) group: usize,
+    /// `None` if nobody asked for it before.
+    pub(crate) slot: Option<SlotId>,
+}
+
+/// What Algorithm 1 decides.
+pub(crate) struct Plan {
+    /// Per group, whether everything that it misses is admitted.
+    pub(crate) whole: Vec<bool>,
+    /// Segments to evict for it, taken out of the order of eviction.
+    pub(crate) evictions: Vec<Victim>,
+}
+
+impl State {
+    /// Lines 3 to 12. Looks at the missing segments and at as many victims as would make room for
+    /// them. With `ahead`, one access of each segment is yet to be recorded.
+    pub(crate) fn plan(&mut self, groups: usize, asked: &[Asked<'_>], ahead: bool) -> Plan {
+        let mut missing: Vec<(Rank, &Asked<'_>)> = asked
+            .iter()
+            .filter(|asked| self.is_absent(asked.slot))
+            .map(|asked| (self.rank_of(asked, ahead), asked))
+            .collect();
+        missing.sort_by(|(a, asked_a), (b, asked_b)| b.cmp(a).then(asked_a.group.cmp(&asked_b.group)));
+        let mut short: Vec<usize> = vec![0; groups];
+        for (_, asked) in &missing {
+            if let Some(count) = short.get_mut(asked.group) {
+                *count += 1;
+            }
+        }
+
+        // What this very query needs is no victim, or the partition that it belongs to would fall
+        // short.
+        let needed: OnceCell<HashSet<SlotId>> = OnceCell::new();
+        let is_needed =
+            |slot| needed.get_or_init(|| asked.iter().filter_map(|asked| asked.slot).collect()).contains(&slot);
+        let (mut taken, mut left): (Vec<Victim>, Vec<Victim>) = (vec![], vec![]);
+        let mut free = self.room();
+        let mut admitted: Vec<&Asked<'_>> = vec![];
+        for (rank, asked) in missing {
+            let bytes = signed(asked.request.bytes);
+            while free < bytes
+                && let Some(victim) = self.take_victim()
+            {
+                if is_needed(victim.slot) {
+                    left.push(victim);
+                } else if victim.rank() < rank {
+                    free += signed(victim.bytes);
+                    taken.push(victim);
+                } else {
+                    left.push(victim);
+                    break;
+                }
+            }
+            if free < bytes {
+                break;
+            }
+            free -= bytes;
+            admitted.push(asked);
+            if let Some(count) = short.get_mut(asked.group) {
+                *count -= 1;
+            }
+        }
+
+        // Only whole partitions are loaded, and only what they need is evicted.
+        let whole: Vec<bool> = short.iter().map(|count| *count == 0).collect();
+        let is_whole = |asked: &&&Asked<'_>| whole.get(asked.group).copied().unwrap_or(false);
+        let wanted: i64 = admitted.iter().filter(is_whole).map(|asked| signed(asked.request.bytes)).sum();
+        let mut room = self.room();
+        let mut evictions = vec![];
+        for victim in taken {
+            if wanted > 0 && room < wanted {
+                room += signed(victim.bytes);
+                evictions.push(victim);
+            } else {
+                left.push(victim);
+            }
+        }
+        self.put_back(left);
+        Plan { whole, evictions }
+    }
+
+    fn is_absent(&self, slot: Option<SlotId>) -> bool {
+        let slot = slot.and_then(|slot| self.slots.get(slot));
+        slot.is_none_or(|slot| matches!(slot.residency, Residency::Absent { .. }))
+    }
+
+    fn rank_of(&self, asked: &Asked<'_>, ahead: bool) -> Rank {
+        let slot = asked.slot.and_then(|slot| self.slots.get(slot));
+        let mut uses = slot.map(|slot| slot.uses).unwrap_or_default();
+        if ahead {
+            uses.record(self.tick + 1);
+        }
+        self.policy.rank(&uses, asked.request.bytes)
+    }
+}
+
+/// Bytes as a difference; no cache is larger than 8 EiB.
+pub(crate) fn signed(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,129 @@
+//! Loads: segments on their way into the cache, shared by all queries that want them.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
+
+use arrow::array::{Array, ArrayRef};
+use tokio::sync::watch;
+
+use crate::SegmentCache;
+use crate::segment::{PinnedSegment, Segment};
+use crate::slots::SlotId;
+
+/// One load, shared by all queries that want its segment.
+#[derive(Debug)]
+pub(crate) struct Load {
+    cache: Weak<SegmentCache>,
+    pub(crate) slot: SlotId,
+    /// Whether somebody has set out to load.
+    claimed: AtomicBool,
+    done: watch::Sender<Progress>,
+}
+
+/// How far a load is.
+#[derive(Debug, Clone)]
+enum Progress {
+    Underway,
+    Failed,
+    Done(PinnedSegment),
+}
+
+impl Load {
+    pub(crate) fn new(cache: Weak<SegmentCache>, slot: SlotId) -> Self {
+        Self { cache, slot, claimed: AtomicBool::new(false), done: watch::Sender::new(Progress::Underway) }
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some(cache) = self.cache.upgrade() {
+            cache.abandon(self);
+        }
+    }
+}
+
+/// One query's share in a load. The room stays reserved until the last share is gone.
+#[derive(Debug)]
+pub struct LoadShare {
+    pub(crate) load: Arc<Load>,
+}
+
+/// What the holder of a [`LoadShare`] has to do.
+#[derive(Debug)]
+pub enum Claim {
+    /// Load the segment: everybody else waits for it.
+    Load(LoadTicket),
+    /// Wait: somebody else set out to load it.
+    Wait(Pending),
+}
+
+impl LoadShare {
+    /// Decides who loads: the first to claim. Whoever gets the ticket must not depend on anybody
+    /// else's progress before completing or dropping it.
+    pub fn claim(self) -> Claim {
+        if self.load.claimed.swap(true, Ordering::AcqRel) {
+            Claim::Wait(Pending { done: self.load.done.subscribe() })
+        } else {
+            Claim::Load(LoadTicket { load: self.load })
+        }
+    }
+}
+
+/// The duty to load one segment. Dropped without [`LoadTicket::complete`], it gives the room back
+/// and tells the waiters that nothing comes.
+#[derive(Debug)]
+pub struct LoadTicket {
+    load: Arc<Load>,
+}
+
+impl LoadTicket {
+    /// Makes sure that at least `bytes` are reserved for the segment while it is being loaded;
+    /// `false`, with the reservation as it was, if less beneficial segments cannot give that much.
+    pub fn reserve(&self, bytes: usize) -> bool {
+        self.load.cache.upgrade().is_some_and(|cache| cache.reserve(&self.load, bytes))
+    }
+
+    /// Hands over the loaded column, pinned: arrays for consecutive rows. Returns also whether it
+    /// stays in the cache: one that turns out larger than its reservation may find no room.
+    pub fn complete(self, mut chunks: Vec<ArrayRef>) -> (PinnedSegment, bool) {
+        chunks.retain(|chunk| !chunk.is_empty());
+        let segment = Arc::new(Segment::new(chunks, Weak::clone(&self.load.cache), self.load.slot));
+        let pinned = PinnedSegment::new(Arc::clone(&segment));
+        let kept = self.load.cache.upgrade().is_some_and(|cache| cache.complete(&self.load, &segment));
+        // Waiters get the column even if the cache has no room for it: they asked for it.
+        self.load.done.send_replace(Progress::Done(pinned.clone()));
+        (pinned, kept)
+    }
+}
+
+impl Drop for LoadTicket {
+    fn drop(&mut self) {
+        let failed = self.load.done.send_if_modified(|progress| {
+            let underway = matches!(progress, Progress::Underway);
+            if underway {
+                *progress = Progress::Failed;
+            }
+            underway
+        });
+        if failed && let Some(cache) = self.load.cache.upgrade() {
+            cache.abandon(&self.load);
+        }
+    }
+}
+
+/// A load that somebody else is doing.
+#[derive(Debug)]
+pub struct Pending {
+    done: watch::Receiver<Progress>,
+}
+
+impl Pending {
+    /// Waits for the other load; `None` if it failed, and the caller must fetch for itself.
+    pub async fn wait(mut self) -> Option<PinnedSegment> {
+        let ended = self.done.wait_for(|progress| !matches!(progress, Progress::Underway)).await;
+        match ended.as_deref() {
+            Ok(Progress::Done(segment)) => Some(segment.clone()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What the cache knows, segment by segment.
+
+use std::sync::{Arc, Weak};
+
+use crate::index::ObjectId;
+use crate::load::Load;
+use crate::policy::{Rank, SegmentUse};
+use crate::segment::{Segment, SegmentKey};
+
+/// Number of a slot. It is given to another segment only after the one before has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct SlotId(u32);
+
+/// One segment that was asked for: its uses, and what the cache has of it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) key: SegmentKey,
+    pub(crate) object: ObjectId,
+    pub(crate) uses: SegmentUse,
+    pub(crate) residency: Residency,
+    /// Whether its table or object was removed meanwhile: nobody finds it any more, and it goes as
+    /// soon as its load or its last reader ends.
+    pub(crate) removed: bool,
+}
+
+/// ```text
+///            access: admitted              complete: it fits
+///   Absent ---------------------> Loading -----------------------> Cached
+///      ^                             |                                |
+///      +-- all shares dropped, ------+                                |
+///      |   load failed, too large                                     |
+///      +--------------------------------------- evict, set_limit -----+
+///                                               (never while pinned)
+/// ```
+#[derive(Debug)]
+pub(crate) enum Residency {
+    /// Only its uses are known.
+    Absent {
+        /// Its key in the order of forgetting.
+        listed: u64,
+    },
+    /// Somebody loads it, into `bytes` that are reserved.
+    Loading { bytes: usize, load: Weak<Load> },
+    /// In memory.
+    Cached {
+        segment: Arc<Segment>,
+        /// Its key in the order of eviction; `None` while it is out of that order because eviction
+        /// met it pinned.
+        queued: Option<Place>,
+        /// Number of its admission.
+        admission: u64,
+    },
+}
+
+/// Key in the order of eviction: among equals, the first admitted goes first.
+pub(crate) type Place = (Rank, u64);
+
+/// Slots by number. Numbers of vacant slots are used again.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    slots: Vec<Option<Slot>>,
+    vacant: Vec<SlotId>,
+}
+
+impl Slots {
+    pub(crate) fn insert(&mut self, slot: Slot) -> SlotId {
+        if let Some(id) = self.vacant.pop()
+            && let Some(vacant) = self.slots.get_mut(id.0 as usize)
+        {
+            *vacant = Some(slot);
+            return id;
+        }
+        self.slots.push(Some(slot));
+        SlotId((self.slots.len() - 1) as u32)
+    }
+
+    pub(crate) fn get(&self, id: SlotId) -> Option<&Slot> {
+        self.slots.get(id.0 as usize)?.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, id: SlotId) -> Option<&mut Slot> {
+        self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    pub(crate) fn remove(&mut self, id: SlotId) -> Option<Slot> {
+        let slot = self.slots.get_mut(id.0 as usize)?.take()?;
+        self.vacant.push(id);
+        Some(slot)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (SlotId, &Slot)> {
+        self.slots
+            .iter()
+            .enumerate()
+            .filter_map(|(position, slot)| slot.as_ref().map(|slot| (SlotId(position as u32), slot)))
+    }
+}

@@ -1,0 +1,402 @@
+//! What is under the cache's lock.
+//!
+//! Invariants:
+//! - `resident` = sum of the bytes of slots that are `Cached`, removed ones included
+//! - `reserved` = sum of the bytes of slots that are `Loading`, removed ones included
+//! - `resident + reserved <= limit`, also at every moment within an operation, unless the limit was
+//!   lowered below what is pinned or being loaded; then it only shrinks
+//! - `victims` holds each `Cached` slot that is not removed, but for those that eviction met pinned:
+//!   their last reader puts them back. So a victim costs no look at the pinned ones before it
+//! - `remembered` holds each `Absent` slot
+//! - the index finds each slot that is not removed
+//! - a slot with a pin is never removed by eviction
+//! - the counters only grow
+
+use std::sync::Arc;
+
+use crate::admission::signed;
+use crate::cache::CacheCounters;
+use crate::index::{LastObject, SegmentIndex};
+use crate::load::Load;
+use crate::order::LazyOrder;
+use crate::policy::{Policy, Rank, SegmentUse};
+use crate::segment::{Segment, SegmentKey};
+use crate::slots::{Place, Residency, Slot, SlotId, Slots};
+
+/// Segments whose uses are remembered although they are not cached, at the most, unless more are
+/// cached; those that were not used for longest are forgotten when it is passed.
+pub const REMEMBERED_MAX: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) limit: usize,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) index: SegmentIndex,
+    pub(crate) slots: Slots,
+    victims: LazyOrder<Place>,
+    /// By the last access, then the slot.
+    remembered: LazyOrder<(u64, SlotId)>,
+    pub(crate) resident: usize,
+    pub(crate) reserved: usize,
+    pub(crate) bytes_max: usize,
+    pub(crate) tick: u64,
+    pub(crate) counters: CacheCounters,
+    /// Segments that left: their memory is freed after the lock is released.
+    pub(crate) freed: Vec<Arc<Segment>>,
+}
+
+/// A segment taken out of the order of eviction, to be evicted or put back.
+#[derive(Debug)]
+pub(crate) struct Victim {
+    place: Place,
+    pub(crate) slot: SlotId,
+    pub(crate) bytes: usize,
+}
+
+impl Victim {
+    pub(crate) fn rank(&self) -> Rank {
+        self.place.0
+    }
+}
+
+impl State {
+    pub(crate) fn new(limit: usize, policy: Arc<dyn Policy>) -> Self {
+        Self {
+            limit,
+            policy,
+            index: SegmentIndex::default(),
+            slots: Slots::default(),
+            victims: LazyOrder::default(),
+            remembered: LazyOrder::default(),
+            resident: 0,
+            reserved: 0,
+            bytes_max: 0,
+            tick: 0,
+            counters: CacheCounters::default(),
+            freed: vec![],
+        }
+    }
+
+    /// The slot of `key`, made if nobody asked for it before.
+    pub(crate) fn slot_of(&mut self, key: &SegmentKey, last: &mut LastObject) -> SlotId {
+        if let Some(slot) = self.index.find(key, last) {
+            return slot;
+        }
+        let (object, key) = self.index.object_of(key);
+        let residency = Residency::Absent { listed: self.tick };
+        let uses = SegmentUse::default();
+        let id = self.slots.insert(Slot { key: key.clone(), object, uses, residency, removed: false });
+        self.index.insert(object, &key, id);
+        self.remembered.insert((self.tick, id), id);
+        id
+    }
+
+    /// Records an access as of now.
+    pub(crate) fn record(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        slot.uses.record(self.tick);
+        // The order of eviction hears of a rank that grew when it comes to this slot.
+        if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
+            let rank = self.policy.rank(&slot.uses, segment.bytes);
+            if rank < place.0 {
+                self.victims.remove(place);
+                place.0 = rank;
+                self.victims.insert(*place, id);
+            }
+        }
+    }
+
+    /// Bytes that may still be admitted; negative as long as the limit was lowered below what is held.
+    pub(crate) fn room(&self) -> i64 {
+        signed(self.limit) - signed(self.resident + self.reserved)
+    }
+
+    /// Takes the least beneficial segment that nobody reads out of the order of eviction.
+    pub(crate) fn take_victim(&mut self) -> Option<Victim> {
+        while let Some((mut place, id)) = self.victims.pop_first() {
+            let Some(Slot { uses, residency: Residency::Cached { segment, queued, .. }, .. }) = self.slots.get_mut(id)
+            else {
+                continue;
+            };
+            if segment.report_unpinned() {
+                *queued = None;
+                continue;
+            }
+            let rank = self.policy.rank(uses, segment.bytes);
+            if rank == place.0 {
+                return Some(Victim { place, slot: id, bytes: segment.bytes });
+            }
+            place.0 = rank;
+            *queued = Some(place);
+            self.victims.insert(place, id);
+        }
+        None
+    }
+
+    pub(crate) fn put_back(&mut self, victims: Vec<Victim>) {
+        for victim in victims {
+            self.victims.insert(victim.place, victim.slot);
+        }
+    }
+
+    /// Evicts a segment that was taken out of the order.
+    pub(crate) fn evict(&mut self, victim: &Victim) {
+        self.release(victim.slot);
+        self.list(victim.slot);
+        self.counters.evictions += 1;
+    }
+
+    /// Gives back what a segment or a load has of the limit. The slot is in no order afterwards.
+    fn release(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        match std::mem::replace(&mut slot.residency, Residency::Absent { listed: 0 }) {
+            Residency::Cached { segment, .. } => {
+                self.resident -= segment.bytes;
+                self.freed.push(segment);
+            }
+            Residency::Loading { bytes, .. } => self.reserved -= bytes,
+            Residency::Absent { .. } => {}
+        }
+    }
+
+    /// Remembers the uses of a slot whose segment is gone; drops it if its object was removed.
+    fn list(&mut self, id: SlotId) {
+        let Some(slot) = self.slots.get_mut(id) else {
+            return;
+        };
+        if slot.removed {
+            self.slots.remove(id);
+            return;
+        }
+        slot.residency = Residency::Absent { listed: slot.uses.last_access };
+        self.remembered.insert((slot.uses.last_access, id), id);
+    }
+
+    fn unlist(&mut self, id: SlotId) {
+        if let Some(Slot { residency: Residency::Absent { listed }, .. }) = self.slots.get(id) {
+            self.remembered.remove(&(*listed, id));
+        }
+    }
+
+    /// Reserves room for a load, which there must be.
+    pub(crate) fn begin_load(&mut self, load: &Arc<Load>, bytes: usize) {
+        self.unlist(load.slot);
+        if let Some(slot) = self.slots.get_mut(load.slot) {
+            slot.residency = Residency::Loading { bytes, load: Arc::downgrade(load) };
+            self.reserved += bytes;
+            self.bytes_max = self.bytes_max.max(self.resident + self.reserved);
+        }
+    }
+
+    /// What is reserved for `load`; `None` if it was given up.
+    fn reserved_for(&self, load: &Load) -> Option<usize> {
+        match &self.slots.get(load.slot)?.residency {
+            Residency::Loading { bytes, load: known } if std::ptr::eq(known.as_ptr(), load) => Some(*bytes),
+            _ => None,
+        }
+    }
+
+    /// Takes back a load that nobody will finish.
+    pub(crate) fn abandon(&mut self, load: &Load) {
+        if self.reserved_for(load).is_some() {
+            self.release(load.slot);
+            self.list(load.slot);
+        }
+    }
+
+    /// Takes back a load whose last share is being dropped.
+    pub(crate) fn abandon_slot(&mut self, id: SlotId) {
+        self.release(id);
+        self.list(id);
+    }
+
+    /// Raises the reservation of a load to `bytes`; `false` if there is no room for it.
+    pub(crate) fn reserve(&mut self, load: &Load, bytes: usize) -> bool {
+        let Some(reserved) = self.reserved_for(load) else {
+            return false;
+        };
+        let more = bytes.saturating_sub(reserved);
+        if more == 0 {
+            return true;
+        }
+        let rank = self.slots.get(load.slot).map(|slot| self.policy.rank(&slot.uses, bytes)).unwrap_or_default();
+        if !self.make_room(more, rank) {
+            return false;
+        }
+        if let Some(Slot { residency: Residency::Loading { bytes: reserved, .. }, .. }) = self.slots.get_mut(load.slot)
+        {
+            *reserved += more;
+            self.reserved += more;
+            self.bytes_max = self.bytes_max.max(self.resident + self.reserved);
+        }
+        true
+    }
+
+    /// Turns a load into a cached segment of its true size; `false` if it turned out too large for
+    /// the room that less beneficial segments can give, or if it was given up or removed meanwhile.
+    pub(crate) fn complete(&mut self, load: &Load, segment: &Arc<Segment>) -> bool {
+        if self.reserved_for(load).is_none() {
+            return false;
+        }
+        self.release(load.slot);
+        let Some(slot) = self.slots.get(load.slot) else {
+            return false;
+        };
+        let rank = self.policy.rank(&slot.uses, segment.bytes);
+        if slot.removed || !self.make_room(segment.bytes, rank) {
+            self.list(load.slot);
+            return false;
+        }
+        self.counters.admissions += 1;
+        let admission = self.counters.admissions;
+        if let Some(slot) = self.slots.get_mut(load.slot) {
+            let queued = Some((rank, admission));
+            slot.residency = Residency::Cached { segment: Arc::clone(segment), queued, admission };
+            self.victims.insert((rank, admission), load.slot);
+            self.resident += segment.bytes;
+            self.bytes_max = self.bytes_max.max(self.resident + self.reserved);
+        }
+        true
+    }
+
+    /// Evicts segments of a lower rank until there is room for `bytes`, or none if that is not
+    /// enough; returns whether there is.
+    fn make_room(&mut self, bytes: usize, rank: Rank) -> bool {
+        let mut room = self.room();
+        let mut taken = vec![];
+        while room < signed(bytes)
+            && let Some(victim) = self.take_victim()
+        {
+            let lower = victim.rank() < rank;
+            room += signed(victim.bytes);
+            taken.push(victim);
+            if !lower {
+                self.put_back(taken);
+                return false;
+            }
+        }
+        if room < signed(bytes) {
+            self.put_back(taken);
+            return false;
+        }
+        taken.iter().for_each(|victim| self.evict(victim));
+        true
+    }
+
+    /// Evicts the least beneficial segments until the limit holds, or only pinned ones are left.
+    pub(crate) fn shrink(&mut self) {
+        while self.room() < 0
+            && let Some(victim) = self.take_victim()
+        {
+            self.evict(&victim);
+        }
+    }
+
+    /// The last reader of a segment that eviction or removal met pinned has ended.
+    pub(crate) fn unpinned(&mut self, segment: &Arc<Segment>) {
+        let id = segment.slot;
+        let Some(Slot { uses, residency: Residency::Cached { segment: known, queued, admission }, removed, .. }) =
+            self.slots.get_mut(id)
+        else {
+            return;
+        };
+        // Somebody may have begun to read it meanwhile, and will be the last.
+        if !Arc::ptr_eq(known, segment) || segment.is_pinned() || queued.is_some() {
+            return;
+        }
+        segment.stop_reporting();
+        if *removed {
+            self.release(id);
+            self.list(id);
+            return;
+        }
+        let place = (self.policy.rank(uses, segment.bytes), *admission);
+        *queued = Some(place);
+        self.victims.insert(place, id);
+        self.shrink();
+    }
+
+    /// Makes slots unknown and drops their segments: at once, or with their last reader or load.
+    pub(crate) fn remove(&mut self, ids: &[SlotId]) {
+        for id in ids {
+            self.unlist(*id);
+            let Some(slot) = self.slots.get_mut(*id) else {
+                continue;
+            };
+            slot.removed = true;
+            self.index.remove(slot.object, &slot.key);
+            let stays = match &mut slot.residency {
+                Residency::Absent { .. } => false,
+                Residency::Loading { .. } => true,
+                Residency::Cached { segment, queued, .. } => {
+                    if let Some(place) = queued.take() {
+                        self.victims.remove(&place);
+                    }
+                    segment.report_unpinned()
+                }
+            };
+            if !stays {
+                self.release(*id);
+                self.slots.remove(*id);
+            }
+        }
+    }
+
+    /// Drops every segment that nobody reads, and all remembered uses.
+    pub(crate) fn clear(&mut self) {
+        let (kept, dropped): (Vec<_>, Vec<_>) = self.slots.iter().partition(|(_, slot)| match &slot.residency {
+            Residency::Absent { .. } => false,
+            Residency::Loading { .. } => true,
+            Residency::Cached { segment, .. } => segment.is_pinned(),
+        });
+        let kept: Vec<SlotId> = kept.into_iter().map(|(id, _)| id).collect();
+        let dropped: Vec<SlotId> = dropped.into_iter().map(|(id, _)| id).collect();
+        self.remove(&dropped);
+        for id in kept {
+            if let Some(slot) = self.slots.get_mut(id) {
+                slot.uses = SegmentUse::default();
+            }
+        }
+        self.rank_anew();
+    }
+
+    /// Ranks all segments by the present policy and uses.
+    pub(crate) fn rank_anew(&mut self) {
+        self.victims = LazyOrder::default();
+        let ids: Vec<SlotId> = self.slots.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if let Some(Slot { uses, residency: Residency::Cached { segment, queued: Some(place), .. }, .. }) =
+                self.slots.get_mut(id)
+            {
+                place.0 = self.policy.rank(uses, segment.bytes);
+                self.victims.insert(*place, id);
+            }
+        }
+    }
+
+    /// Segments of which only the uses are known.
+    pub(crate) fn remembered(&self) -> usize {
+        self.remembered.len()
+    }
+
+    /// Keeps the memory of uses bounded.
+    pub(crate) fn forget(&mut self) {
+        while self.remembered.len() > REMEMBERED_MAX.max(self.victims.len())
+            && let Some(((listed, _), id)) = self.remembered.pop_first()
+        {
+            let Some(slot) = self.slots.get_mut(id) else {
+                continue;
+            };
+            if slot.uses.last_access > listed {
+                self.list(id);
+                continue;
+            }
+            self.index.remove(slot.object, &slot.key);
+            self.slots.remove(id);
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! All needed columns of a partition: cached ones as they are, others from its stored bytes.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use futures::{StreamExt, TryStreamExt, stream};
+use thermocline_cache::{Access, Claim, CountedBuffers, LoadTicket, PinnedSegment};
+use thermocline_pushdown::PushbackToken;
+use thermocline_pushdown::wire::ErrorKind;
+use thermocline_storage::NodeError;
+
+use super::local::Columns;
+use super::router::Work;
+use super::run::{Batches, ScanRun};
+use crate::catalog::{Partition, PlannedObject};
+
+/// The rows of a partition of which some columns may be cached or admitted, in storage order. Stored
+/// bytes are fetched under the token of a pushback if there is one.
+///
+/// Admitted columns are loaded whole before the first row is handed on: queries wait for them, and
+/// whoever takes our rows may be waiting for those queries. They take memory that the cache has
+/// reserved. Columns that are not admitted are decoded batch by batch, and held by nobody.
+pub(super) async fn assembled(run: &ScanRun, work: Work, mut pushback: Option<PushbackToken>) -> Result<Batches> {
+    let Work { object, partition, segments, .. } = work;
+    // Where a column is missing, one that another query loads is read again rather than waited for:
+    // of text it costs no bytes, of Parquet it takes two queries at the same moment.
+    let loads = !segments.iter().any(|access| matches!(access, Access::Missing));
+    let mut columns: Vec<Option<PinnedSegment>> = vec![];
+    let (mut tickets, mut pending) = (vec![], vec![]);
+    for (position, access) in segments.into_iter().enumerate() {
+        columns.push(match access {
+            Access::Hit(segment) => Some(segment),
+            Access::Load(share) if loads => {
+                match share.claim() {
+                    Claim::Load(ticket) => tickets.push((position, ticket)),
+                    Claim::Wait(other) => pending.push((position, other)),
+                }
+                None
+            }
+            Access::Load(_) | Access::Missing => None,
+        });
+    }
+    let mut found = |position: usize, segment: PinnedSegment| {
+        if let Some(column) = columns.get_mut(position) {
+            *column = Some(segment);
+        }
+    };
+    let mut rest = None;
+    if !tickets.is_empty() {
+        match load(run, &object, &partition, tickets, pushback.take()).await? {
+            Loaded::Whole(segments) => segments.into_iter().for_each(|(position, segment)| found(position, segment)),
+            Loaded::TooLarge(positions, batches) => rest = Some((positions, batches)),
+        }
+    }
+    for (position, pending) in pending {
+        // A load that failed did so for reasons of its own, or for one that we will meet too.
+        if let Some(segment) = pending.wait().await {
+            found(position, segment);
+        }
+    }
+
+    let rows = partition.rows as usize;
+    let missing: Vec<usize> =
+        (0..columns.len()).filter(|position| matches!(columns.get(*position), Some(None))).collect();
+    let cached: Vec<usize> = (0..columns.len()).filter(|position| !missing.contains(position)).collect();
+    let cached = Columns::new(Arc::new(run.input.project(&cached)?), rows, columns.into_iter().flatten());
+    if missing.is_empty() {
+        return Ok(stream::iter(cached.batches(run.context.session_config().batch_size())).boxed());
+    }
+    let stored = match rest {
+        Some((positions, batches)) if positions == missing => batches,
+        _ => run.segments(&object, &partition, &missing, pushback)?,
+    };
+    let beside = Beside {
+        schema: Arc::clone(&run.input),
+        cached,
+        stored_columns: (0..run.columns.len()).map(|position| missing.contains(&position)).collect(),
+        stored,
+        left: None,
+        at: 0,
+        wrong_rows: wrong_rows(&object, &partition),
+        rows,
+    };
+    Ok(stream::try_unfold(beside, |mut beside| async move { Ok(beside.next().await?.map(|batch| (batch, beside))) })
+        .boxed())
+}
+
+fn wrong_rows(object: &PlannedObject, partition: &Partition) -> NodeError {
+    NodeError::new(
+        ErrorKind::BadData,
+        format!(
+            "{}: {} does not have the {} rows that were expected",
+            object.entry.path, partition.range, partition.rows
+        ),
+    )
+}
+
+/// What came of loading segments.
+enum Loaded {
+    /// All of them, pinned, by position.
+    Whole(Vec<(usize, PinnedSegment)>),
+    /// They outgrew what the cache can give: their columns as a stream, which keeps no more of them
+    /// than it had already.
+    TooLarge(Vec<usize>, Batches),
+}
+
+/// A segment being loaded.
+struct Loading {
+    position: usize,
+    ticket: LoadTicket,
+    counted: CountedBuffers,
+    /// Bytes of its chunks so far.
+    bytes: usize,
+    /// Bytes that the cache is known to have reserved.
+    reserved: usize,
+}
+
+impl Loading {
+    /// Counts a chunk; `false` if the cache has no room for it.
+    fn add(&mut self, chunk: &ArrayRef) -> bool {
+        self.bytes += self.counted.add(chunk.as_ref());
+        if self.bytes > self.reserved {
+            // More than that, so that not every chunk asks.
+            let wanted = self.bytes + self.bytes / 4;
+            if !self.ticket.reserve(wanted) {
+                return false;
+            }
+            self.reserved = wanted;
+        }
+        true
+    }
+}
+
+/// Loads segments of one partition, the columns at their positions of the needed ones.
+async fn load(
+    run: &ScanRun,
+    object: &Arc<PlannedObject>,
+    partition: &Arc<Partition>,
+    tickets: Vec<(usize, LoadTicket)>,
+    pushback: Option<PushbackToken>,
+) -> Result<Loaded> {
+    let positions: Vec<usize> = tickets.iter().map(|(position, _)| *position).collect();
+    let mut stored = run.segments(object, partition, &positions, pushback)?;
+    let expected = |position: usize| run.columns.get(position).map_or(0, |column| partition.memory_bytes(*column));
+    let mut loading: Vec<Loading> = tickets
+        .into_iter()
+        .map(|(position, ticket)| Loading {
+            position,
+            ticket,
+            counted: CountedBuffers::default(),
+            bytes: 0,
+            reserved: expected(position),
+        })
+        .collect();
+    let mut chunks: Vec<RecordBatch> = vec![];
+    while let Some(batch) = stored.try_next().await? {
+        let batch = RecordBatch::try_new(batch.schema(), batch.columns().iter().map(without_pages).collect())?;
+        let fits = loading.iter_mut().zip(batch.columns()).all(|(column, chunk)| column.add(chunk));
+        chunks.push(batch);
+        if !fits {
+            // Whoever waits for them hears that nothing comes.
+            drop(loading);
+            return Ok(Loaded::TooLarge(positions, held(run, chunks).chain(stored).boxed()));
+        }
+    }
+    if chunks.iter().map(RecordBatch::num_rows).sum::<usize>() != partition.rows as usize {
+        return Err(wrong_rows(object, partition).into());
+    }
+    let complete = |(column, loading): (usize, Loading)| {
+        let chunks = chunks.iter().map(|chunk| Arc::clone(chunk.column(column))).collect();
+        let (segment, kept) = loading.ticket.complete(chunks);
+        run.metrics.segments_admitted.add(usize::from(kept));
+        (loading.position, segment)
+    };
+    Ok(Loaded::Whole(loading.into_iter().enumerate().map(complete).collect()))
+}
+
+/// Batches that are in memory already, charged to the query until they are handed on. The charge may
+/// pass the limit, so that others make room: what fits without a cache must not fail for having one.
+fn held(run: &ScanRun, batches: Vec<RecordBatch>) -> Batches {
+    let memory = MemoryConsumer::new("columns that outgrew the cache").register(run.context.memory_pool());
+    let mut counted = CountedBuffers::default();
+    let columns = batches.iter().flat_map(RecordBatch::columns);
+    memory.grow(columns.map(|column| counted.add(column.as_ref())).sum());
+    let end = stream::once(async move {
+        drop(memory);
+        None
+    });
+    stream::iter(batches.into_iter().map(|batch| Some(Ok(batch)))).chain(end).filter_map(std::future::ready).boxed()
+}
+
+/// Strings without the Parquet pages that they were read from, if all of them are so short that no
+/// view refers to a page.
+fn without_pages(chunk: &ArrayRef) -> ArrayRef {
+    match chunk.data_type() {
+        DataType::Utf8View if chunk.as_string_view().total_buffer_bytes_used() == 0 => {
+            Arc::new(chunk.as_string_view().gc())
+        }
+        DataType::BinaryView if chunk.as_binary_view().total_buffer_bytes_used() == 0 => {
+            Arc::new(chunk.as_binary_view().gc())
+        }
+        _ => Arc::clone(chunk),
+    }
+}
+
+/// Cached columns beside those that are being decoded.
+struct Beside {
+    schema: SchemaRef,
+    cached: Columns,
+    /// Per needed column, whether it is one of the stored ones.
+    stored_columns: Vec<bool>,
+    stored: Batches,
+    /// What is left of the last stored batch.
+    left: Option<RecordBatch>,
+    /// Rows of the partition that are done.
+    at: usize,
+    rows: usize,
+    wrong_rows: NodeError,
+}
+
+impl Beside {
+    async fn next(&mut self) -> Result<Option<RecordBatch>> {
+        let stored = loop {
+            match self.left.take() {
+                Some(batch) if batch.num_rows() > 0 => break batch,
+                _ => self.left = self.stored.try_next().await?,
+            }
+            if self.left.is_none() {
+                return if self.at == self.rows { Ok(None) } else { Err(self.wrong_rows.clone().into()) };
+            }
+        };
+        if stored.num_rows() > self.rows - self.at {
+            return Err(self.wrong_rows.clone().into());
+        }
+        let end = self.cached.batch_end(self.at, stored.num_rows());
+        let length = end - self.at;
+        let cached = self.cached.batch(self.at..end)?;
+        self.at = end;
+        let now = if length == stored.num_rows() {
+            stored
+        } else {
+            self.left = Some(stored.slice(length, stored.num_rows() - length));
+            stored.slice(0, length)
+        };
+        let (mut cached, mut now) = (cached.columns().iter(), now.columns().iter());
+        let columns = self
+            .stored_columns
+            .iter()
+            .map(|is_stored| if *is_stored { now.next() } else { cached.next() }.cloned())
+            .collect::<Option<Vec<_>>>()
+            .ok_or_else(|| exec_datafusion_err!("a column is missing"))?;
+        let options = RecordBatchOptions::new().with_row_count(Some(length));
+        Ok(Some(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?))
+    }
+}

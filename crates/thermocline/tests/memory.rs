@@ -1,0 +1,193 @@
+//! Memory of queries over cached columns: what operators that buffer rows are charged for them is what
+//! they are charged for rows read from storage.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::path::Path;
+use std::sync::OnceLock;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use futures::TryStreamExt;
+use support::oracle::Oracle;
+use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_pushdown::Route;
+
+/// Two objects of so many rows each: eight chunks a segment.
+const ROWS: usize = 60_000;
+
+/// Integers, decimals, short strings, strings of a dictionary and long ones, with NULLs.
+fn data() -> &'static Path {
+    static DATA: OnceLock<tempfile::TempDir> = OnceLock::new();
+    DATA.get_or_init(|| {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir(directory.path().join("t")).unwrap();
+        let mut duckdb = Oracle::start();
+        duckdb.query("SELECT setseed(0.25)");
+        for object in 0..2 {
+            duckdb.query(&format!(
+                "COPY (SELECT i AS id, (random() * 1000)::INT AS a,
+                        CASE WHEN random() < 0.9 THEN (random() * 10000)::DECIMAL(12, 2) END AS d,
+                        CASE WHEN random() < 0.9 THEN 'w' || (random() * 100)::INT END AS s,
+                        'of a dictionary of ' || (i % 7) AS e,
+                        md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS l
+                    FROM range({0}, {1}) r(i)) TO '{2}/t/{object}.parquet' (FORMAT parquet, ROW_GROUP_SIZE 61440)",
+                object * ROWS,
+                (object + 1) * ROWS,
+                directory.path().display()
+            ));
+        }
+        duckdb.query(&format!(
+            "COPY (SELECT i AS x FROM range(3) r(i)) TO '{}/few.parquet' (FORMAT parquet)",
+            directory.path().display()
+        ));
+        directory
+    })
+    .path()
+}
+
+async fn session() -> Session {
+    let options = SessionOptions { threads: Some(1), settings: Settings::default(), ..SessionOptions::default() };
+    let session = Session::open(options).await.unwrap();
+    let directory = data().display();
+    for sql in [
+        format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{directory}/t/'"),
+        format!("CREATE EXTERNAL TABLE few STORED AS PARQUET LOCATION '{directory}/few.parquet'"),
+        // What a sort sets aside for merging would hide what it is charged for rows.
+        "SET datafusion.execution.sort_spill_reservation_bytes = 65536".to_owned(),
+        // The left side of a nested loop join is the one that is held.
+        "SET datafusion.optimizer.join_reordering = false".to_owned(),
+    ] {
+        session.run(&sql).await.unwrap();
+    }
+    session
+}
+
+/// Number of rows and a hash of them.
+type Rows = (usize, u64);
+
+async fn rows(session: &Session, sql: &str, ordered: bool) -> Result<Rows, String> {
+    let statement = Session::parse(sql).unwrap().pop().unwrap();
+    let mut query = session.stream(statement).await.map_err(|error| error.to_string())?;
+    let (mut count, mut hash) = (0, 0_u64);
+    while let Some(batch) = query.rows.try_next().await.map_err(|error| error.to_string())? {
+        count += batch.num_rows();
+        for row in hashes(&batch) {
+            hash = if ordered { hash.wrapping_mul(31).wrapping_add(row) } else { hash.wrapping_add(row) };
+        }
+    }
+    Ok((count, hash))
+}
+
+fn hashes(batch: &RecordBatch) -> Vec<u64> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<_> =
+        batch.columns().iter().map(|column| ArrayFormatter::try_new(column.as_ref(), &options).unwrap()).collect();
+    let text = |row| columns.iter().map(|column| format!("{}|", column.value(row))).collect::<String>();
+    (0..batch.num_rows()).map(|row| BuildHasherDefault::<DefaultHasher>::default().hash_one(text(row))).collect()
+}
+
+async fn set(session: &Session, name: &str, value: &str) {
+    session.run(&format!("SET {name} = '{value}'")).await.unwrap();
+}
+
+async fn limit(session: &Session, kib: usize) {
+    set(session, "datafusion.runtime.memory_limit", &format!("{kib}K")).await;
+}
+
+const LARGE_KIB: usize = 1 << 20;
+
+/// The smallest limit, to within 2 %, for which `works` says so; it does for a GiB.
+async fn smallest_kib(session: &Session, works: impl AsyncFn(&Session) -> bool) -> usize {
+    let (mut fails, mut suffices) = (16, LARGE_KIB);
+    while suffices - fails > 1 + suffices / 50 {
+        let middle = (fails + suffices) / 2;
+        limit(session, middle).await;
+        if works(session).await {
+            suffices = middle;
+        } else {
+            fails = middle;
+        }
+    }
+    suffices
+}
+
+/// Spills of a query, summed over its operators.
+async fn spills(session: &Session, sql: &str) -> Result<usize, String> {
+    let result = session.run(&format!("EXPLAIN ANALYZE {sql}")).await.map_err(|error| error.to_string())?;
+    let text = arrow::util::pretty::pretty_format_batches(&result.batches).unwrap().to_string();
+    let counts = text.split("spill_count=").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+        rest[..end].parse::<usize>().unwrap()
+    });
+    Ok(counts.sum())
+}
+
+/// Runs `sql` in mode `hybrid` until it runs from the cache alone.
+async fn warm(session: &Session, sql: &str, ordered: bool) -> Rows {
+    limit(session, LARGE_KIB).await;
+    set(session, "thermocline.mode", "hybrid").await;
+    rows(session, sql, ordered).await.unwrap();
+    let warm = rows(session, sql, ordered).await.unwrap();
+    let stats = session.engine().queries().pop().unwrap().stats;
+    assert_eq!((stats.segments_missed, stats.requests), (0, 0), "{sql}");
+    assert!(stats.partitions(Route::Local) > 0, "{sql}");
+    warm
+}
+
+/// Every operator that buffers rows.
+const BUFFERING: [(&str, &str, bool); 9] = [
+    ("sort", "SELECT * FROM t ORDER BY l, id", true),
+    ("sort of fixed widths", "SELECT id, a, d FROM t ORDER BY a, id", true),
+    ("top-K", "SELECT * FROM t ORDER BY l, id LIMIT 1000", true),
+    ("hash join's build side", "SELECT b.id, a.l, a.d, a.s, b.e FROM t a JOIN t b ON a.id = b.id AND a.a = b.a", false),
+    ("nested loop join", "SELECT t.id, t.s, t.e, x FROM t JOIN few ON t.a % 3 < few.x AND t.a > 900 + few.x", false),
+    ("cross join", "SELECT t.id, t.l, x FROM t CROSS JOIN few", false),
+    ("window", "SELECT id, l, sum(d) OVER (PARTITION BY e ORDER BY id) FROM t", false),
+    ("distinct", "SELECT DISTINCT a, s, l FROM t", false),
+    (
+        "array_agg",
+        "SELECT e, count(*), array_length(array_agg(l)), array_length(array_agg(d)) FROM t GROUP BY e",
+        false,
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn buffering_operators_need_no_more_memory_over_cached_columns() {
+    let session = session().await;
+    for (operator, sql, ordered) in BUFFERING {
+        set(&session, "thermocline.mode", "pullup").await;
+        limit(&session, LARGE_KIB).await;
+        let expected = rows(&session, sql, ordered).await.unwrap();
+        let pullup = smallest_kib(&session, async |session| rows(session, sql, ordered).await.is_ok()).await;
+        assert_eq!(warm(&session, sql, ordered).await, expected, "{operator}");
+        let hybrid = smallest_kib(&session, async |session| rows(session, sql, ordered).await.is_ok()).await;
+        println!("{operator}: {} rows; pullup {pullup} KiB, hybrid {hybrid} KiB", expected.0);
+        limit(&session, pullup * 11 / 10).await;
+        assert_eq!(rows(&session, sql, ordered).await, Ok(expected), "{operator} under {pullup} KiB + 10 %");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sorting_cached_columns_spills_no_sooner() {
+    let session = session().await;
+    for ((_, sql, ordered), batch_rows) in BUFFERING[..2].iter().flat_map(|query| [(query, 8192), (query, 1000)]) {
+        set(&session, "datafusion.execution.batch_size", &batch_rows.to_string()).await;
+        set(&session, "thermocline.mode", "pullup").await;
+        let pullup = smallest_kib(&session, async |session| spills(session, sql).await == Ok(0)).await;
+        limit(&session, pullup / 2).await;
+        assert!(
+            spills(&session, sql).await.is_ok_and(|spills| spills > 0),
+            "{sql} does not spill in half of {pullup} KiB"
+        );
+        let expected = warm(&session, sql, *ordered).await;
+        let hybrid = smallest_kib(&session, async |session| spills(session, sql).await == Ok(0)).await;
+        println!("{sql}, batches of {batch_rows}: no spill from {pullup} KiB on in pullup, {hybrid} KiB in hybrid");
+        limit(&session, pullup * 11 / 10).await;
+        assert_eq!(spills(&session, sql).await, Ok(0), "{sql} under {pullup} KiB + 10 %");
+        assert_eq!(rows(&session, sql, *ordered).await, Ok(expected));
+    }
+}
