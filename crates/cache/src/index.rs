@@ -38,7 +38,9 @@ struct Position {
 
 impl Position {
     fn of(key: &SegmentKey) -> Self {
-        Self { partition: key.partition, column: Arc::clone(&key.column) }
+        // All of a key but its object: a part that is added to keys is missed by the compiler here.
+        let SegmentKey { object: _, partition, column } = key;
+        Self { partition: *partition, column: Arc::clone(column) }
     }
 }
 
