@@ -49,6 +49,8 @@ pub struct Settings {
     pub cache_policy: Arc<dyn Policy>,
     /// Limit of the segment cache, in bytes.
     pub cache_size: usize,
+    /// Limit of the decoded footers that are kept, in bytes.
+    pub footer_cache_size: usize,
     /// Whether the route `bitmap` may be taken.
     pub bitmaps: bool,
     /// Whether storage nodes may find rows through indexes, and indexes are kept up to date.
@@ -105,6 +107,7 @@ impl Default for Settings {
             mode: Mode::Hybrid,
             cache_policy: Arc::new(thermocline_cache::Lfu),
             cache_size: 1 << 30,
+            footer_cache_size: 256 << 20,
             bitmaps: true,
             indexes: true,
             partition_size: 16 << 20,
@@ -161,6 +164,12 @@ const SETTINGS: &[Setting] = &[
         description: "limit of the segment cache, shared by all sessions of the process",
         get: |s| format_size(s.cache_size as u64),
         set: |s, text| parse_size(text).map(|size| s.cache_size = size as usize),
+    },
+    Setting {
+        name: "footer_cache_size",
+        description: "limit of the decoded Parquet footers that are kept, shared by all sessions of the process",
+        get: |s| format_size(s.footer_cache_size as u64),
+        set: |s, text| parse_size(text).map(|size| s.footer_cache_size = size as usize),
     },
     Setting {
         name: "bitmaps",

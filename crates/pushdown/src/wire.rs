@@ -3,8 +3,9 @@
 //! | Flight call | carries | answers |
 //! |---|---|---|
 //! | `DoAction("handshake")` | [`Handshake`] | [`Handshake`] of the node |
-//! | `DoAction("list")` | [`ListRequest`] | [`ListResponse`] |
-//! | `DoAction("describe")` | [`DescribeRequest`] | [`DescribeResponse`] |
+//! | `DoAction("list")` | [`ListRequest`] | [`ListResponse`]s; empty messages while the node is at work |
+//! | `DoAction("describe")` | [`DescribeRequest`] | [`DescribeResponse`]s; empty messages while the node is at work |
+//! | `DoAction("put_fragment")`, `DoAction("put_schema")` | an encoded fragment or schema, which requests then name by its digest | nothing |
 //! | `DoAction("status")` | nothing | [`NodeStatus`] |
 //! | `DoAction("index_status")` | [`IndexStatusRequest`] | [`IndexStatusResponse`] |
 //! | `DoAction("drop_index")` | [`DropIndexRequest`] | [`DropIndexResponse`] |
@@ -33,7 +34,7 @@ use prost::Message;
 use crate::{CsvFormat, FileFormat, PartitionRange};
 
 /// Version of these messages. Raised when an older peer could misread a newer one.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
 
 /// First exchange: both sides compare what they link.
 #[derive(Clone, PartialEq, Message)]
@@ -104,7 +105,7 @@ pub struct ObjectEntry {
     pub size: u64,
 }
 
-/// Objects in the order of their paths.
+/// The next objects, in the order of their paths.
 #[derive(Clone, PartialEq, Message)]
 pub struct ListResponse {
     /// The objects.
@@ -126,7 +127,7 @@ pub struct DescribeRequest {
     pub partition_bytes: u64,
 }
 
-/// One description per requested object, in the same order.
+/// Descriptions of the next of the requested objects, in their order.
 #[derive(Clone, PartialEq, Message)]
 pub struct DescribeResponse {
     /// The descriptions.
@@ -317,6 +318,13 @@ pub struct FragmentRequest {
     /// differ; 0 if only equal fragments are.
     #[prost(uint64, tag = "17")]
     pub shape: u64,
+    /// Digest of the fragment, if `fragment` is empty: the node was sent it before, or answers
+    /// [`ErrorKind::UnknownContent`].
+    #[prost(bytes = "vec", tag = "18")]
+    pub fragment_digest: Vec<u8>,
+    /// The same of `table_schema`.
+    #[prost(bytes = "vec", tag = "19")]
+    pub table_schema_digest: Vec<u8>,
 }
 
 /// [`PartitionRange`] on the wire.
@@ -473,6 +481,9 @@ pub enum ErrorKind {
     /// The node has no time for the fragment now: fetch the stored bytes instead (paper of 2023,
     /// section 3.2). Comes before any batch.
     PushedBack = 9,
+    /// The request names a fragment or schema by its digest that the node does not have, or not any
+    /// more. Send it whole.
+    UnknownContent = 10,
 }
 
 /// Details of a failed call.

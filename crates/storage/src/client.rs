@@ -7,9 +7,12 @@ use std::time::Duration;
 
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightData};
+use bytes::Bytes;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{StreamExt, TryFutureExt, TryStreamExt};
+use parking_lot::Mutex;
 use prost::Message;
+use thermocline_pushdown::ContentDigest;
 use thermocline_pushdown::wire::{
     DescribeRequest, DescribeResponse, Description, DropIndexRequest, DropIndexResponse, ErrorKind, Handshake,
     IndexReport, IndexRequest, IndexStatus, IndexStatusRequest, IndexStatusResponse, ListRequest, ListResponse,
@@ -18,9 +21,13 @@ use thermocline_pushdown::wire::{
 use tokio::sync::OnceCell;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::describing::Describing;
+use crate::recent::Recent;
 use crate::service::MESSAGE_BYTES_MAX;
-use crate::{NodeError, StorageNode};
+use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
 
+/// Contents of which a client remembers that its node has them.
+const SENT_MAX: usize = 4096;
 /// How often a wait for a message looks whether it came.
 const LOOKS: u32 = 30;
 
@@ -35,6 +42,8 @@ pub struct RemoteOptions {
     pub attempts: u32,
     /// Pause before the second attempt; it doubles with each further one.
     pub backoff: Duration,
+    /// Where decoded footers are kept, if several nodes share a place for them.
+    pub footers: Option<Arc<FooterCache>>,
 }
 
 impl Default for RemoteOptions {
@@ -44,6 +53,7 @@ impl Default for RemoteOptions {
             request_timeout: Duration::from_secs(30),
             attempts: 3,
             backoff: Duration::from_millis(100),
+            footers: None,
         }
     }
 }
@@ -59,6 +69,10 @@ struct Inner {
     label: String,
     reach: Reach,
     options: RemoteOptions,
+    footers: Footers,
+    /// What the node was sent to be named by its digest, as far as it is remembered: it may have
+    /// forgotten, but then it says so.
+    sent: Mutex<Recent<ContentDigest, Arc<OnceCell<()>>>>,
     /// Bytes of answers to list and describe requests, which plan a query rather than feed it.
     planning_bytes: AtomicU64,
     /// Bytes of answers to `DoGet`.
@@ -128,11 +142,20 @@ impl NodeClient {
     }
 
     fn new(label: String, reach: Reach, options: RemoteOptions) -> Self {
+        let footers = match &reach {
+            Reach::Embedded(node) => node.footers().clone(),
+            Reach::Remote { .. } => {
+                let own = || FooterCache::new(NodeConfig::default().footers_bytes_max, None);
+                Footers::new(options.footers.clone().unwrap_or_else(own), &label)
+            }
+        };
         Self {
             inner: Arc::new(Inner {
                 label,
                 reach,
                 options,
+                footers,
+                sent: Mutex::new(Recent::new(SENT_MAX)),
                 planning_bytes: AtomicU64::new(0),
                 data_bytes: AtomicU64::new(0),
                 requests: AtomicU64::new(0),
@@ -144,6 +167,11 @@ impl NodeClient {
     /// `host:port`, or the ROOT of an embedded node.
     pub fn label(&self) -> &str {
         &self.inner.label
+    }
+
+    /// Decoded footers of the node's objects; an embedded node's are the same ones.
+    pub fn footers(&self) -> &Footers {
+        &self.inner.footers
     }
 
     /// Whether the node is in this process, so that no link lies in between.
@@ -175,39 +203,26 @@ impl NodeClient {
     /// [`NodeError`], which names the node.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
         let request = ListRequest { prefix: prefix.to_owned() };
-        let response: ListResponse = self
-            .retried(|| async {
-                match &self.inner.reach {
-                    Reach::Embedded(node) => Ok(ListResponse { objects: node.list(&request.prefix).await? }),
-                    Reach::Remote { .. } => self.action("list", request.encode_to_vec()).await,
-                }
-            })
-            .await?;
-        Ok(response.objects)
+        self.retried(|| async {
+            if let Reach::Embedded(node) = &self.inner.reach {
+                return node.list(&request.prefix).await;
+            }
+            let mut messages = self.actions("list", request.encode_to_vec()).await?;
+            let mut objects = vec![];
+            while let Some(message) = messages.try_next().await? {
+                objects.extend(decoded::<ListResponse>("list", message)?.objects);
+            }
+            Ok(objects)
+        })
+        .await
     }
 
-    /// How the objects are cut into partitions, in the order of the request.
+    /// How the objects are cut into partitions, in the order of the request, as they come. However long
+    /// one takes, the node is heard of. An object is asked for again as long as that may help.
     ///
-    /// # Errors
-    /// [`NodeError`], which names the node and the object.
-    pub async fn describe(&self, request: DescribeRequest) -> Result<Vec<Description>, NodeError> {
-        let asked = request.objects.len();
-        let response: DescribeResponse = self
-            .retried(|| async {
-                match &self.inner.reach {
-                    Reach::Embedded(node) => node.describe(request.clone()).await,
-                    Reach::Remote { .. } => self.action("describe", request.encode_to_vec()).await,
-                }
-            })
-            .await?;
-        if response.objects.len() == asked {
-            Ok(response.objects)
-        } else {
-            Err(self.named(NodeError::new(
-                ErrorKind::Internal,
-                format!("{} objects were described where {asked} were asked for", response.objects.len()),
-            )))
-        }
+    /// The stream's errors name the node and the object.
+    pub fn describe(&self, request: DescribeRequest) -> BoxStream<'static, Result<Description, NodeError>> {
+        Describing::new(self.clone(), request).stream()
     }
 
     /// Makes the index object of a column of one object, unless there is a current one. Dropping the
@@ -264,6 +279,45 @@ impl NodeClient {
             })
             .await?;
         Ok(response.removed)
+    }
+
+    /// Sees to it that the node has `content`, so that requests can name it; says how many bytes that
+    /// took. Of concurrent callers one sends, the others wait.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Refused`] if the node does not accept it; the error names the node.
+    pub async fn put(&self, content: &Content) -> Result<usize, NodeError> {
+        let Some(digest) = content.digest else { return Ok(0) };
+        let sent = {
+            let mut known = self.inner.sent.lock();
+            match known.get(&digest) {
+                Some(sent) => Arc::clone(sent),
+                None => {
+                    let sent = Arc::new(OnceCell::new());
+                    known.put(digest, Arc::clone(&sent), 1);
+                    sent
+                }
+            }
+        };
+        let mut bytes = 0;
+        sent.get_or_try_init(|| {
+            self.retried(|| async {
+                match &self.inner.reach {
+                    Reach::Embedded(node) => node.put(content.kind, &content.bytes),
+                    Reach::Remote { .. } => self.action(content.kind.action(), content.bytes.to_vec()).await,
+                }
+            })
+            .inspect_ok(|()| bytes = content.bytes.len())
+        })
+        .await?;
+        Ok(bytes)
+    }
+
+    /// Forgets that the node had `content`: it has it no more.
+    pub fn forget(&self, content: &Content) {
+        if let Some(digest) = &content.digest {
+            self.inner.sent.lock().remove(digest);
+        }
     }
 
     /// What the node is doing. Asked once, without retries: a node that does not answer is an answer.
@@ -343,9 +397,54 @@ impl NodeClient {
         let result = self.timed(answer.into_inner().try_next()).await??;
         let body = result.map(|result| result.body).unwrap_or_default();
         self.inner.planning_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
-        M::decode(body).map_err(|error| {
-            NodeError::new(ErrorKind::Unavailable, format!("the answer to '{name}' does not decode: {error}"))
-        })
+        decoded(name, body)
+    }
+
+    /// The messages of an action that answers with several; empty ones only say that the node is alive.
+    async fn actions(
+        &self,
+        name: &'static str,
+        body: Vec<u8>,
+    ) -> Result<BoxStream<'static, Result<Bytes, NodeError>>, NodeError> {
+        let mut client = self.checked_client().await?;
+        let answer = self.timed(client.do_action(Action::new(name, body))).await??.into_inner();
+        let messages = futures::stream::try_unfold((self.clone(), answer), |(client, mut answer)| async move {
+            loop {
+                let Some(message) = client.timed(answer.try_next()).await?? else { return Ok(None) };
+                client.inner.planning_bytes.fetch_add(message.body.len() as u64, Ordering::Relaxed);
+                if !message.body.is_empty() {
+                    return Ok(Some((message.body, (client, answer))));
+                }
+            }
+        });
+        Ok(messages.boxed())
+    }
+
+    /// Asks for descriptions, a message at a time.
+    pub(crate) async fn descriptions(
+        &self,
+        request: DescribeRequest,
+    ) -> Result<BoxStream<'static, Result<DescribeResponse, NodeError>>, NodeError> {
+        self.inner.requests.fetch_add(1, Ordering::Relaxed);
+        match &self.inner.reach {
+            Reach::Embedded(node) => node.describe(request),
+            Reach::Remote { .. } => {
+                let messages = self.actions("describe", request.encode_to_vec()).await?;
+                Ok(messages.and_then(|message| async move { decoded("describe", message) }).boxed())
+            }
+        }
+    }
+
+    /// Counts a failure and names the node.
+    pub(crate) fn failed(&self, error: NodeError) -> NodeError {
+        if !error.is_advice() {
+            self.inner.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        self.named(error)
+    }
+
+    pub(crate) fn options(&self) -> &RemoteOptions {
+        &self.inner.options
     }
 
     /// A client of a node whose versions match ours.
@@ -383,12 +482,7 @@ impl NodeClient {
                     pause *= 2;
                     attempt += 1;
                 }
-                Err(error) => {
-                    if !error.is_advice() {
-                        self.inner.failures.fetch_add(1, Ordering::Relaxed);
-                    }
-                    return Err(self.named(error));
-                }
+                Err(error) => return Err(self.failed(error)),
             }
         }
     }
@@ -417,6 +511,12 @@ impl NodeClient {
     fn named(&self, error: NodeError) -> NodeError {
         if self.is_embedded() { error } else { error.context(format!("storage node {}", self.inner.label)) }
     }
+}
+
+fn decoded<M: Message + Default>(action: &str, body: Bytes) -> Result<M, NodeError> {
+    M::decode(body).map_err(|error| {
+        NodeError::new(ErrorKind::Unavailable, format!("the answer to '{action}' does not decode: {error}"))
+    })
 }
 
 /// Bytes of a message as gRPC frames it.

@@ -49,9 +49,11 @@ impl NodeError {
         matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted | ErrorKind::PushedBack)
     }
 
-    /// Whether nothing went wrong: the answer is to fetch the stored bytes, or to plan again.
+    /// Whether nothing went wrong: the answer is to fetch the stored bytes, to ask with more, or to plan
+    /// again.
     pub(crate) fn is_advice(&self) -> bool {
-        self.is_stale() || matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::PushedBack)
+        self.is_stale()
+            || matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::PushedBack | ErrorKind::UnknownContent)
     }
 
     /// Whether the object is not what was planned with, so that planning again may help.
@@ -139,6 +141,7 @@ impl From<NodeError> for Status {
             ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
             ErrorKind::Unavailable => Code::Unavailable,
             ErrorKind::PushedBack => Code::Aborted,
+            ErrorKind::UnknownContent => Code::NotFound,
         };
         let detail = ErrorDetail {
             kind: error.kind as i32,

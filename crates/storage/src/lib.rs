@@ -21,7 +21,9 @@
 //! | data | where it lives | until |
 //! |---|---|---|
 //! | objects | ROOT, never written | |
-//! | footers, CSV split points | memory, least recently used out ([`NodeConfig::descriptions_max`]) | the object's version changes |
+//! | decoded footers | memory, least recently used out ([`NodeConfig::footers_bytes_max`]) | the object's version changes |
+//! | decoded fragments and schemas | memory, least recently used out ([`NodeConfig::contents_bytes_max`]) | |
+//! | CSV split points | memory, least recently used out ([`NodeConfig::descriptions_bytes_max`]) | the object's version changes |
 //! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
 //! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends, is dropped, or nobody reads it ([`NodeConfig::reader_wait_max`]) |
 //! | how fast fragments run and what they select | memory, per shape, the least recently used forgotten | a minute |
@@ -29,22 +31,27 @@
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
 mod client;
+mod content;
 pub mod csv;
+mod describing;
 mod egress;
 mod error;
 mod index;
 mod node;
 mod reader;
+mod recent;
 mod root;
 mod service;
 mod source;
+mod walk;
 
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
+pub use content::{Content, ContentKind};
 pub use egress::{Egress, EgressStream};
 pub use error::NodeError;
 pub use index::is_indexable;
 pub use node::{Arbitration, NodeConfig, NodeCounters, PushbackPolicy, StorageNode};
-pub use reader::{PartitionReader, ReadOptions, csv_options, decode_footer};
+pub use reader::{Footer, FooterCache, Footers, PartitionReader, ReadOptions, csv_options, decode_footer};
 pub use root::Root;
 pub use service::{Server, serve};
 pub use source::{CountingSource, RangeSource};

@@ -12,7 +12,7 @@ use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreEx
 use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
 use url::Url;
 
-use crate::NodeError;
+use crate::{NodeError, walk};
 
 /// An opened ROOT.
 #[derive(Debug, Clone)]
@@ -95,6 +95,19 @@ impl Root {
     /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
         let path = checked_path(prefix)?;
+        if let Some(directory) = &self.directory {
+            let (directory, prefix) = (directory.clone(), path.clone());
+            let listed = tokio::task::spawn_blocking(move || walk::list(&directory, &prefix)).await;
+            let listed =
+                listed.map_err(|error| NodeError::new(ErrorKind::Internal, format!("a listing failed: {error}")))?;
+            if let Some(objects) = listed? {
+                return Ok(objects);
+            }
+            // No directory: an object, or nothing. A link out of ROOT is no object of ROOT.
+            if self.confine(&path).await.is_err() {
+                return Ok(vec![]);
+            }
+        }
         let below = (!path.as_ref().is_empty()).then_some(&path);
         let listed: Result<Vec<ObjectMeta>, _> = self.store.list(below).try_collect().await;
         let (mut found, failure) = match listed {
@@ -117,18 +130,12 @@ impl Root {
         }
         found.retain(|meta| meta.size > 0 && !hidden(&meta.location, &path));
         found.sort_by(|a, b| a.location.cmp(&b.location));
-        let mut objects = Vec::with_capacity(found.len());
-        for meta in found {
-            // A link out of ROOT is no object of ROOT.
-            if self.confine(&meta.location).await.is_ok() {
-                objects.push(ObjectEntry {
-                    path: meta.location.to_string(),
-                    version: version_of(&meta),
-                    size: meta.size,
-                });
-            }
-        }
-        Ok(objects)
+        let entry = |meta: ObjectMeta| ObjectEntry {
+            version: version_of(&meta),
+            size: meta.size,
+            path: meta.location.to_string(),
+        };
+        Ok(found.into_iter().map(entry).collect())
     }
 
     /// Reads from `object`, but only in the version that the entry names.
@@ -178,7 +185,7 @@ impl Root {
 }
 
 /// Marks a version that is an ETag; other versions are size and modification time.
-const ETAG: &str = "etag:";
+pub(crate) const ETAG: &str = "etag:";
 
 fn version_of(meta: &ObjectMeta) -> String {
     match &meta.e_tag {
@@ -211,7 +218,12 @@ fn checked_path(text: &str) -> Result<Path, NodeError> {
 /// Whether the part of `path` below `prefix` has a hidden component.
 fn hidden(path: &Path, prefix: &Path) -> bool {
     let below = path.prefix_match(prefix);
-    below.is_some_and(|mut parts| parts.any(|part| part.as_ref().starts_with(['.', '_'])))
+    below.is_some_and(|mut parts| parts.any(|part| is_hidden(part.as_ref())))
+}
+
+/// Whether a file or directory of this name is left out of listings.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with(['.', '_'])
 }
 
 /// `head` on a local directory fails in ways that are not `NotFound`.

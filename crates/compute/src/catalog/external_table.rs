@@ -10,6 +10,7 @@ use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use futures::TryStreamExt;
 use parking_lot::Mutex;
 use thermocline_pushdown::FileFormat;
 use thermocline_storage::csv_options;
@@ -71,12 +72,8 @@ impl ExternalTable {
         if schema.fields().is_empty() {
             return plan_err!("table {}: its objects have no columns", definition.name);
         }
-        let table = Self {
-            definition,
-            schema,
-            locations,
-            latest: Mutex::new((settings.partition_size, Arc::new(Snapshot { objects: vec![] }))),
-        };
+        let latest = Mutex::new((settings.partition_size, Snapshot::empty(&schema)));
+        let table = Self { definition, schema, locations, latest };
         table.snapshot(settings).await?;
         Ok(table)
     }
@@ -88,8 +85,7 @@ impl ExternalTable {
     pub async fn snapshot(&self, settings: &Settings) -> Result<Arc<Snapshot>> {
         let listing = Listing::fetch(&self.locations, &self.definition.format).await?;
         let (partition_size, known) = self.latest.lock().clone();
-        let known =
-            if partition_size == settings.partition_size { known } else { Arc::new(Snapshot { objects: vec![] }) };
+        let known = if partition_size == settings.partition_size { known } else { Snapshot::empty(&self.schema) };
         let snapshot = Snapshot::plan(
             listing,
             &known,
@@ -99,7 +95,6 @@ impl ExternalTable {
             self.definition.columns.is_none(),
         )
         .await?;
-        let snapshot = Arc::new(snapshot);
         *self.latest.lock() = (settings.partition_size, Arc::clone(&snapshot));
         Ok(snapshot)
     }
@@ -213,9 +208,9 @@ async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings:
     };
     match &definition.format {
         FileFormat::Parquet => {
-            let description = node.describe(request).await?.into_iter().next().unwrap_or_default();
+            let description = node.describe(request).try_next().await?.unwrap_or_default();
             let no_columns = Arc::new(Schema::empty());
-            let object = PlannedObject::plan(
+            let (object, footer) = PlannedObject::plan(
                 node.clone(),
                 entry.clone(),
                 description,
@@ -223,7 +218,10 @@ async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings:
                 &no_columns,
                 u64::MAX,
             )?;
-            parquet_schema(&object)
+            let Some(footer) = footer else {
+                return plan_err!("{}: no Parquet footer", entry.path);
+            };
+            parquet_schema(&object, &footer)
         }
         FileFormat::Csv(csv) => {
             let sample = crate::scan::read_range(node, entry, 0..entry.size.min(SAMPLE_BYTES)).await?;

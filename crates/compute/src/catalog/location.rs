@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use parking_lot::Mutex;
-use thermocline_storage::{NodeClient, NodeConfig, RemoteOptions, Root, StorageNode};
+use thermocline_storage::{FooterCache, NodeClient, NodeConfig, RemoteOptions, Root, StorageNode};
 
 /// Where a table's objects are: a prefix at one or several storage nodes, each of which holds some.
 #[derive(Debug, Clone)]
@@ -24,13 +24,21 @@ pub struct Location {
 pub struct Nodes {
     known: Mutex<HashMap<String, NodeClient>>,
     embedded: NodeConfig,
+    footers: Arc<FooterCache>,
 }
 
 impl Nodes {
-    /// None yet; embedded ones will be limited by `embedded`.
-    pub fn new(embedded: NodeConfig) -> Arc<Self> {
-        let embedded = NodeConfig { message_bytes: usize::MAX, ..embedded };
-        Arc::new(Self { known: Mutex::default(), embedded })
+    /// None yet; embedded ones will be limited by `embedded`. All of them together keep decoded footers
+    /// of `footers_bytes_max` bytes.
+    pub fn new(embedded: NodeConfig, footers_bytes_max: usize) -> Arc<Self> {
+        let footers = FooterCache::new(footers_bytes_max, None);
+        let embedded = NodeConfig { message_bytes: usize::MAX, footers: Some(Arc::clone(&footers)), ..embedded };
+        Arc::new(Self { known: Mutex::default(), embedded, footers })
+    }
+
+    /// Decoded footers of all nodes' objects.
+    pub fn footers(&self) -> &Arc<FooterCache> {
+        &self.footers
     }
 
     /// All nodes used so far, by label.
@@ -74,7 +82,9 @@ impl Nodes {
         if let Some(node) = known.get(&key) {
             return Ok(node.clone());
         }
-        let node = NodeClient::remote(address, options.clone()).map_err(DataFusionError::from)?;
+        let node =
+            NodeClient::remote(address, RemoteOptions { footers: Some(Arc::clone(&self.footers)), ..options.clone() })
+                .map_err(DataFusionError::from)?;
         known.insert(key, node.clone());
         Ok(node)
     }

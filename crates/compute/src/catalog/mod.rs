@@ -5,14 +5,15 @@ mod external_table;
 mod files;
 mod location;
 mod partition;
-mod pruning;
+mod partition_set;
 mod snapshot;
+mod statistics;
 
 pub use definition::TableDefinition;
 pub(crate) use definition::quote_name;
 pub use external_table::ExternalTable;
 pub use files::CatalogFile;
 pub use location::{Location, Nodes};
-pub use partition::{ColumnRange, Partition, PlannedObject};
-pub use pruning::prune;
+pub use partition::{Partition, PlannedObject};
+pub use partition_set::PartitionSet;
 pub use snapshot::Snapshot;

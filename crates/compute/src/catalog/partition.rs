@@ -1,7 +1,11 @@
 //! Objects as planned with: their partitions, sizes and statistics.
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use arrow::array::Array;
 use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::common::{Result, ScalarValue};
 use parking_lot::RwLock;
@@ -52,8 +56,6 @@ pub struct PlannedObject {
     pub path: ObjectPath,
     /// See [`PlannedObject::path`].
     pub version: ObjectVersion,
-    /// Parquet: the footer.
-    pub footer: Option<Arc<ParquetMetaData>>,
     /// Columns of the CSV header; empty without one.
     pub header: Vec<String>,
     /// Its partitions, in storage order.
@@ -78,6 +80,8 @@ pub struct Partition {
     row_oriented: bool,
     /// Per column of the table: its range, once known.
     statistics: RwLock<Vec<Option<ColumnRange>>>,
+    /// How often a range was learnt.
+    learnt: AtomicU64,
 }
 
 impl Partition {
@@ -106,6 +110,11 @@ impl Partition {
         self.statistics.read().get(column).cloned().flatten()
     }
 
+    /// How often a range was learnt: as long as it does not change, ranges do not.
+    pub(super) fn learnt(&self) -> u64 {
+        self.learnt.load(Ordering::Acquire)
+    }
+
     /// Remembers statistics that a read of whole columns found.
     pub fn learn(&self, found: &ColumnStatistics) {
         let Some((column, field)) = self.schema.column_with_name(&found.column) else {
@@ -117,14 +126,17 @@ impl Partition {
         if min.data_type() != *field.data_type() || max.data_type() != *field.data_type() {
             return;
         }
-        if let Some(known) = self.statistics.write().get_mut(column) {
-            *known = Some(ColumnRange { min, max, null_count: Some(found.null_count) });
+        let range = Some(ColumnRange { min, max, null_count: Some(found.null_count) });
+        if let Some(known) = self.statistics.write().get_mut(column).filter(|known| **known != range) {
+            *known = range;
+            self.learnt.fetch_add(1, Ordering::Release);
         }
     }
 }
 
 impl PlannedObject {
-    /// Cuts an object into partitions by what its node said of it.
+    /// Cuts an object into partitions by what its node said of it. Gives back the footer as well, of a
+    /// format that has one; it is kept with those of the node, not with the object.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if the description is corrupt or does not fit the table.
@@ -135,25 +147,26 @@ impl PlannedObject {
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
-    ) -> Result<Arc<Self>, NodeError> {
+    ) -> Result<(Arc<Self>, Option<Arc<ParquetMetaData>>), NodeError> {
         let (footer, partitions) = match format {
             FileFormat::Parquet => {
                 let footer = Arc::new(decode_footer(&entry.path, &description.footer)?);
+                node.footers().put(&entry, Arc::clone(&footer));
                 let partitions = parquet_partitions(&entry, &footer, schema, partition_bytes)
                     .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{}: {error}", entry.path)))?;
                 (Some(footer), partitions)
             }
             FileFormat::Csv(_) => (None, csv_partitions(&description, schema)),
         };
-        Ok(Arc::new(Self {
+        let object = Self {
             path: ObjectPath::new(entry.path.as_str()),
             version: ObjectVersion::new(entry.version.as_str()),
             node,
             entry,
-            footer,
             header: description.header,
             partitions: partitions.into_iter().map(Arc::new).collect(),
-        }))
+        };
+        Ok((Arc::new(object), footer))
     }
 }
 
@@ -164,7 +177,7 @@ fn parquet_partitions(
     schema: &SchemaRef,
     partition_bytes: u64,
 ) -> Result<Vec<Partition>> {
-    let mut groups: Vec<std::ops::Range<usize>> = vec![];
+    let mut groups: Vec<Range<usize>> = vec![];
     let mut bytes = 0;
     for (position, row_group) in footer.row_groups().iter().enumerate() {
         for column in row_group.columns() {
@@ -193,14 +206,27 @@ fn parquet_partitions(
         }
     }
     let ranges = parquet_ranges(footer, schema)?;
-    groups.into_iter().map(|group| parquet_partition(footer, schema, &ranges, group)).collect()
+    let leaves = leaves_by_name(footer);
+    groups.into_iter().map(|group| parquet_partition(footer, schema, &ranges, &leaves, group)).collect()
+}
+
+/// Where among the chunks of a row group those of each column are: a nested column has several leaves.
+fn leaves_by_name(footer: &ParquetMetaData) -> HashMap<&str, Range<usize>> {
+    let mut leaves: HashMap<&str, Range<usize>> = HashMap::new();
+    for (position, leaf) in footer.file_metadata().schema_descr().columns().iter().enumerate() {
+        if let Some(name) = leaf.path().parts().first() {
+            leaves.entry(name).or_insert(position..position).end = position + 1;
+        }
+    }
+    leaves
 }
 
 fn parquet_partition(
     footer: &ParquetMetaData,
     schema: &SchemaRef,
     ranges: &[Vec<Option<ColumnRange>>],
-    group: std::ops::Range<usize>,
+    leaves: &HashMap<&str, Range<usize>>,
+    group: Range<usize>,
 ) -> Result<Partition> {
     let row_groups = footer.row_groups().get(group.clone()).unwrap_or_default();
     let rows: u64 = row_groups.iter().map(|row_group| row_group.num_rows().max(0) as u64).sum();
@@ -208,11 +234,9 @@ fn parquet_partition(
     let mut memory_bytes = Vec::with_capacity(schema.fields().len());
     let mut statistics = Vec::with_capacity(schema.fields().len());
     for (position, field) in schema.fields().iter().enumerate() {
-        // A nested column has several leaves; all of them begin with its name.
-        let leaves = row_groups
-            .iter()
-            .flat_map(|row_group| row_group.columns())
-            .filter(|column| column.column_path().parts().first().is_some_and(|name| name == field.name()));
+        let leaves = leaves.get(field.name().as_str()).cloned().unwrap_or_default();
+        let leaves =
+            row_groups.iter().flat_map(|row_group| row_group.columns().get(leaves.clone()).unwrap_or_default());
         let (stored, plain) = leaves.fold((0, 0), |(stored, plain), column| {
             (stored + column.compressed_size().max(0) as u64, plain + column.uncompressed_size().max(0) as usize)
         });
@@ -229,6 +253,7 @@ fn parquet_partition(
         memory_bytes,
         row_oriented: false,
         statistics: RwLock::new(statistics),
+        learnt: AtomicU64::new(0),
     })
 }
 
@@ -256,7 +281,7 @@ fn parquet_ranges(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Vec<Ve
                 .map(|group| {
                     let min = ScalarValue::try_from_array(&mins, group)?;
                     let max = ScalarValue::try_from_array(&maxes, group)?;
-                    let null_count = nulls.iter().nth(group).flatten();
+                    let null_count = nulls.is_valid(group).then(|| nulls.value(group));
                     Ok((!min.is_null() && !max.is_null()).then_some(ColumnRange { min, max, null_count }))
                 })
                 .collect()
@@ -285,6 +310,7 @@ fn csv_partitions(description: &Description, schema: &SchemaRef) -> Vec<Partitio
                     .collect(),
                 row_oriented: true,
                 statistics: RwLock::new(vec![None; columns]),
+                learnt: AtomicU64::new(0),
             };
             first_row += split.rows;
             partition

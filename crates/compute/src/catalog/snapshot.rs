@@ -3,9 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::{DataFusionError, Result, plan_err};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result, internal_err};
+use futures::TryStreamExt;
 use futures::future::try_join_all;
+use parquet::file::metadata::ParquetMetaData;
 use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Format, ObjectEntry};
 use thermocline_storage::{NodeClient, NodeError};
@@ -13,12 +15,17 @@ use thermocline_storage::{NodeClient, NodeError};
 use super::definition::views;
 use super::location::Location;
 use super::partition::{Partition, PlannedObject};
+use super::partition_set::PartitionSet;
+use super::statistics::SnapshotStatistics;
 
 /// All objects of a table, each in one version. A query reads these versions or fails.
 #[derive(Debug)]
 pub struct Snapshot {
     /// Objects in the order of their locations and paths.
     pub objects: Vec<Arc<PlannedObject>>,
+    /// How many of them each of the table's nodes has.
+    per_node: Vec<usize>,
+    partitions: PartitionSet,
 }
 
 /// Objects listed at their nodes, before anything is known of them.
@@ -61,53 +68,76 @@ fn is_of_format(path: &str, format: &FileFormat, prefix: &str) -> bool {
 }
 
 impl Snapshot {
+    /// The snapshot of a table without objects.
+    pub(super) fn empty(schema: &SchemaRef) -> Arc<Self> {
+        Self::new(vec![], schema)
+    }
+
+    fn new(per_node: Vec<Vec<Arc<PlannedObject>>>, schema: &SchemaRef) -> Arc<Self> {
+        let counts = per_node.iter().map(Vec::len).collect();
+        let objects: Vec<_> = per_node.into_iter().flatten().collect();
+        let partitions = objects.iter().flat_map(|object| &object.partitions).cloned().collect();
+        let statistics = SnapshotStatistics::new(partitions, schema.fields().len());
+        let partitions = PartitionSet::all(Arc::new(statistics), Arc::clone(schema));
+        Arc::new(Self { objects, per_node: counts, partitions })
+    }
+
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
-    /// (the previous snapshot) does not have in the same version.
+    /// (the previous snapshot) does not have in the same version. Gives back `known` if that is all.
     ///
     /// # Errors
     /// If an object is corrupt or its columns are not the table's.
     pub(super) async fn plan(
         listing: Listing,
-        known: &Snapshot,
+        known: &Arc<Snapshot>,
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
         header_names: bool,
-    ) -> Result<Self> {
-        let known: HashMap<(&str, &ObjectEntry), &Arc<PlannedObject>> =
-            known.objects.iter().map(|object| ((object.node.label(), &object.entry), object)).collect();
-        let per_node = listing.nodes.iter().map(|(node, entries)| {
-            let known = &known;
-            async move {
-                let unknown: Vec<ObjectEntry> =
-                    entries.iter().filter(|entry| !known.contains_key(&(node.label(), *entry))).cloned().collect();
-                let request =
-                    DescribeRequest { objects: unknown.clone(), format: Some(Format::from(format)), partition_bytes };
-                let mut planned: HashMap<ObjectEntry, Arc<PlannedObject>> = HashMap::new();
-                if !unknown.is_empty() {
-                    for (entry, description) in unknown.into_iter().zip(node.describe(request).await?) {
-                        let object = PlannedObject::plan(
-                            node.clone(),
-                            entry.clone(),
-                            description,
-                            format,
-                            schema,
-                            partition_bytes,
-                        )?;
-                        check_columns(&object, schema, header_names)?;
-                        planned.insert(entry, object);
-                    }
-                }
-                let objects: Vec<_> = entries
-                    .iter()
-                    .filter_map(|entry| {
-                        known.get(&(node.label(), entry)).copied().cloned().or_else(|| planned.remove(entry))
-                    })
-                    .collect();
-                Ok::<_, DataFusionError>(objects)
+    ) -> Result<Arc<Self>> {
+        let mut start = 0;
+        let known_at: Vec<&[Arc<PlannedObject>]> = (0..listing.nodes.len())
+            .map(|position| {
+                let end = start + known.per_node.get(position).copied().unwrap_or(0);
+                let objects = known.objects.get(start..end).unwrap_or_default();
+                start = end;
+                objects
+            })
+            .collect();
+        let per_node = listing.nodes.iter().zip(known_at).map(|((node, entries), known)| async move {
+            let mut objects = unchanged(entries, known);
+            let unknown: Vec<ObjectEntry> = entries
+                .iter()
+                .zip(&objects)
+                .filter(|(_, object)| object.is_none())
+                .map(|(entry, _)| entry.clone())
+                .collect();
+            let changed = !unknown.is_empty() || objects.len() != known.len();
+            let request =
+                DescribeRequest { objects: unknown.clone(), format: Some(Format::from(format)), partition_bytes };
+            let mut descriptions = node.describe(request);
+            let mut unknown = unknown.into_iter();
+            for object in objects.iter_mut().filter(|object| object.is_none()) {
+                let (Some(entry), Some(description)) = (unknown.next(), descriptions.try_next().await?) else {
+                    return internal_err!("a node described fewer objects than were asked for");
+                };
+                let (planned, footer) =
+                    PlannedObject::plan(node.clone(), entry, description, format, schema, partition_bytes)?;
+                check_columns(&planned, footer.as_deref(), schema, header_names)?;
+                *object = Some(planned);
             }
+            Ok::<_, DataFusionError>((objects.into_iter().flatten().collect::<Vec<_>>(), changed))
         });
-        Ok(Self { objects: try_join_all(per_node).await?.into_iter().flatten().collect() })
+        let per_node = try_join_all(per_node).await?;
+        if per_node.len() == known.per_node.len() && !per_node.iter().any(|(_, changed)| *changed) {
+            return Ok(Arc::clone(known));
+        }
+        Ok(Self::new(per_node.into_iter().map(|(objects, _)| objects).collect(), schema))
+    }
+
+    /// What is known of all partitions, in the order of [`Snapshot::partitions`].
+    pub fn partition_set(&self) -> &PartitionSet {
+        &self.partitions
     }
 
     /// Objects that `later` does not have, or has in another version.
@@ -129,11 +159,21 @@ impl Snapshot {
     }
 }
 
+/// For each of `entries` the object that is known in the same version. Both are sorted by path; of
+/// what is not, less is found.
+fn unchanged(entries: &[ObjectEntry], known: &[Arc<PlannedObject>]) -> Vec<Option<Arc<PlannedObject>>> {
+    let mut known = known.iter().peekable();
+    entries
+        .iter()
+        .map(|entry| {
+            while known.next_if(|object| object.entry.path < entry.path).is_some() {}
+            known.next_if(|object| object.entry == *entry).cloned()
+        })
+        .collect()
+}
+
 /// The columns of a Parquet object, strings as views.
-pub(super) fn parquet_schema(object: &PlannedObject) -> Result<SchemaRef> {
-    let Some(footer) = &object.footer else {
-        return plan_err!("{}: no Parquet footer", object.entry.path);
-    };
+pub(super) fn parquet_schema(object: &PlannedObject, footer: &ParquetMetaData) -> Result<SchemaRef> {
     let file = footer.file_metadata();
     let schema = parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
         .map_err(|error| bad(object, &error))?;
@@ -145,19 +185,26 @@ fn bad(object: &PlannedObject, why: &dyn std::fmt::Display) -> DataFusionError {
 }
 
 /// An object must have every column of the table, with its type; it may have others.
-fn check_columns(object: &PlannedObject, schema: &Schema, header_names: bool) -> Result<()> {
-    if object.footer.is_some() {
-        let file = parquet_schema(object)?;
+fn check_columns(
+    object: &PlannedObject,
+    footer: Option<&ParquetMetaData>,
+    schema: &Schema,
+    header_names: bool,
+) -> Result<()> {
+    if let Some(footer) = footer {
+        let file = parquet_schema(object, footer)?;
+        let columns: HashMap<&str, &DataType> =
+            file.fields().iter().map(|field| (field.name().as_str(), field.data_type())).collect();
         for column in schema.fields() {
-            match file.column_with_name(column.name()) {
+            match columns.get(column.name().as_str()).copied() {
                 None => return Err(bad(object, &format!("it has no column '{}', which the table has", column.name()))),
-                Some((_, found)) if !same_type(found.data_type(), column.data_type()) => {
+                Some(found) if !same_type(found, column.data_type()) => {
                     return Err(bad(
                         object,
                         &format!(
                             "column '{}' is {} there and {} in the table",
                             column.name(),
-                            found.data_type(),
+                            found,
                             column.data_type()
                         ),
                     ));

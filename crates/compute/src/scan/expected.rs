@@ -3,7 +3,6 @@
 use datafusion::physical_plan::aggregates::AggregateExec;
 
 use super::hybrid_scan::HybridScanExec;
-use crate::catalog::Partition;
 
 /// Bytes of a value whose width is not known.
 const VALUE_BYTES: usize = 16;
@@ -48,9 +47,10 @@ impl ExpectedAnswer {
         }
     }
 
-    /// Bytes of the answer for `partition`; 0 if not known, and at least 1 otherwise.
-    pub(super) fn bytes(&self, partition: &Partition) -> u64 {
-        let share = if self.each { 1.0 } else { partition.rows as f64 / self.rows.max(1) as f64 };
+    /// Bytes of the answer for partitions of `rows` rows that are asked for together; 0 if not known,
+    /// and at least 1 otherwise.
+    pub(super) fn bytes(&self, rows: u64) -> u64 {
+        let share = if self.each { 1.0 } else { rows as f64 / self.rows.max(1) as f64 };
         self.bytes.map_or(0, |bytes| (bytes * share).max(1.0) as u64)
     }
 }

@@ -34,7 +34,7 @@ use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate, lists, with
 use super::metrics::ScanMetrics;
 use super::router;
 use super::run::{ScanRun, output};
-use crate::catalog::{ColumnRange, ExternalTable, Partition, PlannedObject, Snapshot, prune};
+use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use crate::join::BuildKeys;
 use crate::session::QueryContext;
 use crate::settings::Settings;
@@ -87,6 +87,8 @@ struct Source {
     columns: Vec<usize>,
     column_names: Vec<Arc<str>>,
     partitions: Vec<(Arc<PlannedObject>, Arc<Partition>)>,
+    /// The same partitions, for what is known of all of them.
+    set: PartitionSet,
     partitions_pruned: usize,
     outputs: usize,
     query: Arc<QueryContext>,
@@ -115,16 +117,23 @@ impl HybridScanExec {
         columns.sort_unstable();
         columns.dedup();
 
-        let all: Vec<_> =
-            snapshot.partitions().map(|(object, partition)| (Arc::clone(object), Arc::clone(partition))).collect();
-        let total = all.len();
-        let partitions = match &predicate {
-            None => all,
-            Some(predicate) => kept(&all, predicate, &table_schema),
-        };
+        let mut set = snapshot.partition_set().clone();
+        let total = set.len();
+        let mut kept = None;
+        if let Some(predicate) = &predicate {
+            let (pruned, some) = set.prune(predicate);
+            (set, kept) = (pruned, Some(some));
+        }
+        let kept = kept.into_iter().flatten().chain(std::iter::repeat(true));
+        let partitions: Vec<_> = snapshot
+            .partitions()
+            .zip(kept)
+            .filter(|(_, kept)| *kept)
+            .map(|((object, partition), _)| (Arc::clone(object), Arc::clone(partition)))
+            .collect();
 
         let input = Arc::new(table_schema.project(&columns)?);
-        let statistics = input_statistics(&input, &columns, &partitions);
+        let statistics = input_statistics(&input, &columns, &partitions, &set);
         let mut fragment = Fragment::scan_with_statistics(Arc::clone(&input), statistics);
         if let Some(predicate) = predicate {
             let predicate = reassign_expr_columns(predicate, &input)?;
@@ -164,6 +173,7 @@ impl HybridScanExec {
             column_names,
             partitions_pruned: total - partitions.len(),
             partitions,
+            set,
             outputs,
             query,
         };
@@ -207,22 +217,27 @@ impl HybridScanExec {
     /// The scan as it is now that joins have made their filters: fewer partitions, fewer rows.
     fn narrowed(&self) -> Result<Self> {
         let predicate = current_predicate(&self.dynamic)?;
-        let partitions = match &predicate {
-            None => self.source.partitions.clone(),
-            Some(predicate) => kept(&self.source.partitions, predicate, &self.source.table_schema),
-        };
-        let blooms = self.useful_blooms(&partitions)?;
+        let mut partitions = self.source.partitions.clone();
+        let mut set = self.source.set.clone();
+        if let Some(predicate) = &predicate {
+            let (pruned, kept) = set.prune(predicate);
+            set = pruned;
+            let mut kept = kept.into_iter();
+            partitions.retain(|_| kept.next().unwrap_or(true));
+        }
+        let blooms = self.useful_blooms(&partitions, &set)?;
         if predicate.is_none() && blooms.is_empty() {
             return Ok(self.clone());
         }
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
         self.metrics.bloom_filters.add(blooms.len());
         let input = self.fragment.input_schema();
-        let mut here = self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions))?;
+        let mut here =
+            self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions, &set))?;
         let mut there = here.clone();
         if let Some(predicate) = predicate {
             there = here.with_filter_below(reassign_expr_columns(Arc::clone(&predicate), &input)?)?;
-            if self.expects_less(&here, &predicate, &partitions)? {
+            if self.expects_less(&here, &predicate, &set)? {
                 here = there.clone();
             }
         }
@@ -232,7 +247,7 @@ impl HybridScanExec {
             shape = format!("{shape} -> bloom {:?}", bloom.single_column()).into();
             there = there.with_filter_below(bloom.predicate(&input)?)?;
         }
-        let source = Arc::new(Source { partitions, ..self.source.as_ref().clone() });
+        let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
         // A Bloom filter saves bytes. Rows that are here already go to the join sooner without it.
         let (fragment, here) = if blooms.is_empty() { (here, None) } else { (there, Some(here)) };
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
@@ -242,13 +257,8 @@ impl HybridScanExec {
     /// Whether at most half of the rows that `fragment` yields are expected to pass `predicate` too.
     /// A filter that keeps most rows costs a copy of them here and saves little on the wire; the
     /// join drops the rest anyway.
-    fn expects_less(
-        &self,
-        fragment: &Fragment,
-        predicate: &Arc<dyn PhysicalExpr>,
-        partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
-    ) -> Result<bool> {
-        let listed = |(column, values)| share_of(column, values, partitions).is_some_and(|share| share <= 0.5);
+    fn expects_less(&self, fragment: &Fragment, predicate: &Arc<dyn PhysicalExpr>, set: &PartitionSet) -> Result<bool> {
+        let listed = |(column, values)| share_of(column, values, set).is_some_and(|share| share <= 0.5);
         if lists(predicate).into_iter().any(listed) {
             return Ok(true);
         }
@@ -268,14 +278,18 @@ impl HybridScanExec {
     /// One goes to storage with every partition's request, so it has to save four times its bytes of
     /// what the filters before it leave. One that holds more than half of the values between the
     /// probe column's bounds drops too little.
-    fn useful_blooms(&self, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Result<Vec<Bloom>> {
+    fn useful_blooms(
+        &self,
+        partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
+        set: &PartitionSet,
+    ) -> Result<Vec<Bloom>> {
         if self.encoded.is_none() || !self.query().settings().mode.pushes() || self.link_is_free() {
             return Ok(vec![]);
         }
         let mut blooms = vec![];
         for filter in &self.dynamic {
             let Some(bloom) = filter.bloom()? else { continue };
-            let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), partitions));
+            let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
             let share = share.unwrap_or(0.25);
             if share <= 0.5 {
                 blooms.push((share, bloom));
@@ -403,21 +417,10 @@ impl HybridScanExec {
     }
 }
 
-/// The partitions in which a row may pass `predicate` (over the table's columns).
-fn kept(
-    partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
-    predicate: &Arc<dyn PhysicalExpr>,
-    schema: &SchemaRef,
-) -> Vec<(Arc<PlannedObject>, Arc<Partition>)> {
-    let bare: Vec<_> = partitions.iter().map(|(_, partition)| Arc::clone(partition)).collect();
-    let kept = prune(&bare, predicate, schema);
-    partitions.iter().zip(kept).filter(|(_, kept)| *kept).map(|(partition, _)| partition.clone()).collect()
-}
-
 /// Share of the values between a table column's bounds that `values` of them make up; `None` if the
 /// bounds are not known or cannot be counted.
-fn share_of(column: usize, values: u64, partitions: &[(Arc<PlannedObject>, Arc<Partition>)]) -> Option<f64> {
-    let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(column)))?;
+fn share_of(column: usize, values: u64, set: &PartitionSet) -> Option<f64> {
+    let range = set.range_of(column)?;
     let width = range.max.distance_u64(&range.min)?.saturating_add(1);
     Some(values as f64 / width as f64)
 }
@@ -427,6 +430,7 @@ fn input_statistics(
     schema: &SchemaRef,
     columns: &[usize],
     partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
+    set: &PartitionSet,
 ) -> Statistics {
     let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
     let mut statistics = Statistics::new_unknown(schema);
@@ -435,8 +439,7 @@ fn input_statistics(
         partitions.iter().flat_map(|(_, partition)| columns.iter().map(|column| partition.memory_bytes(*column))).sum();
     statistics.total_byte_size = Precision::Inexact(bytes);
     for (position, column) in columns.iter().enumerate() {
-        let range = ColumnRange::covering(partitions.iter().map(|(_, partition)| partition.range_of(*column)));
-        if let (Some(range), Some(slot)) = (range, statistics.column_statistics.get_mut(position)) {
+        if let (Some(range), Some(slot)) = (set.range_of(*column), statistics.column_statistics.get_mut(position)) {
             *slot = (&range).into();
         }
     }

@@ -5,6 +5,8 @@ mod bitmap;
 mod by_index;
 mod dynamic_filter;
 mod expected;
+mod group;
+mod group_source;
 mod hybrid_scan;
 mod local;
 mod metrics;

@@ -15,11 +15,11 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
-use thermocline_pushdown::PushbackToken;
 use thermocline_pushdown::wire::{
     Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind,
 };
-use thermocline_storage::{NodeClient, NodeError, RangeSource, wire_bytes};
+use thermocline_pushdown::{PartitionRange, PushbackToken};
+use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
 
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
@@ -142,10 +142,10 @@ fn take(arrived: &mut std::collections::VecDeque<Bytes>, wanted: usize) -> Bytes
 /// What all requests of one scan have in common.
 #[derive(Debug, Clone)]
 pub(super) struct FragmentCall {
-    pub(super) fragment: Arc<Vec<u8>>,
+    pub(super) fragment: Content,
     /// See [`FragmentRequest::shape`].
     pub(super) shape: u64,
-    pub(super) table_schema: Arc<Vec<u8>>,
+    pub(super) table_schema: Content,
     pub(super) format: thermocline_pushdown::wire::Format,
     pub(super) query: Arc<QueryContext>,
     /// Whether the node may answer that the stored bytes should be fetched instead.
@@ -175,7 +175,7 @@ pub(super) struct Answered {
 }
 
 impl FragmentCall {
-    /// Runs the fragment over `partition` at the object's node; batches arrive as they are made.
+    /// Runs the fragment over `partitions` at the object's node; batches arrive as they are made.
     ///
     /// # Errors
     /// [`NodeError::wants_pullup`], before any batch, if the caller should fetch the stored bytes
@@ -183,7 +183,7 @@ impl FragmentCall {
     pub(super) async fn run(
         &self,
         object: Arc<PlannedObject>,
-        partition: Arc<Partition>,
+        partitions: Vec<Arc<Partition>>,
         schema: arrow::datatypes::SchemaRef,
         compression: Compression,
         hints: Hints,
@@ -192,9 +192,7 @@ impl FragmentCall {
             origin: Some(self.query.origin()),
             object: Some(object.entry.clone()),
             format: Some(self.format.clone()),
-            table_schema: self.table_schema.to_vec(),
-            partitions: vec![partition.range.into()],
-            fragment: self.fragment.to_vec(),
+            partitions: partitions.iter().map(|partition| partition.range.into()).collect(),
             compression: compression as i32,
             answer_bytes_max: hints.answer_bytes_max,
             accepts_pushback: self.accepts_pushback,
@@ -203,19 +201,55 @@ impl FragmentCall {
             partitions_to_follow: hints.partitions_to_follow,
             use_indexes: self.indexes.is_some(),
             shape: self.shape,
+            ..FragmentRequest::default()
         };
-        self.send(TicketKind::Fragment(request), object, partition, schema).await
+        let request = |fragment: (Vec<u8>, Vec<u8>), table_schema: (Vec<u8>, Vec<u8>)| {
+            TicketKind::Fragment(FragmentRequest {
+                fragment: fragment.0,
+                fragment_digest: fragment.1,
+                table_schema: table_schema.0,
+                table_schema_digest: table_schema.1,
+                ..request.clone()
+            })
+        };
+        self.send(&self.fragment, request, object, partitions, schema).await
     }
 
-    /// Sends a request of which the answer is batches of `schema` over `partition`.
+    /// Sends a request of which the answer is batches of `schema` over `partitions`. `request` makes it
+    /// of the fields for `fragment` and for the table's schema: each is sent to a node once, if it is
+    /// long, and then named; whole, if the node has forgotten it.
     ///
     /// # Errors
     /// As [`FragmentCall::run`].
     pub(super) async fn send(
         &self,
+        fragment: &Content,
+        request: impl Fn((Vec<u8>, Vec<u8>), (Vec<u8>, Vec<u8>)) -> TicketKind,
+        object: Arc<PlannedObject>,
+        partitions: Vec<Arc<Partition>>,
+        schema: arrow::datatypes::SchemaRef,
+    ) -> Result<Answered, NodeError> {
+        for content in [fragment, &self.table_schema] {
+            let sent = object.node.put(content).await.map_err(|error| error.context(&object.entry.path))?;
+            self.metrics.bytes_to_storage.add(sent);
+        }
+        let with = |whole: bool| request(fragment.fields(whole), self.table_schema.fields(whole));
+        let (again, partitions_again) = (Arc::clone(&object), partitions.clone());
+        match self.answer(with(false), object, partitions, Arc::clone(&schema)).await {
+            Err(error) if error.kind == ErrorKind::UnknownContent => {
+                again.node.forget(fragment);
+                again.node.forget(&self.table_schema);
+                self.answer(with(true), again, partitions_again, schema).await
+            }
+            answer => answer,
+        }
+    }
+
+    async fn answer(
+        &self,
         request: TicketKind,
         object: Arc<PlannedObject>,
-        partition: Arc<Partition>,
+        partitions: Vec<Arc<Partition>>,
         schema: arrow::datatypes::SchemaRef,
     ) -> Result<Answered, NodeError> {
         let ticket = Ticket { kind: Some(request) };
@@ -249,7 +283,7 @@ impl FragmentCall {
         let answer = Answer {
             decoder: FlightDataDecoder::new(batches.map_err(|error| FlightError::ExternalError(Box::new(error)))),
             object,
-            partition,
+            partitions,
             schema,
             metrics: self.metrics.clone(),
             indexes: self.indexes.clone(),
@@ -265,7 +299,7 @@ impl FragmentCall {
 struct Answer {
     decoder: FlightDataDecoder,
     object: Arc<PlannedObject>,
-    partition: Arc<Partition>,
+    partitions: Vec<Arc<Partition>>,
     schema: arrow::datatypes::SchemaRef,
     metrics: ScanMetrics,
     indexes: Option<Arc<Indexes>>,
@@ -299,7 +333,10 @@ impl Answer {
         }
         self.metrics.time_storage.add_duration(Duration::from_micros(report.elapsed_us));
         for column in &report.statistics {
-            self.partition.learn(column);
+            let range = PartitionRange::try_from(column.range).ok();
+            if let Some(partition) = self.partitions.iter().find(|partition| Some(partition.range) == range) {
+                partition.learn(column);
+            }
         }
         Ok(None)
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
@@ -18,14 +18,16 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::{Access, PinnedSegment};
 use thermocline_pushdown::wire::{Compression, ErrorKind, Format};
-use thermocline_pushdown::{FileFormat, Fragment, PushbackToken, Route};
-use thermocline_storage::{PartitionReader, ReadOptions};
+use thermocline_pushdown::{FileFormat, Fragment, PartitionRange, PushbackToken, Route};
+use thermocline_storage::{Content, PartitionReader, RangeSource, ReadOptions};
 use tokio::sync::mpsc;
 
 use super::assemble::assembled;
 use super::bitmap::exchange;
 use super::by_index::indexes_of;
 use super::expected::ExpectedAnswer;
+use super::group::{Group, grouped};
+use super::group_source::{GroupSource, chunk_ranges};
 use super::hybrid_scan::HybridScanExec;
 use super::local::Columns;
 use super::metrics::ScanMetrics;
@@ -52,14 +54,16 @@ pub(super) struct ScanRun {
     /// Partitions to pull up from nodes without a link in between.
     at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
-    fetched: Mutex<VecDeque<Work>>,
+    fetched: Mutex<VecDeque<Group>>,
     /// Partitions that storage nodes process.
-    pushed: Mutex<VecDeque<Work>>,
+    pushed: Mutex<VecDeque<Group>>,
+    /// How many partitions are in `pushed`.
+    pushed_left: AtomicUsize,
     /// Partitions of which the rows that pass the filter are put together here.
     selected: Mutex<VecDeque<Work>>,
     /// The operators above the filter, for those; `None` if there are none.
     above: Option<Fragment>,
-    /// Partitions in flight per output stream and queue.
+    /// Groups of partitions in flight per output stream and queue.
     ahead: usize,
     pub(super) fragment: Fragment,
     /// Whether the fragment yields every row that passes its filter.
@@ -87,7 +91,7 @@ impl ScanRun {
         let query = Arc::clone(scan.query());
         query.register(metrics.clone(), scan.partitions().len());
         let (mut cached, mut at_hand) = (VecDeque::new(), VecDeque::new());
-        let (mut fetched, mut pushed, mut selected) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut largest = 1;
         for work in route(scan, &metrics) {
             if work.route != Route::Local {
@@ -98,19 +102,26 @@ impl ScanRun {
                 Route::Pullup if work.segments.is_empty() && !work.object.node.crosses_link() => {
                     at_hand.push_back(work);
                 }
-                Route::Load | Route::Pullup => fetched.push_back(work),
+                Route::Load | Route::Pullup => fetched.push(work),
                 Route::Bitmap if work.plan.as_ref().is_some_and(|plan| plan.answers_rows()) => selected.push_back(work),
-                Route::Pushdown | Route::Bitmap => pushed.push_back(work),
+                Route::Pushdown | Route::Bitmap => pushed.push(work),
             }
         }
         let settings = query.settings();
-        let in_flight = (settings.bytes_in_flight / largest).clamp(1, settings.partitions_in_flight as u64) as usize;
+        let in_flight =
+            |bytes: u64| (settings.bytes_in_flight / bytes).clamp(1, settings.partitions_in_flight as u64) as usize;
+        let pushed_left = AtomicUsize::new(pushed.len());
+        let group = |works| grouped(works, scan.columns(), settings.partition_size, in_flight(largest));
+        let (fetched, pushed) = (group(fetched), group(pushed));
+        let of_groups = fetched.iter().chain(&pushed).map(|group| group.stored_bytes(scan.columns())).max();
+        let in_flight = in_flight(largest.max(of_groups.unwrap_or(0)));
         let above = scan.fragment().selection()?.above;
         Ok(Self {
             cached: Mutex::new(cached),
             at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
             pushed: Mutex::new(pushed),
+            pushed_left,
             above: (!selected.is_empty()).then(|| above.clone()),
             selected: Mutex::new(selected),
             ahead: in_flight.div_ceil(scan.outputs()),
@@ -122,9 +133,9 @@ impl ScanRun {
             format: scan.format().clone(),
             fetch: datafusion::physical_plan::ExecutionPlan::fetch(scan),
             call: FragmentCall {
-                fragment: scan.encoded().cloned().unwrap_or_default(),
+                fragment: Content::fragment(scan.encoded().cloned().unwrap_or_default()),
                 shape: BuildHasherDefault::<DefaultHasher>::default().hash_one(scan.shape()).max(1),
-                table_schema: Arc::clone(scan.encoded_schema()),
+                table_schema: Content::schema(Arc::clone(scan.encoded_schema())),
                 format: Format::from(scan.format()),
                 query: Arc::clone(&query),
                 accepts_pushback: settings.pushback,
@@ -140,24 +151,49 @@ impl ScanRun {
         })
     }
 
-    fn reader(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> PartitionReader {
+    /// The stored bytes of an object, under the token of a pushback if there is one.
+    fn source(&self, object: &Arc<PlannedObject>, pushback: Option<PushbackToken>) -> Arc<dyn RangeSource> {
+        Arc::new(RemoteSource {
+            object: Arc::clone(object),
+            origin: self.query.origin(),
+            metrics: self.metrics.clone(),
+            pushback,
+        })
+    }
+
+    /// The stored bytes of a group's object, of which those of the group are fetched together.
+    async fn group_source(&self, group: &Group, source: Arc<dyn RangeSource>) -> Result<Arc<dyn RangeSource>> {
+        let Some(object) = group.object().filter(|_| group.len() > 1) else { return Ok(source) };
+        let partitions = group.iter().map(|work| work.partition.range);
+        let ranges = match &self.format {
+            FileFormat::Parquet => {
+                let footer = object.node.footers().get(&source, false).await?;
+                let fields = self.columns.iter().filter_map(|column| self.table_schema.fields().get(*column));
+                chunk_ranges(footer.metadata(), partitions, &fields.map(|field| field.name().as_str()).collect())
+            }
+            FileFormat::Csv(_) => partitions
+                .filter_map(|range| match range {
+                    PartitionRange::Bytes { start, end, .. } => Some(start..end),
+                    PartitionRange::RowGroups { .. } => None,
+                })
+                .collect(),
+        };
+        Ok(Arc::new(GroupSource::new(source, ranges)))
+    }
+
+    fn reader(&self, object: &Arc<PlannedObject>, source: Arc<dyn RangeSource>) -> PartitionReader {
         PartitionReader {
-            source: Arc::new(RemoteSource {
-                object: Arc::clone(object),
-                origin: self.query.origin(),
-                metrics: self.metrics.clone(),
-                pushback,
-            }),
+            source,
             format: self.format.clone(),
             table_schema: Arc::clone(&self.table_schema),
-            footer: object.footer.clone(),
+            footers: object.node.footers().clone(),
         }
     }
 
     /// Partitions for which storage nodes were not asked yet: those of which rows are put together
     /// here, or those whose answer is the fragment's result.
     pub(super) fn waiting(&self, rows: bool) -> usize {
-        if rows { self.selected.lock().len() } else { self.pushed.lock().len() }
+        if rows { self.selected.lock().len() } else { self.pushed_left.load(Ordering::Relaxed) }
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {
@@ -175,12 +211,13 @@ impl ScanRun {
     /// in which no row passes `predicate`.
     fn stored(
         &self,
+        source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
         positions: &[usize],
         predicate: Option<Arc<dyn PhysicalExpr>>,
     ) -> Result<Batches> {
-        self.read(None, object, partition, positions, predicate, &self.context)
+        self.read(source, object, partition, positions, predicate, &self.context)
     }
 
     /// All rows of columns `positions`, in batches of [`CHUNK_ROWS`]: what stands beside cached
@@ -192,13 +229,12 @@ impl ScanRun {
         positions: &[usize],
         pushback: Option<PushbackToken>,
     ) -> Result<Batches> {
-        self.read(pushback, object, partition, positions, None, &self.segment_context)
+        self.read(self.source(object, pushback), object, partition, positions, None, &self.segment_context)
     }
 
-    /// The rows under the token of a pushback.
     fn read(
         &self,
-        pushback: Option<PushbackToken>,
+        source: Arc<dyn RangeSource>,
         object: &Arc<PlannedObject>,
         partition: &Arc<Partition>,
         positions: &[usize],
@@ -209,7 +245,7 @@ impl ScanRun {
         let statistics = matches!(self.format, FileFormat::Csv(_)).then(Arc::default);
         let columns = positions.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
         let options = ReadOptions { columns, predicate, statistics: statistics.clone(), ..ReadOptions::default() };
-        let batches = self.reader(object, pushback).stream(partition.range, &options, context)?;
+        let batches = self.reader(object, source).stream(partition.range, &options, context)?;
         let partition = Arc::clone(partition);
         let learn = stream::once(async move {
             if let Some(found) = statistics {
@@ -280,11 +316,11 @@ fn limited(batches: Batches, rows: usize) -> Batches {
         .boxed()
 }
 
-/// Next partition of a queue, for as long as there is one.
-fn queue(
+/// What is next in a queue, for as long as there is something.
+fn queue<T: 'static>(
     run: Arc<ScanRun>,
-    queue: fn(&ScanRun) -> &Mutex<VecDeque<Work>>,
-) -> impl futures::Stream<Item = (Arc<ScanRun>, Work)> {
+    queue: fn(&ScanRun) -> &Mutex<VecDeque<T>>,
+) -> impl futures::Stream<Item = (Arc<ScanRun>, T)> {
     stream::iter(std::iter::from_fn(move || {
         let work = queue(&run).lock().pop_front()?;
         Some((Arc::clone(&run), work))
@@ -314,14 +350,14 @@ fn cached(run: Arc<ScanRun>) -> Batches {
 /// Partitions whose bytes are at hand, one at a time: there is nothing to wait for, and a task in
 /// between would only move batches between cores.
 fn at_hand(run: Arc<ScanRun>) -> Batches {
-    queue(run, |run| &run.at_hand).map(|(run, work)| pulled_up(run, work)).flatten().boxed()
+    queue(run, |run| &run.at_hand).map(|(run, work)| pulled_up(run, Group::of(work))).flatten().boxed()
 }
 
 /// Partitions whose bytes are fetched, several at once.
 fn fetched(run: Arc<ScanRun>) -> Batches {
     let ahead = run.ahead;
     queue(run, |run| &run.fetched)
-        .map(|(run, work)| async move { produced(|sender| fetch(run, work, sender)) })
+        .map(|(run, group)| async move { produced(|sender| fetch(run, group, sender)) })
         .buffered(ahead)
         .flatten()
         .boxed()
@@ -332,7 +368,10 @@ fn fetched(run: Arc<ScanRun>) -> Batches {
 fn pushed(run: Arc<ScanRun>) -> Batches {
     let ahead = run.ahead;
     queue(run, |run| &run.pushed)
-        .map(|(run, work)| produced(|sender| push(run, work, sender)))
+        .map(|(run, group)| {
+            run.pushed_left.fetch_sub(group.len(), Ordering::Relaxed);
+            produced(|sender| push(run, group, sender))
+        })
         .flatten_unordered(ahead)
         .boxed()
 }
@@ -341,7 +380,7 @@ fn pushed(run: Arc<ScanRun>) -> Batches {
 fn selected(run: Arc<ScanRun>) -> Batches {
     let ahead = run.ahead;
     queue(run, |run| &run.selected)
-        .map(|(run, work)| produced(|sender| push(run, work, sender)))
+        .map(|(run, work)| produced(|sender| push(run, Group::of(work), sender)))
         .flatten_unordered(ahead)
         .boxed()
 }
@@ -372,17 +411,16 @@ pub(super) async fn hand_over(sender: &Sender, batch: Result<RecordBatch>) -> bo
 }
 
 /// Routes `load` and `pullup`.
-async fn fetch(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
-    if work.segments.is_empty() {
-        let mut batches = pulled_up(run, work);
-        while let Some(batch) = batches.next().await {
-            let failed = batch.is_err();
-            if !hand_over(&sender, batch).await || failed {
-                return Ok(());
-            }
-        }
-        return Ok(());
-    }
+async fn fetch(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
+    let work = match group.into_single() {
+        Ok(work) if !work.segments.is_empty() => Ok(work),
+        Ok(work) => Err(Group::of(work)),
+        Err(group) => Err(group),
+    };
+    let work = match work {
+        Ok(work) => work,
+        Err(group) => return fetch_streaming(run, group, sender).await,
+    };
     let started = Instant::now();
     let mut batches = assembled(&run, work, None).await?;
     while let Some(batch) = batches.next().await {
@@ -396,20 +434,26 @@ async fn fetch(run: Arc<ScanRun>, work: Work, sender: Sender) -> Result<()> {
     Ok(())
 }
 
-/// All needed columns of a partition, from its stored bytes.
-fn pulled_up(run: Arc<ScanRun>, work: Work) -> Batches {
+/// Partitions of which nothing is cached, nor will be: their rows as they are decoded.
+async fn fetch_streaming(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
+    let mut batches = pulled_up(run, group);
+    while let Some(batch) = batches.next().await {
+        let failed = batch.is_err();
+        if !hand_over(&sender, batch).await || failed {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// All needed columns of the partitions of a group, from their stored bytes.
+fn pulled_up(run: Arc<ScanRun>, group: Group) -> Batches {
     let batches = async move {
-        let all: Vec<usize> = (0..run.columns.len()).collect();
         let started = Instant::now();
-        // The page index is one more round trip, which only pays where that costs nothing.
-        let predicate = match work.object.node.crosses_link() {
-            true => None,
-            false => run.fragment.predicate().cloned(),
-        };
-        let batches = run.stored(&work.object, &work.partition, &all, predicate)?;
+        let batches = stored_group(&run, &group, None).await?;
         let done = stream::once(async move {
             run.metrics.time_compute.add_duration(started.elapsed());
-            run.metrics.partitions_done.add(1);
+            run.metrics.partitions_done.add(group.len());
             None
         });
         Ok::<_, DataFusionError>(batches.map(Some).chain(done).filter_map(std::future::ready))
@@ -417,32 +461,48 @@ fn pulled_up(run: Arc<ScanRun>, work: Work) -> Batches {
     stream::once(batches).try_flatten().boxed()
 }
 
+/// The needed columns of a group's partitions, one after the other.
+async fn stored_group(run: &Arc<ScanRun>, group: &Group, pushback: Option<PushbackToken>) -> Result<Batches> {
+    let Some(object) = group.object().cloned() else { return Ok(stream::empty().boxed()) };
+    let source = run.group_source(group, run.source(&object, pushback)).await?;
+    // The page index is one more round trip, which only pays where that costs nothing.
+    let predicate = match object.node.crosses_link() {
+        true => None,
+        false => run.fragment.predicate().cloned(),
+    };
+    let run = Arc::clone(run);
+    let batches = stream::iter(group.partitions()).map(move |partition| {
+        let all: Vec<usize> = (0..run.columns.len()).collect();
+        run.stored(Arc::clone(&source), &object, &partition, &all, predicate.clone())
+    });
+    Ok(batches.try_flatten().boxed())
+}
+
 /// Route `pushdown`. If the node is busy, or says that the stored bytes are smaller than its answer
 /// or that the fragment does not fit its memory, the fragment runs here over the stored bytes.
-async fn push(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
-    if let Some(plan) = work.plan.take() {
-        return exchange(run, plan, work, sender).await;
-    }
-    let started = Instant::now();
-    run.metrics.columns_scanned.add(run.columns.len());
-    // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
-    let bytes_in = work.partition.stored_bytes(&run.columns);
-    let hints = Hints {
-        answer_bytes_max: if work.partition.is_row_oriented() { 0 } else { bytes_in.max(1) },
-        bytes_in,
-        bytes_out_estimate: run.expected.bytes(&work.partition),
-        partitions_to_follow: run.pushed.lock().len() as u32,
+async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
+    let group = match group.into_single() {
+        Ok(mut work) => match work.plan.take() {
+            Some(plan) => return exchange(run, plan, work, sender).await,
+            None => Group::of(work),
+        },
+        Err(group) => group,
     };
-    let answer = run
-        .call
-        .run(
-            Arc::clone(&work.object),
-            Arc::clone(&work.partition),
-            run.fragment.schema(),
-            run.compression(&work.object),
-            hints,
-        )
-        .await;
+    let Some(object) = group.object() else { return Ok(()) };
+    let started = Instant::now();
+    run.metrics.columns_scanned.add(run.columns.len() * group.len());
+    // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
+    let bytes_in = group.stored_bytes(&run.columns);
+    let rows_in = group.iter().map(|work| work.partition.rows).sum();
+    let row_oriented = group.iter().any(|work| work.partition.is_row_oriented());
+    let hints = Hints {
+        answer_bytes_max: if row_oriented { 0 } else { bytes_in.max(1) },
+        bytes_in,
+        bytes_out_estimate: run.expected.bytes(rows_in),
+        partitions_to_follow: run.pushed_left.load(Ordering::Relaxed) as u32,
+    };
+    let compression = run.compression(object);
+    let answer = run.call.run(Arc::clone(object), group.partitions(), run.fragment.schema(), compression, hints).await;
     let mut bytes = None;
     let mut batches = match answer {
         Ok(answered) => {
@@ -453,7 +513,7 @@ async fn push(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
             if error.kind == ErrorKind::RawIsSmaller {
                 run.query.engine().shapes.remember_raw_is_smaller(&run.shape);
             }
-            pull_up_instead(&run, &work, error.pushback)?
+            pull_up_instead(&run, &group, error.pushback).await?
         }
         Err(error) => return Err(DataFusionError::from(error)),
     };
@@ -469,18 +529,17 @@ async fn push(run: Arc<ScanRun>, mut work: Work, sender: Sender) -> Result<()> {
         // What leaves an aggregate or a limit does not tell how many rows passed the filter.
         let selected = run.yields_selected.then_some(rows_out);
         let bytes = bytes.load(Ordering::Relaxed);
-        run.query.engine().shapes.observe(&run.shape, work.partition.rows, selected, Some(bytes));
+        run.query.engine().shapes.observe(&run.shape, rows_in, selected, Some(bytes));
     }
     run.metrics.time_compute.add_duration(started.elapsed());
-    run.metrics.partitions_done.add(1);
+    run.metrics.partitions_done.add(group.len());
     Ok(())
 }
 
-fn pull_up_instead(run: &Arc<ScanRun>, work: &Work, pushback: Option<PushbackToken>) -> Result<Batches> {
-    run.metrics.partitions(Route::Pullup).add(1);
-    run.metrics.partitions_pushed_back.add(1);
-    let all: Vec<usize> = (0..run.columns.len()).collect();
-    let stored = run.read(pushback, &work.object, &work.partition, &all, None, &run.context)?;
+async fn pull_up_instead(run: &Arc<ScanRun>, group: &Group, pushback: Option<PushbackToken>) -> Result<Batches> {
+    run.metrics.partitions(Route::Pullup).add(group.len());
+    run.metrics.partitions_pushed_back.add(group.len());
+    let stored = stored_group(run, group, pushback).await?;
     let input = Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&run.input), stored));
     Ok(run.fragment.instantiate(input)?.execute(0, Arc::clone(&run.context))?.boxed())
 }

@@ -151,7 +151,7 @@ impl Engine {
             .map_or(0, |since| since.as_millis() as u64);
         Arc::new(Self {
             cache: SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy)),
-            nodes: Nodes::new(embedded),
+            nodes: Nodes::new(embedded, settings.footer_cache_size),
             shapes: Shapes::default(),
             tables: RwLock::default(),
             absent: RwLock::default(),

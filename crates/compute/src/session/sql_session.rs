@@ -159,6 +159,9 @@ impl Session {
     fn apply_settings(&self) {
         let settings = self.settings();
         self.engine.cache.set_policy(Arc::clone(&settings.cache_policy));
+        if self.engine.nodes.footers().limit() != settings.footer_cache_size {
+            self.engine.nodes.footers().set_limit(settings.footer_cache_size);
+        }
         if self.engine.cache.limit() != settings.cache_size {
             self.engine.cache.set_limit(settings.cache_size);
         }

@@ -69,6 +69,12 @@ pub struct BitmapRequest {
     /// Whether rows may be found through the node's indexes.
     #[prost(bool, tag = "16")]
     pub use_indexes: bool,
+    /// As in a [`FragmentRequest`](super::FragmentRequest).
+    #[prost(bytes = "vec", tag = "17")]
+    pub fragment_digest: Vec<u8>,
+    /// As in a [`FragmentRequest`](super::FragmentRequest).
+    #[prost(bytes = "vec", tag = "18")]
+    pub table_schema_digest: Vec<u8>,
 }
 
 /// How a predicate joins the caller's part and the storage node's.

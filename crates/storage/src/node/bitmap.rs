@@ -14,7 +14,7 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use thermocline_pushdown::wire::{BitmapRequest, Combine, Compression, ErrorKind, FragmentReport, decode_schema};
+use thermocline_pushdown::wire::{BitmapRequest, Combine, Compression, ErrorKind, FragmentReport};
 use thermocline_pushdown::{Bitmap, BitmapError, FileFormat, Fragment, PartitionRange, Selection};
 use tokio::time::Instant;
 
@@ -36,8 +36,10 @@ impl StorageNode {
         let deadline = self.deadline(request.origin.as_ref());
         let object = required(request.object, "object")?;
         let refused = |why: &str| NodeError::new(ErrorKind::Refused, format!("{}: {why}", object.path));
-        let (fragment, input) = Fragment::decode(&request.fragment, &self.context, &self.config.limits)
-            .map_err(|error| NodeError::from(error).context(&object.path))?;
+        let (fragment, digest) = self
+            .fragment(&request.fragment, &request.fragment_digest, &self.config.limits)
+            .map_err(|error| error.context(&object.path))?;
+        let (fragment, input) = (fragment.fragment.clone(), Arc::clone(&fragment.input));
         let selection = fragment.selection()?;
         let sent = (!request.bitmap.is_empty()).then_some(request.bitmap);
         match (&sent, &selection.predicate, request.return_bitmap) {
@@ -53,7 +55,7 @@ impl StorageNode {
             .map_err(|_| refused(&format!("unknown combination {} of bitmaps", request.combine)))?;
         let compression = Compression::try_from(request.compression)
             .map_err(|_| refused(&format!("unknown compression {}", request.compression)))?;
-        let table_schema = decode_schema(&request.table_schema)?;
+        let table_schema = self.table_schema(&request.table_schema, &request.table_schema_digest)?;
         let columns = positions(&input, &table_schema).map_err(|error| error.context(&object.path))?;
         let range = PartitionRange::try_from(required(request.partition, "partition")?)?;
         let format = FileFormat::try_from(&required(request.format, "format")?)?;
@@ -68,7 +70,7 @@ impl StorageNode {
             tenant: origin.tenant,
             query: origin.query_id,
             // What a bitmap leaves of a fragment is another share than the fragment alone.
-            shape: shape_of(&[&request.fragment[..], b"bitmap"].concat(), &object.path),
+            shape: shape_of(&[digest.as_bytes(), b"bitmap"].concat(), &object.path),
             bytes_in: partition_bytes.min(object.size),
             bytes_out: Some(request.bytes_out_estimate).filter(|bytes| *bytes > 0),
             accepts_pushback: request.accepts_pushback,
@@ -80,7 +82,7 @@ impl StorageNode {
         let source = Arc::new(CountingSource::new(source, Arc::clone(&bytes_read)));
         let duty_cycle = DutyCycle::new(self.config.compute_power);
         let mut selecting = Selecting {
-            reader: PartitionReader { source, format, footer: None, table_schema },
+            reader: PartitionReader { source, format, footers: self.footers.clone(), table_schema },
             indexes: None,
             range,
             columns,
@@ -219,7 +221,7 @@ impl Selecting {
     async fn candidates(&self, sent: Option<Arc<Bitmap>>, first: &[usize]) -> Result<Option<Arc<Bitmap>>, NodeError> {
         let Some(indexes) = &self.indexes else { return Ok(sent) };
         let columns: Vec<usize> = first.iter().filter_map(|position| self.columns.get(*position).copied()).collect();
-        let found = indexes.bitmap(&mut self.reader.clone(), self.range, &columns).await?;
+        let found = indexes.bitmap(&self.reader, self.range, &columns).await?;
         Ok(match (sent, found) {
             (Some(sent), Some(found)) if sent.len() == found.len() => {
                 Some(Arc::new(Bitmap::new(sent.bits() & found.bits())))

@@ -1,11 +1,11 @@
 //! How objects are cut into partitions: footers of Parquet, split points of CSV.
 
-use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
+use prost::Message;
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry, Split};
 use thermocline_pushdown::{CsvFormat, FileFormat};
 
@@ -13,11 +13,16 @@ use super::StorageNode;
 use super::storage_node::required;
 use crate::csv::SplitScanner;
 use crate::reader::{csv_options, fetch_footer};
+use crate::recent::Recent;
 use crate::source::RootSource;
 use crate::{NodeError, RangeSource};
 
 /// Objects described at once for one request.
 const DESCRIBED_AT_ONCE: usize = 16;
+/// Bytes of descriptions in one message, unless a single one has more.
+const RESPONSE_BYTES: usize = 1 << 20;
+/// Descriptions in one message.
+const RESPONSE_OBJECTS_MAX: usize = 1024;
 /// Bytes of a CSV object scanned per read.
 const SCAN_BYTES: u64 = 8 << 20;
 /// CSV partitions are at least this large, whatever is asked for.
@@ -30,77 +35,97 @@ struct DescriptionKey {
     partition_bytes: u64,
 }
 
-/// Descriptions remembered by object version, the least recently used forgotten.
+/// Split points of CSV objects, for which a whole object is read once, by object version, within a
+/// number of bytes, the least recently used forgotten. Footers are where they are and need no scan.
 #[derive(Debug)]
-pub(super) struct Descriptions {
-    limit: usize,
-    known: Mutex<HashMap<DescriptionKey, (u64, Description)>>,
-    tick: AtomicU64,
-}
+pub(super) struct Descriptions(Mutex<Recent<DescriptionKey, Description>>);
 
 impl Descriptions {
-    pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.max(1), known: Mutex::default(), tick: AtomicU64::new(0) }
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self(Mutex::new(Recent::new(bytes_max)))
     }
+}
 
-    fn get(&self, key: &DescriptionKey) -> Option<Description> {
-        let tick = self.tick.fetch_add(1, Ordering::Relaxed);
-        let mut known = self.known.lock();
-        let (used, description) = known.get_mut(key)?;
-        *used = tick;
-        Some(description.clone())
-    }
-
-    fn put(&self, key: DescriptionKey, description: Description) {
-        let tick = self.tick.fetch_add(1, Ordering::Relaxed);
-        let mut known = self.known.lock();
-        if known.len() >= self.limit {
-            let mut ticks: Vec<u64> = known.values().map(|(used, _)| *used).collect();
-            let middle = ticks.len() / 2;
-            let (_, median, _) = ticks.select_nth_unstable(middle);
-            let median = *median;
-            known.retain(|_, (used, _)| *used > median);
-        }
-        known.insert(key, (tick, description));
-    }
+fn bytes_of(key: &DescriptionKey, description: &Description) -> usize {
+    let header: usize = description.header.iter().map(|name| size_of::<String>() + name.len()).sum();
+    let splits = description.splits.len() * size_of::<Split>();
+    size_of::<(DescriptionKey, Description)>() + key.object.path.len() + key.object.version.len() + splits + header
 }
 
 impl StorageNode {
-    /// Describes the requested objects, in order.
+    /// Describes the requested objects, in order, several in a message of bounded size.
     ///
     /// # Errors
-    /// [`ErrorKind::BadData`] for an object that is not of the format, [`ErrorKind::VersionChanged`]
-    /// or [`ErrorKind::NotFound`] for one that is not there in its version.
-    pub async fn describe(self: &Arc<Self>, request: DescribeRequest) -> Result<DescribeResponse, NodeError> {
+    /// [`ErrorKind::Refused`] for a request without a format. In the stream, [`ErrorKind::BadData`] for
+    /// an object that is not of the format, [`ErrorKind::VersionChanged`] or [`ErrorKind::NotFound`] for
+    /// one that is not there in its version.
+    pub fn describe(
+        self: &Arc<Self>,
+        request: DescribeRequest,
+    ) -> Result<BoxStream<'static, Result<DescribeResponse, NodeError>>, NodeError> {
         let format = FileFormat::try_from(&required(request.format, "format")?)?;
-        let partition_bytes = match format {
-            FileFormat::Parquet => 0,
-            FileFormat::Csv(_) => request.partition_bytes.max(PARTITION_BYTES_MIN),
-        };
-        let objects = stream::iter(request.objects)
-            .map(|object| {
-                let key = DescriptionKey { object, format: format.clone(), partition_bytes };
-                let node = Arc::clone(self);
-                async move {
-                    if let Some(known) = node.descriptions.get(&key) {
-                        return Ok(known);
-                    }
-                    let source = RootSource::new(node.root.clone(), key.object.clone());
-                    let description = match &key.format {
-                        FileFormat::Parquet => {
-                            Description { footer: fetch_footer(&source).await?, ..Description::default() }
-                        }
-                        FileFormat::Csv(csv) => split_csv(Arc::new(source), csv, partition_bytes).await?,
-                    };
-                    node.descriptions.put(key, description.clone());
-                    Ok::<_, NodeError>(description)
-                }
+        let partition_bytes = request.partition_bytes;
+        let node = Arc::clone(self);
+        let described = stream::iter(request.objects)
+            .map(move |object| {
+                let (node, format) = (Arc::clone(&node), format.clone());
+                async move { node.described(object, &format, partition_bytes).await }
             })
-            .buffered(DESCRIBED_AT_ONCE)
-            .try_collect()
-            .await?;
-        Ok(DescribeResponse { objects })
+            .buffered(DESCRIBED_AT_ONCE);
+        Ok(described.ready_chunks(RESPONSE_OBJECTS_MAX).flat_map(|ready| stream::iter(responses(ready))).boxed())
     }
+
+    /// Describes one object.
+    ///
+    /// # Errors
+    /// See [`StorageNode::describe`].
+    pub(super) async fn described(
+        &self,
+        object: ObjectEntry,
+        format: &FileFormat,
+        partition_bytes: u64,
+    ) -> Result<Description, NodeError> {
+        let source = RootSource::new(self.root.clone(), object.clone());
+        let FileFormat::Csv(csv) = format else {
+            return Ok(Description { footer: fetch_footer(&source).await?, ..Description::default() });
+        };
+        let partition_bytes = partition_bytes.max(PARTITION_BYTES_MIN);
+        let key = DescriptionKey { object, format: format.clone(), partition_bytes };
+        if let Some(known) = self.descriptions.0.lock().get(&key) {
+            return Ok(known.clone());
+        }
+        let description = split_csv(Arc::new(source), csv, partition_bytes).await?;
+        let bytes = bytes_of(&key, &description);
+        self.descriptions.0.lock().put(key, description.clone(), bytes);
+        Ok(description)
+    }
+}
+
+/// Messages of what is ready, in order, up to the first error.
+fn responses(ready: Vec<Result<Description, NodeError>>) -> Vec<Result<DescribeResponse, NodeError>> {
+    let mut responses = vec![];
+    let mut response = DescribeResponse::default();
+    let mut bytes = 0;
+    for description in ready {
+        match description {
+            Ok(description) => {
+                let more = description.encoded_len();
+                if bytes + more > RESPONSE_BYTES && !response.objects.is_empty() {
+                    responses.push(Ok(std::mem::take(&mut response)));
+                    bytes = 0;
+                }
+                bytes += more;
+                response.objects.push(description);
+            }
+            Err(error) => {
+                responses.extend((!response.objects.is_empty()).then(|| Ok(std::mem::take(&mut response))));
+                responses.push(Err(error));
+                return responses;
+            }
+        }
+    }
+    responses.extend((!response.objects.is_empty()).then_some(Ok(response)));
+    responses
 }
 
 /// Scans a whole CSV object once, reading ahead of the scan.

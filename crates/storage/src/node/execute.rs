@@ -1,19 +1,21 @@
 //! Running a fragment over one object.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, decode_schema};
-use thermocline_pushdown::{FileFormat, Fragment, PartitionRange};
+use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry};
+use thermocline_pushdown::{ContentDigest, FileFormat, PartitionRange};
 use tokio::time::Instant;
 
 use super::StorageNode;
 use super::answer::{AnswerOptions, answer};
 use super::arbitrator::{Admission, Ask, Grant, PushdownSlot, shape_of};
+use super::contents::ValidFragment;
 use super::duty_cycle::DutyCycle;
 use super::indexed::IndexUse;
 use super::storage_node::{Answer, before, required};
@@ -24,8 +26,8 @@ use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
 struct Execution {
     request: FragmentRequest,
     object: ObjectEntry,
-    fragment: Fragment,
-    columns: SchemaRef,
+    fragment: Arc<ValidFragment>,
+    digest: ContentDigest,
     table_schema: SchemaRef,
     format: FileFormat,
     ranges: Vec<PartitionRange>,
@@ -40,16 +42,17 @@ impl StorageNode {
     pub(super) fn execute(self: &Arc<Self>, mut request: FragmentRequest) -> Result<Answer, NodeError> {
         let deadline = self.deadline(request.origin.as_ref());
         let object = required(request.object.take(), "object")?;
-        let (fragment, columns) = Fragment::decode(&request.fragment, &self.context, &self.config.limits)
-            .map_err(|error| NodeError::from(error).context(&object.path))?;
-        let table_schema = decode_schema(&request.table_schema)?;
+        let (fragment, digest) = self
+            .fragment(&request.fragment, &request.fragment_digest, &self.config.limits)
+            .map_err(|error| error.context(&object.path))?;
+        let table_schema = self.table_schema(&request.table_schema, &request.table_schema_digest)?;
         let format = FileFormat::try_from(&required(request.format.take(), "format")?)?;
         let ranges: Vec<PartitionRange> =
             request.partitions.iter().copied().map(PartitionRange::try_from).collect::<Result<_, _>>()?;
         let compression = Compression::try_from(request.compression)
             .map_err(|_| NodeError::new(ErrorKind::Refused, format!("unknown compression {}", request.compression)))?;
         let execution =
-            Execution { object, fragment, columns, table_schema, format, ranges, compression, deadline, request };
+            Execution { object, fragment, digest, table_schema, format, ranges, compression, deadline, request };
         let node = Arc::clone(self);
         let answer = async move {
             let path = execution.object.path.clone();
@@ -72,8 +75,9 @@ impl StorageNode {
 
     /// Runs an admitted fragment.
     async fn run(self: &Arc<Self>, execution: Execution, slot: PushdownSlot) -> Result<Answer, NodeError> {
-        let Execution { request, object, fragment, columns, table_schema, format, ranges, compression, deadline } =
+        let Execution { request, object, fragment, table_schema, format, ranges, compression, deadline, .. } =
             execution;
+        let ValidFragment { fragment, input: columns } = fragment.as_ref();
         let started = Instant::now();
         let bytes_read = Arc::new(AtomicU64::new(0));
         let rows_in = Arc::new(AtomicU64::new(0));
@@ -84,11 +88,11 @@ impl StorageNode {
                 Arc::clone(&bytes_read),
             )),
             format,
-            footer: None,
+            footers: self.footers.clone(),
             table_schema,
         };
         let options = ReadOptions {
-            columns: positions(&columns, &reader.table_schema)?,
+            columns: positions(columns, &reader.table_schema)?,
             predicate: fragment.predicate().cloned(),
             late_materialisation: self.config.late_materialisation,
             statistics: statistics.clone(),
@@ -99,7 +103,7 @@ impl StorageNode {
             false => None,
         };
         let duty_cycle = DutyCycle::new(self.config.compute_power);
-        let input = self.input(reader, ranges, options, columns, Arc::clone(&rows_in), indexes.clone());
+        let input = self.input(reader, ranges, options, Arc::clone(columns), Arc::clone(&rows_in), indexes.clone());
         let input = duty_cycle.yielding(input);
         let batches = fragment.instantiate(input)?.execute(0, Arc::clone(&self.context))?;
 
@@ -161,7 +165,7 @@ impl Execution {
             tenant: origin.tenant,
             query: origin.query_id,
             shape: match self.request.shape {
-                0 => shape_of(&self.request.fragment, &self.object.path),
+                0 => shape_of(self.digest.as_bytes(), &self.object.path),
                 shape => shape_of(&shape.to_le_bytes(), &self.object.path),
             },
             bytes_in: self.bytes_in(),
@@ -183,21 +187,22 @@ impl Execution {
 
 /// Positions of a fragment's input columns in the table, with equal types.
 pub(super) fn positions(columns: &SchemaRef, table: &SchemaRef) -> Result<Vec<usize>, NodeError> {
-    columns
-        .fields()
-        .iter()
-        .map(|column| match table.column_with_name(column.name()) {
-            Some((position, field)) if field.data_type() == column.data_type() => Ok(position),
-            Some((_, field)) => Err(NodeError::new(
-                ErrorKind::Refused,
-                format!(
-                    "column {} is {} in the table and {} in the fragment",
-                    column.name(),
-                    field.data_type(),
-                    column.data_type()
-                ),
-            )),
-            None => Err(NodeError::new(ErrorKind::Refused, format!("column {} is not in the table", column.name()))),
-        })
-        .collect()
+    let refused = |why: String| NodeError::new(ErrorKind::Refused, why);
+    let wanted: HashSet<&str> = columns.fields().iter().map(|column| column.name().as_str()).collect();
+    let mut found: HashMap<&str, (usize, &DataType)> = HashMap::with_capacity(wanted.len());
+    for (position, field) in table.fields().iter().enumerate() {
+        if wanted.contains(field.name().as_str()) {
+            found.entry(field.name()).or_insert((position, field.data_type()));
+        }
+    }
+    let position = |column: &Arc<Field>| match found.get(column.name().as_str()) {
+        Some((position, data_type)) if *data_type == column.data_type() => Ok(*position),
+        Some((_, data_type)) => Err(refused(format!(
+            "column {} is {data_type} in the table and {} in the fragment",
+            column.name(),
+            column.data_type()
+        ))),
+        None => Err(refused(format!("column {} is not in the table", column.name()))),
+    };
+    columns.fields().iter().map(position).collect()
 }

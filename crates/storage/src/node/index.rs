@@ -11,8 +11,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{
-    DescribeRequest, DropIndexRequest, DropIndexResponse, ErrorKind, Format, IndexReport, IndexRequest, IndexState,
-    IndexStatus, IndexStatusRequest, IndexStatusResponse, ObjectEntry, decode_schema,
+    DropIndexRequest, DropIndexResponse, ErrorKind, Format, IndexReport, IndexRequest, IndexState, IndexStatus,
+    IndexStatusRequest, IndexStatusResponse, ObjectEntry, decode_schema,
 };
 use thermocline_pushdown::{FileFormat, PartitionRange};
 
@@ -20,7 +20,6 @@ use super::StorageNode;
 use super::arbitrator::{Ask, shape_of};
 use super::storage_node::{Answer, before, required};
 use crate::index::{Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
-use crate::reader::load_metadata;
 use crate::source::RootSource;
 use crate::{NodeError, PartitionReader, ReadOptions};
 
@@ -56,7 +55,7 @@ impl StorageNode {
                 source: Arc::new(RootSource::new(self.root.clone(), object.clone())),
                 format,
                 table_schema,
-                footer: None,
+                footers: self.footers.clone(),
             },
             object,
             column,
@@ -207,10 +206,9 @@ impl Building {
     }
 
     async fn parquet(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
-        let footer = load_metadata(Arc::clone(&self.reader.source)).await?;
-        self.reader.footer = Some(Arc::clone(&footer));
+        let footer = self.reader.footers.get(&self.reader.source, false).await?;
         let options = ReadOptions { columns: vec![self.column], ..ReadOptions::default() };
-        for group in 0..footer.num_row_groups() as u32 {
+        for group in 0..footer.metadata().num_row_groups() as u32 {
             let range = PartitionRange::RowGroups { start: group, end: group + 1 };
             sorting.writer.begin_section(range);
             let mut batches = self.reader.stream(range, &options, &self.node.context)?;
@@ -226,12 +224,8 @@ impl Building {
     }
 
     async fn csv(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
-        let request = DescribeRequest {
-            objects: vec![self.object.clone()],
-            format: Some((&self.reader.format).into()),
-            partition_bytes: self.partition_bytes,
-        };
-        let description = self.node.describe(request).await?.objects.pop().unwrap_or_default();
+        let format = self.reader.format.clone();
+        let description = self.node.described(self.object.clone(), &format, self.partition_bytes).await?;
         let batch_rows = self.node.config.batch_rows;
         let mut first_row = 0;
         for split in description.splits {

@@ -18,7 +18,7 @@ use thermocline_pushdown::{Bitmap, FileFormat, Lookup, PartitionRange};
 use super::StorageNode;
 use super::index::blocking;
 use crate::index::{Found, Identity, IndexFile, KeyRanges, Position, Unusable};
-use crate::reader::{load_metadata, selected_share};
+use crate::reader::selected_share;
 use crate::{NodeError, PartitionReader, ReadOptions};
 
 /// A search ends when it has found more than one in so many rows of a partition. Spread evenly,
@@ -94,7 +94,7 @@ impl IndexUse {
     /// The rows of a partition that may pass the predicate.
     pub(super) async fn stream(
         &self,
-        mut reader: PartitionReader,
+        reader: PartitionReader,
         range: PartitionRange,
         options: &ReadOptions,
         context: &Arc<TaskContext>,
@@ -113,7 +113,7 @@ impl IndexUse {
             }
             Rows::Only(found, rows) => {
                 let selected = bitmap(&found, rows);
-                if self.saves_pages(&mut reader, range, &options.columns, &selected).await? {
+                if self.saves_pages(&reader, range, &options.columns, &selected).await? {
                     self.partitions.fetch_add(1, Ordering::Relaxed);
                     let options = ReadOptions { rows: Some(Arc::new(selected)), ..options.clone() };
                     return reader.stream(range, &options, context);
@@ -127,7 +127,7 @@ impl IndexUse {
     /// `columns` unread.
     pub(super) async fn bitmap(
         &self,
-        reader: &mut PartitionReader,
+        reader: &PartitionReader,
         range: PartitionRange,
         columns: &[usize],
     ) -> Result<Option<Bitmap>, NodeError> {
@@ -173,18 +173,17 @@ impl IndexUse {
         Ok(Some(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(schema), futures::stream::iter(batches)))))
     }
 
-    /// Whether reading only `rows` leaves enough pages of `columns` unread. Loads the object's
-    /// metadata into `reader`.
+    /// Whether reading only `rows` leaves enough pages of `columns` unread.
     async fn saves_pages(
         &self,
-        reader: &mut PartitionReader,
+        reader: &PartitionReader,
         range: PartitionRange,
         columns: &[usize],
         rows: &Bitmap,
     ) -> Result<bool, NodeError> {
         let PartitionRange::RowGroups { start, end } = range else { return Ok(false) };
-        let footer = load_metadata(Arc::clone(&reader.source)).await?;
-        reader.footer = Some(Arc::clone(&footer));
+        let footer = reader.footers.get(&reader.source, true).await?;
+        let footer = footer.metadata();
         let of_partition = footer.row_groups().iter().skip(start as usize).take(end.saturating_sub(start) as usize);
         let stored: i64 = of_partition.map(|group| group.num_rows().max(0)).sum();
         if stored != rows.len() as i64 {
@@ -195,7 +194,7 @@ impl IndexUse {
             .filter_map(|column| reader.table_schema.fields().get(*column))
             .map(|field| field.name().as_str())
             .collect();
-        Ok(selected_share(&footer, start..end, &names, rows) <= SHARE_MAX)
+        Ok(selected_share(footer, start..end, &names, rows) <= SHARE_MAX)
     }
 
     /// What the index that finds the fewest rows says.

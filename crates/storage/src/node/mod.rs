@@ -3,6 +3,7 @@
 mod answer;
 mod arbitrator;
 mod bitmap;
+mod contents;
 mod describe;
 mod duty_cycle;
 mod execute;
@@ -12,4 +13,5 @@ mod reader_wait;
 mod storage_node;
 
 pub use arbitrator::Arbitration;
+pub(crate) use storage_node::HEARTBEAT;
 pub use storage_node::{NodeConfig, NodeCounters, PushbackPolicy, StorageNode};

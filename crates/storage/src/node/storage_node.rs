@@ -20,11 +20,12 @@ use thermocline_pushdown::{Limits, PushbackToken};
 use tokio::time::Instant;
 
 use super::arbitrator::{Arbitration, Arbitrator};
+use super::contents::Contents;
 use super::describe::Descriptions;
 use super::reader_wait::attended;
 use crate::index::IndexStore;
 use crate::source::RootSource;
-use crate::{Egress, NodeError, RangeSource, Root};
+use crate::{Egress, FooterCache, Footers, NodeError, RangeSource, Root};
 
 /// Limits of a storage node; none is unbounded.
 #[derive(Debug, Clone)]
@@ -52,8 +53,16 @@ pub struct NodeConfig {
     pub reader_wait_max: Option<Duration>,
     /// The longest that a request may take, whatever its own deadline says.
     pub deadline_max: Duration,
-    /// Objects whose description is remembered.
-    pub descriptions_max: usize,
+    /// Decoded fragments and schemas that are kept, in bytes; at most an eighth of `memory_limit`, which
+    /// they count towards.
+    pub contents_bytes_max: usize,
+    /// Split points of CSV objects that are remembered, in bytes.
+    pub descriptions_bytes_max: usize,
+    /// Decoded footers that are kept, in bytes; at most a quarter of `memory_limit`, which they count
+    /// towards.
+    pub footers_bytes_max: usize,
+    /// Where decoded footers are kept instead, if nodes of one process share a place for them.
+    pub footers: Option<Arc<FooterCache>>,
     /// Bounds on one fragment.
     pub limits: Limits,
     /// Rows of a batch.
@@ -115,7 +124,10 @@ impl Default for NodeConfig {
             queue_max: 1024,
             reader_wait_max: None,
             deadline_max: Duration::from_secs(3600),
-            descriptions_max: 100_000,
+            contents_bytes_max: 128 << 20,
+            descriptions_bytes_max: 64 << 20,
+            footers_bytes_max: 256 << 20,
+            footers: None,
             limits: Limits::default(),
             batch_rows: 8192,
             late_materialisation: false,
@@ -150,6 +162,8 @@ pub struct StorageNode {
     pub(super) context: Arc<TaskContext>,
     pub(super) arbitrator: Arc<Arbitrator>,
     pub(super) descriptions: Descriptions,
+    pub(super) footers: Footers,
+    pub(super) contents: Contents,
     pub(super) indexes: IndexStore,
     egress: Option<Egress>,
     counters: NodeCounters,
@@ -159,7 +173,7 @@ pub struct StorageNode {
 pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 
 /// Longest silence of a node that is working.
-const HEARTBEAT: Duration = Duration::from_secs(5);
+pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
 /// Stored bytes that one request may ask for at once before the next ones are read.
 const RAW_READ_BYTES: u64 = 16 << 20;
 
@@ -177,12 +191,20 @@ impl StorageNode {
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
         let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
         let context = SessionContext::new_with_config_rt(session, runtime).task_ctx();
+        let footers = config.footers.clone().unwrap_or_else(|| {
+            let bytes_max = config.footers_bytes_max.min(config.memory_limit / 4);
+            FooterCache::new(bytes_max, Some(Arc::clone(context.memory_pool())))
+        });
+        let footers = Footers::new(footers, root.label());
+        let contents = Contents::new(config.contents_bytes_max.min(config.memory_limit / 8), &context);
         let indexes = IndexStore::new(&root, config.index_directory.as_deref(), config.deadline_max)?;
         Ok(Arc::new(Self {
             root,
             context,
             arbitrator: Arbitrator::new(&config),
-            descriptions: Descriptions::new(config.descriptions_max),
+            descriptions: Descriptions::new(config.descriptions_bytes_max),
+            footers,
+            contents,
             indexes,
             egress: config.egress.map(Egress::new),
             counters: NodeCounters::default(),
@@ -200,6 +222,11 @@ impl StorageNode {
         self.egress.is_some()
     }
 
+    /// Decoded footers of its objects.
+    pub fn footers(&self) -> &Footers {
+        &self.footers
+    }
+
     /// What the node has done so far.
     pub fn counters(&self) -> &NodeCounters {
         &self.counters
@@ -207,9 +234,11 @@ impl StorageNode {
 
     /// What the node is doing.
     pub fn status(&self) -> NodeStatus {
+        // What is kept for later requests gives way to them.
+        let kept = self.footers.bytes_charged() + self.contents.bytes_charged();
         NodeStatus {
             abandoned: self.counters.abandoned.load(Ordering::Relaxed),
-            memory_used: self.context.runtime_env().memory_pool.reserved() as u64,
+            memory_used: self.context.memory_pool().reserved().saturating_sub(kept) as u64,
             memory_limit: self.config.memory_limit as u64,
             ..self.arbitrator.status()
         }

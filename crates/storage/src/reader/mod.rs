@@ -1,11 +1,13 @@
 //! Reading the needed columns of one partition, from wherever its bytes come.
 
 mod csv;
+mod footers;
 mod parquet;
 mod partition;
 mod records;
 
 pub use csv::csv_options;
+pub use footers::{Footer, FooterCache, Footers};
 pub use parquet::decode_footer;
-pub(crate) use parquet::{fetch_footer, load_metadata, selected_share};
+pub(crate) use parquet::{fetch_footer, selected_share};
 pub use partition::{PartitionReader, ReadOptions};

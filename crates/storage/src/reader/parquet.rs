@@ -1,6 +1,7 @@
 //! Parquet partitions, read by DataFusion's Parquet source over our byte ranges: it prunes row
 //! groups and pages, decodes only the needed columns, and adapts types to the table's.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use datafusion::datasource::physical_plan::{FileScanConfigBuilder, ParquetFileRe
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -23,17 +24,24 @@ use futures::{FutureExt, StreamExt, TryStreamExt};
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{AsyncFileReader, MetadataFetch};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::metadata::{
+    ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
+};
 use parquet::file::page_index::offset_index::PageLocation;
 use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
 
 use super::partition::wrong_bitmap;
-use super::{PartitionReader, ReadOptions};
+use super::{Footer, PartitionReader, ReadOptions};
 use crate::{NodeError, RangeSource};
 
 /// What the first read of a footer fetches: enough for most footers in one round trip.
 const FOOTER_GUESS_BYTES: u64 = 64 << 10;
+/// Longest footer that is read: decoded, it is several times as large.
+const FOOTER_BYTES_MAX: u64 = 64 << 20;
+/// Longest page index that is read. A longer one is of an object with many columns and row groups, of
+/// which a query needs few.
+const PAGE_INDEX_BYTES_MAX: u64 = 16 << 20;
 /// Length field and magic number at the end of an object.
 const TAIL_BYTES: u64 = 8;
 
@@ -50,10 +58,10 @@ pub(super) fn stream(
     let schema = Arc::new(reader.table_schema.project(&options.columns).map_err(DataFusionError::from)?);
     let object = reader.source.object().path.clone();
     let opened = async move {
-        let footer = match &reader.footer {
-            Some(footer) => Arc::clone(footer),
-            None => load_metadata(Arc::clone(&reader.source)).await?,
-        };
+        let mut footer = reader.footers.get(&reader.source, false).await?;
+        if pages_help(&reader, footer.metadata(), row_groups.clone(), &options) {
+            footer = reader.footers.get(&reader.source, true).await?;
+        }
         let plan = scan_plan(&reader, footer, row_groups, &options)?;
         plan.execute(0, context)
     };
@@ -64,29 +72,32 @@ pub(super) fn stream(
 
 fn scan_plan(
     reader: &PartitionReader,
-    footer: Arc<ParquetMetaData>,
+    footer: Arc<Footer>,
     row_groups: Range<u32>,
     options: &ReadOptions,
 ) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
     let object = reader.source.object();
-    if row_groups.end as usize > footer.num_row_groups() {
+    let metadata = footer.metadata();
+    if row_groups.end as usize > metadata.num_row_groups() {
         return Err(NodeError::new(
             ErrorKind::Refused,
             format!(
                 "row groups {}..{} are not among the object's {}",
                 row_groups.start,
                 row_groups.end,
-                footer.num_row_groups()
+                metadata.num_row_groups()
             ),
         )
         .into());
     }
-    let access = access_plan(&object.path, &footer, row_groups, options.rows.as_deref())?;
+    let access = access_plan(&object.path, metadata, row_groups, options.rows.as_deref())?;
+    // Without the index at hand, the source would load and decode it anew for each partition.
+    let has_pages = metadata.column_index().is_some() && metadata.offset_index().is_some();
 
     let mut source = ParquetSource::new(Arc::clone(&reader.table_schema))
         .with_parquet_file_reader_factory(Arc::new(SourceReaderFactory { source: Arc::clone(&reader.source), footer }))
         .with_pushdown_filters(options.late_materialisation)
-        .with_enable_page_index(options.predicate.is_some())
+        .with_enable_page_index(has_pages && options.predicate.is_some())
         .with_bloom_filter_on_read(false);
     if let Some(predicate) = &options.predicate {
         source = source.with_predicate(over_table(predicate, &reader.table_schema)?);
@@ -97,6 +108,26 @@ fn scan_plan(
         .with_file(file)
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// Whether pages can be left out: not all rows are wanted, or a column of the predicate has an index.
+fn pages_help(
+    reader: &PartitionReader,
+    metadata: &ParquetMetaData,
+    row_groups: Range<u32>,
+    options: &ReadOptions,
+) -> bool {
+    if options.rows.is_some() {
+        return true;
+    }
+    let Some(predicate) = &options.predicate else { return false };
+    let names: HashSet<String> = collect_columns(predicate).iter().map(|column| column.name().to_owned()).collect();
+    let indexed = |column: &ColumnChunkMetaData| {
+        column.column_index_offset().is_some()
+            && column.column_path().parts().first().is_some_and(|name| names.contains(name))
+    };
+    let row_groups = metadata.row_groups().iter().skip(row_groups.start as usize).take(row_groups.len());
+    !reader.table_schema.fields().is_empty() && row_groups.into_iter().any(|group| group.columns().iter().any(indexed))
 }
 
 /// The row groups, or of each the rows that `rows` selects.
@@ -197,6 +228,9 @@ pub(crate) async fn fetch_footer(source: &dyn RangeSource) -> Result<Bytes, Node
     let Some(footer_start) = footer_end.checked_sub(length).filter(|start| *start >= 4) else {
         return Err(bad(format!("corrupt Parquet file: a footer of {length} bytes in {} bytes", object.size)));
     };
+    if length > FOOTER_BYTES_MAX {
+        return Err(bad(format!("its footer has {length} bytes, more than the {FOOTER_BYTES_MAX} that are read")));
+    }
     if footer_start >= start {
         let from = before.len() - length as usize;
         return Ok(tail.slice(from..before.len()));
@@ -218,13 +252,39 @@ async fn read_one(source: &dyn RangeSource, range: Range<u64>) -> Result<Bytes, 
     Ok(read.into_iter().next().unwrap_or_default())
 }
 
-/// Footer and page index.
-pub(crate) async fn load_metadata(source: Arc<dyn RangeSource>) -> Result<Arc<ParquetMetaData>, DataFusionError> {
-    let object = source.object().path.clone();
-    let footer = decode_footer(&object, &fetch_footer(source.as_ref()).await?)?;
-    let mut reader = ParquetMetaDataReader::new_with_metadata(footer).with_page_index_policy(PageIndexPolicy::Optional);
-    reader.load_page_index(SourceFetch(source)).await?;
-    Ok(Arc::new(reader.finish()?))
+/// The metadata with the page index, unless there is none or it is too large to be worth it.
+pub(super) async fn with_page_index(
+    source: &Arc<dyn RangeSource>,
+    metadata: Arc<ParquetMetaData>,
+) -> Result<Arc<ParquetMetaData>, NodeError> {
+    let span = page_index_span(&metadata);
+    if span.as_ref().is_none_or(|span| span.end - span.start > PAGE_INDEX_BYTES_MAX) {
+        return Ok(metadata);
+    }
+    let object = &source.object().path;
+    let bad = |error: ParquetError| {
+        NodeError::from(DataFusionError::from(error)).context(format!("{object}: its page index"))
+    };
+    let mut reader = ParquetMetaDataReader::new_with_metadata(ParquetMetaData::clone(&metadata))
+        .with_page_index_policy(PageIndexPolicy::Optional);
+    reader.load_page_index(SourceFetch(Arc::clone(source))).await.map_err(bad)?;
+    Ok(Arc::new(reader.finish().map_err(bad)?))
+}
+
+/// Where in the object the page index is, from its first byte to its last; `None` without one.
+fn page_index_span(metadata: &ParquetMetaData) -> Option<Range<u64>> {
+    let columns = metadata.row_groups().iter().flat_map(RowGroupMetaData::columns);
+    let parts = columns.flat_map(|column| {
+        [
+            (column.column_index_offset(), column.column_index_length()),
+            (column.offset_index_offset(), column.offset_index_length()),
+        ]
+    });
+    let ranges = parts.filter_map(|(offset, length)| {
+        let (start, length) = (u64::try_from(offset?).ok()?, u64::try_from(length?).ok()?);
+        Some(start..start.saturating_add(length))
+    });
+    ranges.reduce(|all, range| all.start.min(range.start)..all.end.max(range.end))
 }
 
 struct SourceFetch(Arc<dyn RangeSource>);
@@ -238,7 +298,7 @@ impl MetadataFetch for SourceFetch {
 #[derive(Debug)]
 struct SourceReaderFactory {
     source: Arc<dyn RangeSource>,
-    footer: Arc<ParquetMetaData>,
+    footer: Arc<Footer>,
 }
 
 impl ParquetFileReaderFactory for SourceReaderFactory {
@@ -256,7 +316,7 @@ impl ParquetFileReaderFactory for SourceReaderFactory {
 /// The parquet crate's view of a [`RangeSource`]: all column chunks of a row group in one read.
 struct SourceReader {
     source: Arc<dyn RangeSource>,
-    footer: Arc<ParquetMetaData>,
+    footer: Arc<Footer>,
 }
 
 impl AsyncFileReader for SourceReader {
@@ -272,7 +332,7 @@ impl AsyncFileReader for SourceReader {
         &'a mut self,
         _: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, Result<Arc<ParquetMetaData>, ParquetError>> {
-        let footer = Arc::clone(&self.footer);
-        async move { Ok(footer) }.boxed()
+        let metadata = Arc::clone(self.footer.metadata());
+        async move { Ok(metadata) }.boxed()
     }
 }

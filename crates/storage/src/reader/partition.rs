@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use ::parquet::file::metadata::ParquetMetaData;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use thermocline_pushdown::wire::{ColumnStatistics, ErrorKind};
 use thermocline_pushdown::{Bitmap, FileFormat, PartitionRange};
 
+use super::Footers;
 use crate::{NodeError, RangeSource};
 
 /// The error of a bitmap for another number of rows than the partition has.
@@ -28,8 +28,8 @@ pub struct PartitionReader {
     pub format: FileFormat,
     /// All columns of the table. For CSV, in the order of the file's fields.
     pub table_schema: SchemaRef,
-    /// The footer, if the format has one and it is at hand; it is fetched otherwise.
-    pub footer: Option<Arc<ParquetMetaData>>,
+    /// Where footers of the source's node are kept, for a format that has them.
+    pub footers: Footers,
 }
 
 /// What to read of a partition.

@@ -10,6 +10,7 @@ use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, s
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use thermocline_pushdown::wire::Combine;
 use thermocline_pushdown::{Fragment, Limits, Selection};
+use thermocline_storage::Content;
 
 use super::super::hybrid_scan::HybridScanExec;
 
@@ -58,7 +59,7 @@ pub(in super::super) struct BitmapPlan {
     pub(super) here: Option<Here>,
     pub(super) combine: Combine,
     /// The storage node's part: its filter, if the predicate has such a part, and what follows.
-    pub(super) fragment: Arc<Vec<u8>>,
+    pub(super) fragment: Content,
     /// Columns of the answer.
     pub(super) schema: SchemaRef,
     /// Positions among the needed columns of those that the storage node reads.
@@ -142,7 +143,7 @@ impl BitmapPlan {
             here,
             combine,
             schema: fragment.schema(),
-            fragment: Arc::new(encoded),
+            fragment: Content::fragment(Arc::new(encoded)),
             there: read,
             evaluates_there: there.is_some(),
             returns_bitmap: rows && there.is_some(),

@@ -83,9 +83,7 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
         origin: Some(run.query.origin()),
         object: Some(work.object.entry.clone()),
         format: Some(run.call.format.clone()),
-        table_schema: run.call.table_schema.to_vec(),
         partition: Some(work.partition.range.into()),
-        fragment: plan.fragment.to_vec(),
         bitmap,
         combine: plan.combine as i32,
         return_bitmap: plan.returns_bitmap,
@@ -96,15 +94,25 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
         accepts_pushback: run.call.accepts_pushback,
         bytes_in: missing_bytes,
         bytes_out_estimate: match plan.answer {
-            Answer::Fragment => run.expected.bytes(&work.partition),
+            Answer::Fragment => run.expected.bytes(work.partition.rows),
             Answer::Rows(_) => 0,
         },
         partitions_to_follow: run.waiting(plan.answers_rows()) as u32,
         use_indexes: run.call.indexes.is_some(),
+        ..BitmapRequest::default()
+    };
+    let request = |fragment: (Vec<u8>, Vec<u8>), table_schema: (Vec<u8>, Vec<u8>)| {
+        TicketKind::Bitmap(BitmapRequest {
+            fragment: fragment.0,
+            fragment_digest: fragment.1,
+            table_schema: table_schema.0,
+            table_schema_digest: table_schema.1,
+            ..request.clone()
+        })
     };
     let object = Arc::clone(&work.object);
-    let partition = Arc::clone(&work.partition);
-    match run.call.send(TicketKind::Bitmap(request), object, partition, Arc::clone(&plan.schema)).await {
+    let partition = vec![Arc::clone(&work.partition)];
+    match run.call.send(&plan.fragment, request, object, partition, Arc::clone(&plan.schema)).await {
         Ok(answered) => Ok(Asked::Answered(answered)),
         Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {

@@ -31,15 +31,24 @@ pub struct CommonArgs {
 }
 
 impl CommonArgs {
+    /// A session with the given settings and no tables.
+    ///
+    /// # Errors
+    /// If a setting does not fit.
+    pub async fn plain_session(&self) -> Result<Session> {
+        let session = Session::open(SessionOptions::default()).await?;
+        for (name, value) in &self.settings {
+            session.set(name, value)?;
+        }
+        Ok(session)
+    }
+
     /// A session with the given settings and the workload's tables below `location`.
     ///
     /// # Errors
     /// If a setting or the location does not fit.
     pub async fn session(&self, workload: &Workload, format: Format, location: &str) -> Result<Session> {
-        let session = Session::open(SessionOptions::default()).await?;
-        for (name, value) in &self.settings {
-            session.set(name, value)?;
-        }
+        let session = self.plain_session().await?;
         for table in workload.tables {
             session.run(&create_table_sql(*table, format, &format!("{location}/{table}"))).await?;
         }

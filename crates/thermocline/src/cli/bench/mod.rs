@@ -7,6 +7,7 @@ mod contest;
 mod engine;
 mod experiment;
 mod figures;
+mod objects;
 mod operators;
 mod sink;
 mod ssb;
@@ -36,6 +37,8 @@ enum Workload {
     Adaptive(adaptive::AdaptiveArgs),
     /// Selection bitmaps: five TPC-H queries over the selectivity of their filter on lineitem
     Bitmap(bitmap::BitmapArgs),
+    /// Many objects, and many partitions of one: what planning and requests cost a query
+    Objects(objects::ObjectsArgs),
     /// YCSB on the row engine: point reads and updates of 1 KB rows over skewed keys
     Ycsb(ycsb::YcsbArgs),
     /// TPC-C on the row engine: the five transactions, and the consistency conditions before and after
@@ -53,6 +56,7 @@ pub async fn bench(args: BenchArgs) -> Result<()> {
         Workload::Operators(args) => operators::operators(args).await,
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
+        Workload::Objects(args) => objects::objects(args).await,
         Workload::Ycsb(args) => ycsb::ycsb(args),
         Workload::Tpcc(args) => tpcc::tpcc(args),
     }

@@ -1,0 +1,87 @@
+//! Descriptions of many objects from one node, as they come.
+
+use std::collections::VecDeque;
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, TryStreamExt};
+use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry};
+
+use crate::{NodeClient, NodeError};
+
+/// Objects that one request names.
+const OBJECTS_PER_REQUEST: usize = 4096;
+
+/// A walk over objects to describe: a request names the next ones, its answer brings descriptions of
+/// these, several in a message. What a broken answer leaves out is asked for again.
+pub(crate) struct Describing {
+    client: NodeClient,
+    /// The request without objects.
+    request: DescribeRequest,
+    /// Objects of which no description has come, in order.
+    left: VecDeque<ObjectEntry>,
+    answer: Option<BoxStream<'static, Result<DescribeResponse, NodeError>>>,
+    /// The first of `left`, which the answer is about.
+    asked: usize,
+    arrived: VecDeque<Description>,
+    /// Failures since the last message.
+    failures: u32,
+}
+
+impl Describing {
+    pub(crate) fn new(client: NodeClient, mut request: DescribeRequest) -> Self {
+        let left = std::mem::take(&mut request.objects).into();
+        Self { client, request, left, answer: None, asked: 0, arrived: VecDeque::new(), failures: 0 }
+    }
+
+    pub(crate) fn stream(self) -> BoxStream<'static, Result<Description, NodeError>> {
+        futures::stream::try_unfold(self, |mut describing| async move {
+            Ok(describing.next().await?.map(|description| (description, describing)))
+        })
+        .boxed()
+    }
+
+    async fn next(&mut self) -> Result<Option<Description>, NodeError> {
+        while self.arrived.is_empty() {
+            if self.left.is_empty() {
+                return Ok(None);
+            }
+            match self.message().await {
+                Ok(message) => {
+                    self.failures = 0;
+                    self.left.drain(..message.objects.len());
+                    self.asked -= message.objects.len();
+                    self.arrived.extend(message.objects);
+                }
+                Err(error) if error.is_transient() && self.failures + 1 < self.client.options().attempts => {
+                    tracing::debug!(node = self.client.label(), "retrying: {error}");
+                    self.answer = None;
+                    tokio::time::sleep(self.client.options().backoff * (1 << self.failures.min(16))).await;
+                    self.failures += 1;
+                }
+                Err(error) => return Err(self.client.failed(error)),
+            }
+        }
+        Ok(self.arrived.pop_front())
+    }
+
+    /// The next message with at least one description and no more than were asked for.
+    async fn message(&mut self) -> Result<DescribeResponse, NodeError> {
+        let answer = match &mut self.answer {
+            Some(answer) if self.asked > 0 => answer,
+            _ => {
+                let objects: Vec<_> = self.left.iter().take(OBJECTS_PER_REQUEST).cloned().collect();
+                self.asked = objects.len();
+                let answer = self.client.descriptions(DescribeRequest { objects, ..self.request.clone() }).await?;
+                self.answer.insert(answer)
+            }
+        };
+        match answer.try_next().await? {
+            Some(message) if (1..=self.asked).contains(&message.objects.len()) => Ok(message),
+            Some(message) => Err(NodeError::new(
+                ErrorKind::Internal,
+                format!("{} objects were described where {} were asked for", message.objects.len(), self.asked),
+            )),
+            None => Err(NodeError::new(ErrorKind::Unavailable, "the answer to 'describe' ended early")),
+        }
+    }
+}
