@@ -24,6 +24,14 @@ const QUERIES_MAX: usize = 10_000;
 const SHAPES_MAX: usize = 10_000;
 
 /// The shared part of a database.
+///
+/// Order of its locks: whoever holds one takes only those further right, and nobody waits for a query,
+/// a storage node or another session while holding one.
+///
+/// ```text
+///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
+///   the cache's, `nodes`', `shapes`' and `queries`' locks: alone
+/// ```
 #[derive(Debug)]
 pub struct Engine {
     /// Cached segments.
@@ -32,11 +40,10 @@ pub struct Engine {
     pub nodes: Arc<Nodes>,
     /// What executions of fragments showed.
     pub(crate) shapes: Shapes,
-    tables: RwLock<BTreeMap<String, Arc<ExternalTable>>>,
-    /// Tables and views of the catalog that could not be restored, by name.
-    absent: RwLock<BTreeMap<String, Absent>>,
-    /// View definitions as SQL, in the order of their creation.
-    views: RwLock<Vec<(String, String)>>,
+    /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
+    /// same; readers of `definitions` do not wait for the file.
+    changing: Mutex<()>,
+    definitions: RwLock<Definitions>,
     /// Indexes of the tables.
     pub(crate) indexes: Arc<Indexes>,
     catalog: Option<CatalogFile>,
@@ -47,6 +54,22 @@ pub struct Engine {
     /// What a storage node should know that may push work back.
     pub(crate) load: CpuLoad,
     wire_context: Arc<TaskContext>,
+}
+
+/// What the catalog file says, but for indexes.
+#[derive(Debug, Clone, Default)]
+struct Definitions {
+    tables: BTreeMap<String, Arc<ExternalTable>>,
+    /// Tables and views of the catalog that could not be restored, by name.
+    absent: BTreeMap<String, Absent>,
+    /// Views as SQL, in the order of their creation.
+    views: Vec<(String, String)>,
+}
+
+impl Definitions {
+    fn has_table(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.absent.get(name).is_some_and(|absent| absent.table_sql.is_some())
+    }
 }
 
 /// What is defined and cannot be used, until the database is opened again.
@@ -153,9 +176,8 @@ impl Engine {
             cache: SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy)),
             nodes: Nodes::new(embedded, settings.footer_cache_size),
             shapes: Shapes::default(),
-            tables: RwLock::default(),
-            absent: RwLock::default(),
-            views: RwLock::default(),
+            changing: Mutex::default(),
+            definitions: RwLock::default(),
             indexes: Arc::default(),
             catalog,
             queries: Mutex::default(),
@@ -191,22 +213,23 @@ impl Engine {
 
     /// All external tables, by name.
     pub fn tables(&self) -> Vec<Arc<ExternalTable>> {
-        self.tables.read().values().cloned().collect()
+        self.definitions.read().tables.values().cloned().collect()
     }
 
     /// The external table of that name.
     pub(crate) fn table(&self, name: &str) -> Option<Arc<ExternalTable>> {
-        self.tables.read().get(name).cloned()
+        self.definitions.read().tables.get(name).cloned()
     }
 
     /// Keeps a definition that could not be restored: it is not forgotten, and whoever uses it hears why.
     pub(crate) fn set_absent(&self, name: String, absent: Absent) {
-        self.absent.write().insert(name, absent);
+        let _one_at_a_time = self.changing.lock();
+        self.definitions.write().absent.insert(name, absent);
     }
 
     /// What could not be restored under this name.
     pub(crate) fn absent(&self, name: &str) -> Option<Absent> {
-        self.absent.read().get(name).cloned()
+        self.definitions.read().absent.get(name).cloned()
     }
 
     /// The catalog file's statements.
@@ -217,21 +240,15 @@ impl Engine {
     /// Adds a table. With `keep`, the definition is written to the catalog first, so that a table
     /// that was announced survives.
     pub(crate) fn add_table(&self, table: Arc<ExternalTable>, replace: bool, keep: bool) -> Result<()> {
-        let mut tables = self.tables.write();
         let name = table.definition.name.clone();
-        if tables.contains_key(&name) && !replace {
-            return plan_err!("table {name} already exists");
-        }
-        let absent = self.absent.write().remove(&name);
-        let before = tables.insert(name.clone(), table);
-        if keep && let Err(error) = self.save(&tables, &self.views.read()) {
-            match before {
-                Some(before) => tables.insert(name.clone(), before),
-                None => tables.remove(&name),
-            };
-            self.absent.write().extend(absent.map(|absent| (name, absent)));
-            return Err(error);
-        }
+        self.change(keep, |definitions| {
+            if definitions.tables.contains_key(&name) && !replace {
+                return plan_err!("table {name} already exists");
+            }
+            definitions.absent.remove(&name);
+            definitions.tables.insert(name.clone(), table);
+            Ok(())
+        })?;
         // Its objects may be other ones, or the same read in another way.
         self.indexes.of_table(&name).iter().for_each(|index| self.indexes.forget(&index.name));
         Ok(())
@@ -239,33 +256,30 @@ impl Engine {
 
     /// Removes a table and the definitions of its indexes; `false` if there is none of that name.
     pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
-        let mut tables = self.tables.write();
-        let before = tables.remove(name);
-        let is_table = self.absent(name).is_some_and(|absent| absent.table_sql.is_some());
-        let absent = is_table.then(|| self.absent.write().remove(name)).flatten();
-        if before.is_none() && absent.is_none() {
+        let _one_at_a_time = self.changing.lock();
+        if !self.definitions.read().has_table(name) {
             return Ok(false);
         }
-        let indexes = self.indexes.of_table(name);
-        indexes.iter().for_each(|index| drop(self.indexes.remove(&index.name)));
-        if let Err(error) = self.save(&tables, &self.views.read()) {
-            tables.extend(before.map(|before| (name.to_owned(), before)));
-            self.absent.write().extend(absent.map(|absent| (name.to_owned(), absent)));
-            indexes.into_iter().try_for_each(|index| self.indexes.add(index))?;
-            return Err(error);
-        }
+        self.change_alone(true, |definitions| {
+            definitions.tables.remove(name);
+            definitions.absent.remove(name);
+            Ok(())
+        })?;
+        // The catalog has forgotten them with the table.
+        self.indexes.of_table(name).iter().for_each(|index| drop(self.indexes.remove(&index.name)));
         Ok(true)
     }
 
     /// Adds an index; with `keep`, to the catalog too.
     pub(crate) fn add_index(&self, definition: IndexDefinition, keep: bool) -> Result<()> {
-        let tables = self.tables.read();
+        let _one_at_a_time = self.changing.lock();
+        let definitions = self.definitions.read();
         let name = definition.name.clone();
-        if !tables.contains_key(&definition.table) && self.absent(&definition.table).is_none() {
+        if !definitions.has_table(&definition.table) {
             return plan_err!("index {name}: there is no table {}", definition.table);
         }
         self.indexes.add(definition)?;
-        if keep && let Err(error) = self.save(&tables, &self.views.read()) {
+        if keep && let Err(error) = self.save(&definitions) {
             self.indexes.remove(&name);
             return Err(error);
         }
@@ -274,11 +288,11 @@ impl Engine {
 
     /// Forgets an index; `None` if there is none of that name. Its objects stay where they are.
     pub(crate) fn drop_index(&self, name: &str) -> Result<Option<IndexDefinition>> {
-        let tables = self.tables.read();
+        let _one_at_a_time = self.changing.lock();
         let Some(definition) = self.indexes.remove(name) else {
             return Ok(None);
         };
-        if let Err(error) = self.save(&tables, &self.views.read()) {
+        if let Err(error) = self.save(&self.definitions.read()) {
             self.indexes.add(definition)?;
             return Err(error);
         }
@@ -287,24 +301,42 @@ impl Engine {
 
     /// Records (`Some`) or forgets (`None`) a view's definition.
     pub(crate) fn set_view(&self, name: &str, sql: Option<String>, keep: bool) -> Result<()> {
-        let mut views = self.views.write();
-        views.retain(|(known, _)| known != name);
-        self.absent.write().remove(name);
-        if let Some(sql) = sql {
-            views.push((name.to_owned(), sql));
-        }
-        if keep { self.save(&self.tables.read(), &views) } else { Ok(()) }
+        self.change(keep, |definitions| {
+            definitions.views.retain(|(known, _)| known != name);
+            definitions.absent.remove(name);
+            definitions.views.extend(sql.map(|sql| (name.to_owned(), sql)));
+            Ok(())
+        })
     }
 
-    fn save(&self, tables: &BTreeMap<String, Arc<ExternalTable>>, views: &[(String, String)]) -> Result<()> {
+    /// Applies `change`; with `keep`, once the catalog file says the same. If either fails, nothing has changed.
+    fn change<T>(&self, keep: bool, change: impl FnOnce(&mut Definitions) -> Result<T>) -> Result<T> {
+        let _one_at_a_time = self.changing.lock();
+        self.change_alone(keep, change)
+    }
+
+    /// The same for who holds `changing`.
+    fn change_alone<T>(&self, keep: bool, change: impl FnOnce(&mut Definitions) -> Result<T>) -> Result<T> {
+        if !keep {
+            return change(&mut self.definitions.write());
+        }
+        let mut next = self.definitions.read().clone();
+        let done = change(&mut next)?;
+        self.save(&next)?;
+        *self.definitions.write() = next;
+        Ok(done)
+    }
+
+    /// Writes the catalog file. Indexes whose table is gone are left out.
+    fn save(&self, definitions: &Definitions) -> Result<()> {
         let Some(catalog) = &self.catalog else {
             return Ok(());
         };
-        let tables = tables.values().map(|table| table.definition.sql.clone());
-        let absent = self.absent.read();
-        let tables = tables.chain(absent.values().filter_map(|absent| absent.table_sql.clone()));
-        let views = views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
-        let indexes = self.indexes.all();
+        let tables = definitions.tables.values().map(|table| table.definition.sql.clone());
+        let tables = tables.chain(definitions.absent.values().filter_map(|absent| absent.table_sql.clone()));
+        let views = definitions.views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
+        let mut indexes = self.indexes.all();
+        indexes.retain(|index| definitions.has_table(&index.table));
         let indexes = indexes.iter().map(IndexDefinition::sql);
         catalog
             .write(tables.chain(views).chain(indexes))
