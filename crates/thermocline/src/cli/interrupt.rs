@@ -1,9 +1,15 @@
 //! Ctrl-C, for as long as no line is edited; and the signal that ends processes whose files are too large.
 
+use std::time::Duration;
+
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use super::Failure;
+use super::output;
+
+/// How long output that is being written may take to end after Ctrl-C.
+const OUTPUT_WAIT: Duration = Duration::from_millis(500);
 
 /// Hears of Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
 #[derive(Debug, Clone)]
@@ -14,7 +20,8 @@ pub struct Interrupt {
 
 impl Interrupt {
     /// Starts to listen. From then on, Ctrl-C does not end the process by itself; with
-    /// `insistent`, a second one does, for when output blocks.
+    /// `insistent`, a second one does, and so does the first one while output waits for its reader:
+    /// whoever writes cannot hear of it.
     ///
     /// # Errors
     /// If the signal cannot be listened to.
@@ -25,9 +32,18 @@ impl Interrupt {
         tokio::spawn(async move {
             while signals.recv().await.is_some() {
                 sender.send_modify(|presses| *presses += 1);
-                if insistent && *sender.borrow() > 1 {
+                if !insistent {
+                    continue;
+                }
+                if *sender.borrow() > 1 {
                     std::process::exit(130);
                 }
+                tokio::spawn(async {
+                    tokio::time::sleep(OUTPUT_WAIT).await;
+                    if output::blocked_for() >= OUTPUT_WAIT {
+                        std::process::exit(130);
+                    }
+                });
             }
         });
         Ok(Self { presses })

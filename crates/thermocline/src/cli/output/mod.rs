@@ -5,6 +5,9 @@ pub mod json;
 pub mod table;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 
@@ -24,12 +27,27 @@ pub enum Format {
 /// Rows that are made into text at a time.
 pub const ROWS_AT_ONCE: usize = 1024;
 
-/// Writes to standard output, in few large pieces.
+/// The beginning of the clock of `WRITING_SINCE`.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+/// Milliseconds on that clock at which a write began that has not ended; `NOT_WRITING` otherwise.
+static WRITING_SINCE: AtomicU64 = AtomicU64::new(NOT_WRITING);
+const NOT_WRITING: u64 = u64::MAX;
+
+/// How long standard output has taken nothing of what it is given, as when a pager waits for its user.
+pub fn blocked_for() -> Duration {
+    let now = STARTED.elapsed().as_millis() as u64;
+    match WRITING_SINCE.load(Ordering::Relaxed) {
+        NOT_WRITING => Duration::ZERO,
+        since => Duration::from_millis(now.saturating_sub(since)),
+    }
+}
+
+/// Writes to standard output, in few large pieces. Waits for as long as its reader takes nothing.
 ///
 /// # Errors
 /// [`Failure::OutputClosed`] if nobody reads it.
 pub fn print(text: &[u8]) -> Result<(), Failure> {
-    io::stdout().lock().write_all(text).map_err(|error| Failure::output(&error))
+    written(|output| output.write_all(text))
 }
 
 /// Hands what was printed to whoever reads it.
@@ -37,7 +55,14 @@ pub fn print(text: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// As [`print()`].
 pub fn flush() -> Result<(), Failure> {
-    io::stdout().lock().flush().map_err(|error| Failure::output(&error))
+    written(|output| output.flush())
+}
+
+fn written(write: impl FnOnce(&mut io::StdoutLock<'_>) -> io::Result<()>) -> Result<(), Failure> {
+    WRITING_SINCE.store(STARTED.elapsed().as_millis() as u64, Ordering::Relaxed);
+    let written = write(&mut io::stdout().lock());
+    WRITING_SINCE.store(NOT_WRITING, Ordering::Relaxed);
+    written.map_err(|error| Failure::output(&error))
 }
 
 /// Whether rows go to a person's terminal.
