@@ -375,6 +375,9 @@ impl TryFrom<Range> for PartitionRange {
     }
 }
 
+/// Ranges of one [`RangesRequest`].
+pub const RANGES_MAX: usize = 1 << 18;
+
 /// Asks for stored bytes.
 #[derive(Clone, PartialEq, Message)]
 pub struct RangesRequest {
@@ -384,7 +387,7 @@ pub struct RangesRequest {
     /// The object and the version it must have.
     #[prost(message, optional, tag = "2")]
     pub object: Option<ObjectEntry>,
-    /// First bytes, one per range.
+    /// First bytes, one per range; at most [`RANGES_MAX`].
     #[prost(uint64, repeated, tag = "3")]
     pub starts: Vec<u64>,
     /// One past the last bytes, one per range.
@@ -484,6 +487,9 @@ pub enum ErrorKind {
     /// The request names a fragment or schema by its digest that the node does not have, or not any
     /// more. Send it whole.
     UnknownContent = 10,
+    /// A limit on what one client or all of them may have at the node at once is reached: ask again
+    /// later. Comes before anything else of the answer.
+    Busy = 11,
 }
 
 /// Details of a failed call.
@@ -537,6 +543,9 @@ pub struct NodeStatus {
     /// The most that they may reserve.
     #[prost(uint64, tag = "11")]
     pub memory_limit: u64,
+    /// Answers that are being sent, or wait for their readers.
+    #[prost(uint64, tag = "12")]
+    pub answers: u64,
 }
 
 /// Encodes a schema as DataFusion's protobuf message.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightData};
@@ -19,8 +19,9 @@ use thermocline_pushdown::wire::{
     NodeStatus, ObjectEntry, Ticket, TicketKind,
 };
 use tokio::sync::OnceCell;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 
+use crate::connections::{ConnectionOptions, Connections, StreamPlace};
 use crate::describing::Describing;
 use crate::recent::Recent;
 use crate::service::MESSAGE_BYTES_MAX;
@@ -30,6 +31,9 @@ use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
 const SENT_MAX: usize = 4096;
 /// How often a wait for a message looks whether it came.
 const LOOKS: u32 = 30;
+
+/// The longest pause before a busy node is asked again.
+const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// How long to wait and how often to try.
 #[derive(Debug, Clone)]
@@ -44,6 +48,12 @@ pub struct RemoteOptions {
     pub backoff: Duration,
     /// Where decoded footers are kept, if several nodes share a place for them.
     pub footers: Option<Arc<FooterCache>>,
+    /// The longest that a request is repeated because the node is busy with others.
+    pub busy_wait_max: Duration,
+    /// Bytes of one answer that may wait in this process for whoever reads it: its HTTP/2 window.
+    pub stream_window: u32,
+    /// Answers that share a connection; more open another one.
+    pub streams_per_connection: usize,
 }
 
 impl Default for RemoteOptions {
@@ -54,11 +64,14 @@ impl Default for RemoteOptions {
             attempts: 3,
             backoff: Duration::from_millis(100),
             footers: None,
+            busy_wait_max: Duration::from_secs(600),
+            stream_window: 2 << 20,
+            streams_per_connection: 100,
         }
     }
 }
 
-/// A storage node, as a compute node sees it. Cheap to clone; clones share the connection.
+/// A storage node, as a compute node sees it. Cheap to clone; clones share the connections.
 #[derive(Clone)]
 pub struct NodeClient {
     inner: Arc<Inner>,
@@ -84,8 +97,7 @@ struct Inner {
 enum Reach {
     Embedded(Arc<StorageNode>),
     Remote {
-        /// Connects on first use and again whenever the connection was lost.
-        channel: Channel,
+        connections: Box<Connections>,
         /// Set once the node's versions were found to match.
         checked: OnceCell<()>,
     },
@@ -122,22 +134,16 @@ impl NodeClient {
     /// # Errors
     /// [`ErrorKind::Refused`] if the address is not one.
     pub fn remote(address: &str, options: RemoteOptions) -> Result<Self, NodeError> {
-        let wrong = |why: String| {
-            NodeError::new(ErrorKind::Refused, format!("'{address}' is not a storage node's address: {why}"))
-        };
-        if !address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok()) {
-            return Err(wrong("expected host:port".into()));
-        }
-        let endpoint = Endpoint::from_shared(format!("http://{address}"))
-            .map_err(|error| wrong(error.to_string()))?
-            .connect_timeout(options.connect_timeout)
-            .http2_keep_alive_interval(options.request_timeout / 2)
-            .keep_alive_timeout(options.request_timeout)
-            .keep_alive_while_idle(true)
-            .tcp_nodelay(true)
-            .initial_stream_window_size(4 << 20)
-            .initial_connection_window_size(32 << 20);
-        let reach = Reach::Remote { channel: endpoint.connect_lazy(), checked: OnceCell::new() };
+        let connections = Connections::new(
+            address,
+            &ConnectionOptions {
+                connect_timeout: options.connect_timeout,
+                keepalive_timeout: options.request_timeout,
+                stream_window: options.stream_window,
+                streams: options.streams_per_connection,
+            },
+        )?;
+        let reach = Reach::Remote { connections: Box::new(connections), checked: OnceCell::new() };
         Ok(Self::new(address.to_owned(), reach, options))
     }
 
@@ -376,14 +382,18 @@ impl NodeClient {
     }
 
     async fn do_get(&self, ticket: &[u8]) -> Result<BoxStream<'static, Result<FlightData, NodeError>>, NodeError> {
-        let mut client = self.checked_client().await?;
+        let (mut client, place) = self.checked_client().await?;
         let ticket = arrow_flight::Ticket::new(ticket.to_vec());
         let answer = self.timed(client.do_get(ticket)).await??;
-        Ok(answer.into_inner().map_err(NodeError::from).boxed())
+        // The stream keeps its place in the connection for as long as it is there.
+        let messages = answer.into_inner().inspect(move |_| {
+            let _kept = &place;
+        });
+        Ok(messages.map_err(NodeError::from).boxed())
     }
 
     async fn action<M: Message + Default>(&self, name: &str, body: Vec<u8>) -> Result<M, NodeError> {
-        let client = self.checked_client().await?;
+        let (client, _place) = self.checked_client().await?;
         self.action_with(client, name, body).await
     }
 
@@ -406,8 +416,11 @@ impl NodeClient {
         name: &'static str,
         body: Vec<u8>,
     ) -> Result<BoxStream<'static, Result<Bytes, NodeError>>, NodeError> {
-        let mut client = self.checked_client().await?;
+        let (mut client, place) = self.checked_client().await?;
         let answer = self.timed(client.do_action(Action::new(name, body))).await??.into_inner();
+        let answer = answer.inspect(move |_| {
+            let _kept = &place;
+        });
         let messages = futures::stream::try_unfold((self.clone(), answer), |(client, mut answer)| async move {
             loop {
                 let Some(message) = client.timed(answer.try_next()).await?? else { return Ok(None) };
@@ -448,11 +461,12 @@ impl NodeClient {
     }
 
     /// A client of a node whose versions match ours.
-    async fn checked_client(&self) -> Result<FlightServiceClient<Channel>, NodeError> {
-        let Reach::Remote { channel, checked } = &self.inner.reach else {
+    async fn checked_client(&self) -> Result<(FlightServiceClient<Channel>, StreamPlace), NodeError> {
+        let Reach::Remote { connections, checked } = &self.inner.reach else {
             return Err(NodeError::new(ErrorKind::Internal, "an embedded node has no connection"));
         };
-        let client = FlightServiceClient::new(channel.clone())
+        let (channel, place) = connections.stream();
+        let client = FlightServiceClient::new(channel)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         checked
@@ -461,21 +475,33 @@ impl NodeClient {
                 Handshake::of_this_build().check(&node).map_err(|why| NodeError::new(ErrorKind::Refused, why))
             })
             .await?;
-        Ok(client)
+        Ok((client, place))
     }
 
-    /// Sends an idempotent request again, with growing pauses, while that may help.
+    /// Sends an idempotent request again, with growing pauses, while that may help: a few times if it
+    /// fails, for as long as [`RemoteOptions::busy_wait_max`] if the node has too much to do.
     async fn retried<T, F: Future<Output = Result<T, NodeError>>>(
         &self,
         request: impl Fn() -> F,
     ) -> Result<T, NodeError> {
-        let mut pause = self.inner.options.backoff;
+        let options = &self.inner.options;
+        let mut pause = options.backoff;
         let mut attempt = 1;
+        let mut busy_until = None;
         loop {
             self.inner.requests.fetch_add(1, Ordering::Relaxed);
             match request().await {
                 Ok(answer) => return Ok(answer),
-                Err(error) if error.is_transient() && attempt < self.inner.options.attempts => {
+                Err(error)
+                    if error.is_busy()
+                        && Instant::now()
+                            < *busy_until.get_or_insert_with(|| Instant::now() + options.busy_wait_max) =>
+                {
+                    tracing::debug!(node = self.inner.label, "waiting: {error}");
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(BUSY_PAUSE_MAX);
+                }
+                Err(error) if error.is_transient() && attempt < options.attempts => {
                     tracing::debug!(node = self.inner.label, attempt, "retrying: {error}");
                     self.inner.failures.fetch_add(1, Ordering::Relaxed);
                     tokio::time::sleep(pause).await;

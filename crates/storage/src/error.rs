@@ -41,7 +41,12 @@ impl NodeError {
 
     /// Whether the same request may succeed if it is sent again.
     pub fn is_transient(&self) -> bool {
-        self.kind == ErrorKind::Unavailable
+        matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Busy)
+    }
+
+    /// Whether the same request will succeed once others are done.
+    pub fn is_busy(&self) -> bool {
+        self.kind == ErrorKind::Busy
     }
 
     /// Whether the caller is told to fetch the stored bytes instead.
@@ -49,11 +54,11 @@ impl NodeError {
         matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted | ErrorKind::PushedBack)
     }
 
-    /// Whether nothing went wrong: the answer is to fetch the stored bytes, to ask with more, or to plan
-    /// again.
+    /// Whether nothing went wrong: the answer is to fetch the stored bytes, to ask with more or later, or to
+    /// plan again.
     pub(crate) fn is_advice(&self) -> bool {
-        self.is_stale()
-            || matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::PushedBack | ErrorKind::UnknownContent)
+        use ErrorKind::{Busy, PushedBack, RawIsSmaller, UnknownContent};
+        self.is_stale() || matches!(self.kind, RawIsSmaller | PushedBack | UnknownContent | Busy)
     }
 
     /// Whether the object is not what was planned with, so that planning again may help.
@@ -139,7 +144,7 @@ impl From<NodeError> for Status {
             ErrorKind::RawIsSmaller => Code::OutOfRange,
             ErrorKind::DeadlineExceeded => Code::DeadlineExceeded,
             ErrorKind::ResourcesExhausted => Code::ResourceExhausted,
-            ErrorKind::Unavailable => Code::Unavailable,
+            ErrorKind::Unavailable | ErrorKind::Busy => Code::Unavailable,
             ErrorKind::PushedBack => Code::Aborted,
             ErrorKind::UnknownContent => Code::NotFound,
         };

@@ -24,13 +24,16 @@
 //! | decoded footers | memory, least recently used out ([`NodeConfig::footers_bytes_max`]) | the object's version changes |
 //! | decoded fragments and schemas | memory, least recently used out ([`NodeConfig::contents_bytes_max`]) | |
 //! | CSV split points | memory, least recently used out ([`NodeConfig::descriptions_bytes_max`]) | the object's version changes |
+//! | requests, answers on their way | memory ([`NodeConfig::budget_bytes`]) | the answer ends |
 //! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
-//! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends, is dropped, or nobody reads it ([`NodeConfig::reader_wait_max`]) |
+//! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped, or its connection answers no pings ([`NodeConfig::keepalive`]) |
 //! | how fast fragments run and what they select | memory, per shape, the least recently used forgotten | a minute |
 //!
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
 mod client;
+mod clients;
+mod connections;
 mod content;
 pub mod csv;
 mod describing;
@@ -50,7 +53,7 @@ pub use content::{Content, ContentKind};
 pub use egress::{Egress, EgressStream};
 pub use error::NodeError;
 pub use index::is_indexable;
-pub use node::{Arbitration, NodeConfig, NodeCounters, PushbackPolicy, StorageNode};
+pub use node::{Arbitration, ClientLimits, NodeConfig, NodeCounters, PushbackPolicy, Resources, StorageNode};
 pub use reader::{Footer, FooterCache, Footers, PartitionReader, ReadOptions, csv_options, decode_footer};
 pub use root::Root;
 pub use service::{Server, serve};

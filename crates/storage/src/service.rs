@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::{
@@ -20,8 +19,9 @@ use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::node::HEARTBEAT;
-use crate::{ContentKind, NodeError, StorageNode};
+use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
+use crate::node::{HEARTBEAT, Peer};
+use crate::{ClientLimits, ContentKind, NodeError, StorageNode};
 
 /// Largest request: a fragment and a table schema.
 const REQUEST_BYTES_MAX: usize = 16 << 20;
@@ -29,8 +29,8 @@ const REQUEST_BYTES_MAX: usize = 16 << 20;
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Objects in one message of a listing.
 const LISTED_PER_MESSAGE: usize = 4096;
-/// A peer that does not answer a ping for this long is gone, and its work with it.
-const KEEPALIVE: Duration = Duration::from_secs(30);
+/// Answers that one connection carries at once.
+pub(crate) const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 
 /// A listening storage node. Dropping it closes the listener and every connection.
 #[derive(Debug)]
@@ -79,18 +79,30 @@ impl Drop for Server {
 /// If the address cannot be bound.
 pub async fn serve(node: Arc<StorageNode>, address: SocketAddr) -> std::io::Result<Server> {
     let listener = TcpListener::bind(address).await?;
+    let ClientLimits { connections_max, connections_per_client_max, requests_max, requests_per_client_max } =
+        *node.client_limits();
+    let connections =
+        Places::new(Limit { what: "connections", all: connections_max, of_peer: connections_per_client_max });
+    let requests = Places::new(Limit { what: "requests", all: requests_max, of_peer: requests_per_client_max });
     let address = listener.local_addr()?;
     let (shutdown, stopped) = oneshot::channel::<()>();
+    let keepalive = node.keepalive();
+    let budget = Arc::clone(node.budget());
     let service = FlightServiceServer::new(NodeService { node })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let incoming = TcpListenerStream::new(listener).inspect_ok(|stream| {
+    let service = Guarded::new(service, requests, budget);
+    let incoming = TcpListenerStream::new(listener).try_filter_map(move |stream| {
         // Answers are written in whole messages: waiting for more to send only adds delay.
         let _best_effort = stream.set_nodelay(true);
+        let peer = stream.peer_addr().map_or_else(|_| Peer::unknown(), Peer::at);
+        let place = connections.take(&peer).inspect_err(|error| tracing::warn!("a connection was closed: {error}"));
+        std::future::ready(Ok(place.ok().map(|place| Connection::new(stream, place))))
     });
     let server = tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(KEEPALIVE))
-        .http2_keepalive_timeout(Some(KEEPALIVE))
+        .http2_keepalive_interval(Some(keepalive))
+        .http2_keepalive_timeout(Some(keepalive))
+        .max_concurrent_streams(STREAMS_PER_CONNECTION_MAX)
         .initial_stream_window_size(4 << 20)
         .initial_connection_window_size(32 << 20)
         .add_service(service)
@@ -121,11 +133,16 @@ impl FlightService for NodeService {
     type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
 
     async fn do_get(&self, request: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
-        let answer = self.node.get(&request.into_inner().ticket).await?;
-        Ok(Response::new(answer.map_err(Status::from).boxed()))
+        let admitted = admitted(&request)?;
+        let answer = self.node.get_for(&request.into_inner().ticket, admitted.peer().clone()).await?;
+        let answer = answer.map_err(Status::from).inspect(move |_| {
+            let _until_the_end = &admitted;
+        });
+        Ok(Response::new(answer.boxed()))
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
+        let admitted = admitted(&request)?;
         let action = request.into_inner();
         let body = match action.r#type.as_str() {
             "handshake" => Handshake::of_this_build().encode_to_vec(),
@@ -136,9 +153,9 @@ impl FlightService for NodeService {
                     let objects = node.list(&request.prefix).await?;
                     Ok::<_, NodeError>(futures::stream::iter(listed(objects)).map(Ok))
                 };
-                return Ok(streamed(listed.try_flatten_stream()));
+                return Ok(streamed(admitted, listed.try_flatten_stream()));
             }
-            "describe" => return Ok(streamed(self.node.describe(decoded(&action)?)?)),
+            "describe" => return Ok(streamed(admitted, self.node.describe(decoded(&action)?)?)),
             "put_fragment" => self.put(ContentKind::Fragment, &action)?,
             "put_schema" => self.put(ContentKind::Schema, &action)?,
             "status" => self.node.status().encode_to_vec(),
@@ -146,7 +163,11 @@ impl FlightService for NodeService {
             "drop_index" => self.node.drop_index(decoded(&action)?).await?.encode_to_vec(),
             other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),
         };
-        Ok(Response::new(futures::stream::iter([Ok(ActionResult { body: body.into() })]).boxed()))
+        admitted.account.settle(0, body.len());
+        let answer = futures::stream::iter([Ok(ActionResult { body: body.into() })]).inspect(move |_| {
+            let _until_the_end = &admitted;
+        });
+        Ok(Response::new(answer.boxed()))
     }
 
     async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
@@ -200,6 +221,7 @@ impl FlightService for NodeService {
 /// Messages as they are made, an empty one whenever none came for a while, so that the caller can tell
 /// a long scan from a node that hangs.
 fn streamed<M: Message + 'static>(
+    admitted: Admitted,
     messages: impl Stream<Item = Result<M, NodeError>> + Send + 'static,
 ) -> Response<BoxStream<'static, Result<ActionResult, Status>>> {
     let results = futures::stream::unfold(Some(messages.boxed()), |messages| async move {
@@ -211,6 +233,9 @@ fn streamed<M: Message + 'static>(
             Err(_) => Some((Ok(ActionResult::default()), Some(messages))),
         }
     });
+    let results = results.inspect(move |_| {
+        let _until_the_end = &admitted;
+    });
     Response::new(results.boxed())
 }
 
@@ -219,6 +244,11 @@ fn listed(objects: Vec<ObjectEntry>) -> Vec<ListResponse> {
     let mut objects = objects.into_iter();
     let next = || Some(objects.by_ref().take(LISTED_PER_MESSAGE).collect()).filter(|some: &Vec<_>| !some.is_empty());
     std::iter::from_fn(next).map(|objects| ListResponse { objects }).collect()
+}
+
+/// The place of a request.
+fn admitted<T>(request: &Request<T>) -> Result<Admitted, Status> {
+    request.extensions().get().cloned().ok_or_else(|| Status::internal("a request has no place"))
 }
 
 fn unused(call: &str, instead: &str) -> Status {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use futures::{StreamExt, TryStreamExt, stream};
 use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
 
@@ -33,16 +34,54 @@ const READ_BYTES_MAX: u64 = 8 << 20;
 /// Reads of one request in flight at once.
 const READS_IN_FLIGHT: usize = 8;
 
+/// Bytes of a read that is not charged by itself: a fragment was charged for a few of them when it began.
+const SMALL_READ_BYTES: u64 = READ_BYTES_MAX;
+
 /// Reads from ROOT.
 #[derive(Debug)]
 pub(crate) struct RootSource {
     root: Root,
     object: ObjectEntry,
+    /// Where what is read is charged, for as long as it is in memory; `None` if the caller does it.
+    memory: Option<Arc<dyn MemoryPool>>,
+}
+
+/// Bytes that are charged until they are dropped.
+struct Charged {
+    bytes: Bytes,
+    _memory: MemoryReservation,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl RootSource {
     pub(crate) fn new(root: Root, object: ObjectEntry) -> Self {
-        Self { root, object }
+        Self { root, object, memory: None }
+    }
+
+    /// The same, with large reads charged to `pool` for as long as they are in memory. One for which there
+    /// is no memory fails.
+    pub(crate) fn charged(self, pool: &Arc<dyn MemoryPool>) -> Self {
+        Self { memory: Some(Arc::clone(pool)), ..self }
+    }
+
+    /// Reads one range, whole.
+    async fn fetch(&self, read: Range<u64>) -> Result<Bytes, NodeError> {
+        let wanted = read.end - read.start;
+        let result = self.root.get(&self.object, read).await?;
+        let bytes = result.bytes().await.map_err(|error| NodeError::from(error).context(&self.object.path))?;
+        if bytes.len() as u64 == wanted {
+            return Ok(bytes);
+        }
+        // The object shrank under the same version: the store does not keep its word.
+        Err(NodeError::new(
+            ErrorKind::VersionChanged,
+            format!("{}: {} bytes came where {wanted} were asked for", self.object.path, bytes.len()),
+        ))
     }
 }
 
@@ -53,31 +92,50 @@ impl RangeSource for RootSource {
     }
 
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
-        check_ranges(&self.object, ranges)?;
+        check_ranges(&self.object, ranges.iter())?;
         let reads = coalesce(ranges);
+        let mut memory = None;
+        if let Some(pool) = &self.memory {
+            // What is put together of several reads is there twice for a moment.
+            let copied: u64 =
+                ranges.iter().map(|range| range.end - range.start).filter(|bytes| *bytes > READ_BYTES_MAX).sum();
+            let bytes = reads.iter().map(|read| read.end - read.start).sum::<u64>().saturating_add(copied);
+            if bytes > SMALL_READ_BYTES {
+                let reserved = MemoryConsumer::new("stored bytes").register(pool);
+                reserved
+                    .try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))
+                    .map_err(|error| NodeError::from(error).context(&self.object.path))?;
+                memory = Some(reserved);
+            }
+        }
         let fetched: Vec<Bytes> = stream::iter(reads.clone())
-            .map(|read| async move {
-                let wanted = read.end - read.start;
-                let result = self.root.get(&self.object, read).await?;
-                let bytes = result.bytes().await.map_err(|error| NodeError::from(error).context(&self.object.path))?;
-                if bytes.len() as u64 == wanted {
-                    Ok(bytes)
-                } else {
-                    // The object shrank under the same version: the store does not keep its word.
-                    Err(NodeError::new(
-                        ErrorKind::VersionChanged,
-                        format!("{}: {} bytes came where {wanted} were asked for", self.object.path, bytes.len()),
-                    ))
-                }
+            .map(|read| async {
+                let bytes = self.fetch(read).await?;
+                Ok::<_, NodeError>(charged(bytes, memory.as_ref()))
             })
             .buffered(READS_IN_FLIGHT)
             .try_collect()
             .await?;
-        Ok(ranges.iter().map(|range| cut(range, &reads, &fetched)).collect())
+        Ok(ranges.iter().map(|range| cut(range, &reads, &fetched, memory.as_ref())).collect())
     }
 }
 
-fn check_ranges(object: &ObjectEntry, ranges: &[Range<u64>]) -> Result<(), NodeError> {
+/// `bytes` with their part of what is reserved.
+fn charged(bytes: Bytes, memory: Option<&MemoryReservation>) -> Bytes {
+    match memory {
+        Some(memory) => {
+            let _memory = memory.split(bytes.len().min(memory.size()));
+            Bytes::from_owner(Charged { bytes, _memory })
+        }
+        None => bytes,
+    }
+}
+
+/// Refuses ranges that are not in the object.
+pub(crate) fn check_ranges<'a>(
+    object: &ObjectEntry,
+    ranges: impl Iterator<Item = &'a Range<u64>>,
+) -> Result<(), NodeError> {
     for range in ranges {
         if range.start > range.end || range.end > object.size {
             return Err(NodeError::new(
@@ -92,6 +150,11 @@ fn check_ranges(object: &ObjectEntry, ranges: &[Range<u64>]) -> Result<(), NodeE
     Ok(())
 }
 
+/// Bytes that are read for the ranges, those between close ones included.
+pub(crate) fn coalesced_bytes(ranges: &[Range<u64>]) -> u64 {
+    coalesce(ranges).iter().map(|read| read.end - read.start).sum()
+}
+
 /// Sorted, disjoint reads that cover the ranges: close ones merged, long ones cut.
 fn coalesce(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
@@ -99,7 +162,7 @@ fn coalesce(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut merged: Vec<Range<u64>> = vec![];
     for range in sorted {
         match merged.last_mut() {
-            Some(last) if range.start <= last.end + GAP_BYTES => last.end = last.end.max(range.end),
+            Some(last) if range.start <= last.end.saturating_add(GAP_BYTES) => last.end = last.end.max(range.end),
             _ => merged.push(range),
         }
     }
@@ -109,14 +172,14 @@ fn coalesce(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
             let pieces = (range.end - range.start).div_ceil(READ_BYTES_MAX).max(1);
             (0..pieces).map(move |piece| {
                 let start = range.start + piece * READ_BYTES_MAX;
-                start..range.end.min(start + READ_BYTES_MAX)
+                start..range.end.min(start.saturating_add(READ_BYTES_MAX))
             })
         })
         .collect()
 }
 
 /// `range` out of the fetched reads that cover it, without copying if one read does.
-fn cut(range: &Range<u64>, reads: &[Range<u64>], fetched: &[Bytes]) -> Bytes {
+fn cut(range: &Range<u64>, reads: &[Range<u64>], fetched: &[Bytes], memory: Option<&MemoryReservation>) -> Bytes {
     let first = reads.partition_point(|read| read.end <= range.start);
     let mut pieces = reads
         .iter()
@@ -139,7 +202,7 @@ fn cut(range: &Range<u64>, reads: &[Range<u64>], fetched: &[Bytes]) -> Bytes {
     let mut whole = Vec::with_capacity((range.end - range.start) as usize);
     whole.extend_from_slice(&first);
     rest.for_each(|piece| whole.extend_from_slice(&piece));
-    whole.into()
+    charged(whole.into(), memory)
 }
 
 /// Counts the bytes read through it.

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use parking_lot::Mutex;
-use thermocline_storage::{FooterCache, NodeClient, NodeConfig, RemoteOptions, Root, StorageNode};
+use thermocline_storage::{FooterCache, NodeClient, NodeConfig, RemoteOptions, Resources, Root, StorageNode};
 
 /// Where a table's objects are: a prefix at one or several storage nodes, each of which holds some.
 #[derive(Debug, Clone)]
@@ -25,6 +25,8 @@ pub struct Nodes {
     known: Mutex<HashMap<String, NodeClient>>,
     embedded: NodeConfig,
     footers: Arc<FooterCache>,
+    /// Memory and slots of all embedded nodes together; made for the first.
+    resources: OnceLock<Resources>,
 }
 
 impl Nodes {
@@ -33,7 +35,7 @@ impl Nodes {
     pub fn new(embedded: NodeConfig, footers_bytes_max: usize) -> Arc<Self> {
         let footers = FooterCache::new(footers_bytes_max, None);
         let embedded = NodeConfig { message_bytes: usize::MAX, footers: Some(Arc::clone(&footers)), ..embedded };
-        Arc::new(Self { known: Mutex::default(), embedded, footers })
+        Arc::new(Self { known: Mutex::default(), embedded, footers, resources: OnceLock::new() })
     }
 
     /// Decoded footers of all nodes' objects.
@@ -94,7 +96,15 @@ impl Nodes {
         if let Some(node) = known.get(root) {
             return Ok(node.clone());
         }
-        let node = StorageNode::new(Root::open(root)?, self.embedded.clone())?;
+        let resources = match self.resources.get() {
+            Some(resources) => resources,
+            // Nobody else makes them: `known` is locked.
+            None => {
+                let made = Resources::new(&self.embedded)?;
+                self.resources.get_or_init(|| made)
+            }
+        };
+        let node = StorageNode::sharing(Root::open(root)?, self.embedded.clone(), resources)?;
         let node = NodeClient::embedded(node);
         known.insert(root.to_owned(), node.clone());
         Ok(node)

@@ -16,7 +16,8 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
 use thermocline_pushdown::wire::{
-    Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind,
+    Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, RangesRequest, Ticket,
+    TicketKind,
 };
 use thermocline_pushdown::{PartitionRange, PushbackToken};
 use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
@@ -43,13 +44,15 @@ impl RangeSource for RemoteSource {
     }
 
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
-        let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
-        self.metrics.bytes_to_storage.add(prost_len(&ticket));
-        self.metrics.requests.add(1);
-        fetch(&self.object.node, &self.object.entry, &ticket, ranges, |bytes| {
-            self.metrics.bytes_from_storage.add(bytes as usize);
-        })
-        .await
+        let mut read = Vec::with_capacity(ranges.len());
+        for ranges in ranges.chunks(RANGES_MAX) {
+            let ticket = ranges_ticket(&self.object.entry, ranges, self.origin.clone(), self.pushback);
+            self.metrics.bytes_to_storage.add(prost_len(&ticket));
+            self.metrics.requests.add(1);
+            let count = |bytes| self.metrics.bytes_from_storage.add(bytes as usize);
+            read.extend(fetch(&self.object.node, &self.object.entry, &ticket, ranges, count).await?);
+        }
+        Ok(read)
     }
 }
 

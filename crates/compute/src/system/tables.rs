@@ -159,6 +159,7 @@ fn storage_nodes(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .optional_number("pushback_slots", said(|status| status.pushback_slots))
         .optional_number("admitted", said(|status| status.admitted))
         .optional_number("pushed_back", said(|status| status.pushed_back))
+        .optional_number("answers", said(|status| status.answers))
         .optional_number("abandoned", said(|status| status.abandoned))
         .optional_number("memory_used", said(|status| status.memory_used))
         .optional_number("memory_limit", said(|status| status.memory_limit))

@@ -16,7 +16,7 @@ use super::format::{
 };
 use super::key::KeyRanges;
 use super::run::Run;
-use super::store::Identity;
+use super::store::{Identity, IndexPlace};
 
 /// Bytes at the end of an index object that are read first: tail, and the root of most.
 const END_BYTES: u64 = 4 << 10;
@@ -49,14 +49,15 @@ impl Drop for Aside {
 }
 
 impl IndexWriter {
-    /// Begins the file that will be at `to`. Until then it is at `aside`.
-    pub(crate) fn create(aside: PathBuf, to: PathBuf, identity: &Identity, object: ObjectEntry) -> io::Result<Self> {
+    /// Begins the file that will be at `place`. Until then it is beside it.
+    pub(crate) fn create(place: IndexPlace, identity: &Identity, object: ObjectEntry) -> io::Result<Self> {
+        let IndexPlace { aside, to, owner } = place;
         let file = BufWriter::with_capacity(256 << 10, File::create_new(&aside)?);
         Ok(Self {
             file,
             aside: Aside { path: aside, to },
             offset: 0,
-            root: Root { identity: identity.as_str().to_owned(), object, sections: vec![] },
+            root: Root { identity: identity.as_str().to_owned(), object, sections: vec![], owner },
             section: None,
             directory: Directory::default(),
         })
@@ -105,6 +106,11 @@ impl IndexWriter {
         let directory = write_piece(&mut self.file, &mut self.offset, &self.directory.encode_to_vec())?;
         self.root.sections.push(Section { rows, directory, ..section });
         Ok(())
+    }
+
+    /// Bytes written so far.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.offset
     }
 
     /// Makes the index object durable, then visible, in place of an older one.
@@ -181,6 +187,28 @@ impl IndexFile {
     /// # Errors
     /// [`Unusable`] if it is not an index object of this object, in its version and this format's.
     pub(crate) fn open(path: &Path, identity: &Identity, object: &ObjectEntry) -> Result<Option<Self>, Unusable> {
+        let Some(index) = Self::open_any(path)? else {
+            return Ok(None);
+        };
+        if index.root.identity != identity.as_str() {
+            return Err(Unusable::Stale(format!("it is an index of {}", index.root.identity)));
+        }
+        if index.root.object != *object {
+            return Err(Unusable::Stale(format!(
+                "it is of version {} of {}, which is now {}",
+                index.root.object.version, object.path, object.version
+            )));
+        }
+        Ok(Some(index))
+    }
+
+    /// Who had the index object at `path` made, if it says so.
+    pub(crate) fn owner(path: &Path) -> Option<String> {
+        Some(Self::open_any(path).ok()??.root.owner)
+    }
+
+    /// Opens the file at `path`, whatever it is an index of; `None` if there is none.
+    fn open_any(path: &Path) -> Result<Option<Self>, Unusable> {
         let file = match File::open(path) {
             Ok(file) => file,
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
@@ -209,15 +237,6 @@ impl IndexFile {
             None => index.piece(piece)?,
         };
         index.root = Root::decode(root.as_slice()).map_err(damaged)?;
-        if index.root.identity != identity.as_str() {
-            return Err(Unusable::Stale(format!("it is an index of {}", index.root.identity)));
-        }
-        if index.root.object != *object {
-            return Err(Unusable::Stale(format!(
-                "it is of version {} of {}, which is now {}",
-                index.root.object.version, object.path, object.version
-            )));
-        }
         Ok(Some(index))
     }
 

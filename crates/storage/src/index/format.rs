@@ -61,6 +61,9 @@ pub(super) struct Root {
     pub(super) object: ObjectEntry,
     #[prost(message, repeated, tag = "3")]
     pub(super) sections: Vec<Section>,
+    /// Who had it made, for the quota; empty in files of earlier versions.
+    #[prost(string, tag = "4")]
+    pub(super) owner: String,
 }
 
 /// One section.

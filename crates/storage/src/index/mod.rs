@@ -13,6 +13,7 @@
 mod file;
 mod format;
 mod key;
+mod quota;
 mod run;
 mod store;
 
@@ -20,5 +21,6 @@ pub(crate) use file::{Found, IndexFile, IndexWriter, Unusable};
 pub(crate) use format::Position;
 pub use key::is_indexable;
 pub(crate) use key::{KeyRanges, for_each_key};
+pub(crate) use quota::Claim;
 pub(crate) use run::Run;
 pub(crate) use store::{Identity, IndexStore};

@@ -15,7 +15,8 @@ use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{ErrorKind, Format, ObjectEntry};
 
 use super::file::{IndexFile, Unusable};
-use crate::{NodeError, Root};
+use super::quota::{Claim, Quota};
+use crate::{NodeConfig, NodeError, Root};
 
 /// Below a local ROOT, unless told otherwise. Hidden, so that it is never listed as data.
 const DEFAULT_DIRECTORY: &str = ".thermocline/index";
@@ -57,6 +58,17 @@ impl Identity {
     }
 }
 
+/// Where an index object is written.
+#[derive(Debug, Clone)]
+pub(crate) struct IndexPlace {
+    /// Its name until it is complete.
+    pub(crate) aside: PathBuf,
+    /// Its name from then on.
+    pub(crate) to: PathBuf,
+    /// Who has it made.
+    pub(crate) owner: String,
+}
+
 /// A node's index directory, and what is known of the files in it.
 #[derive(Debug)]
 pub(crate) struct IndexStore {
@@ -65,6 +77,7 @@ pub(crate) struct IndexStore {
     /// Files that were found unusable, with the version that the object had then: told once, and not
     /// opened again if they are damaged.
     troubles: Mutex<HashMap<PathBuf, (String, Unusable)>>,
+    quota: Arc<Quota>,
     /// Who builds a file; a second one waits and finds it built.
     builders: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
@@ -75,8 +88,8 @@ impl IndexStore {
     ///
     /// # Errors
     /// If `directory` cannot be made.
-    pub(crate) fn new(root: &Root, directory: Option<&Path>, leftovers_after: Duration) -> Result<Self, NodeError> {
-        let place = match (directory, root.directory()) {
+    pub(crate) fn new(root: &Root, config: &NodeConfig) -> Result<Self, NodeError> {
+        let place = match (config.index_directory.as_deref(), root.directory()) {
             (Some(directory), _) => {
                 let below = directory.join(format!("{:032x}", Identity(root.label().to_owned()).hash()));
                 fs::create_dir_all(&below).map_err(|error| {
@@ -91,9 +104,10 @@ impl IndexStore {
             }
         };
         if let Ok(place) = &place {
-            remove_leftovers(place, leftovers_after);
+            remove_leftovers(place, config.deadline_max);
         }
-        Ok(Self { place, troubles: Mutex::default(), builders: Mutex::default() })
+        let quota = Quota::new(config.index_bytes_max, config.index_bytes_per_client_max);
+        Ok(Self { place, quota, troubles: Mutex::default(), builders: Mutex::default() })
     }
 
     /// Where the index object of `identity` is or would be; `None` if the node keeps none.
@@ -102,11 +116,11 @@ impl IndexStore {
         Some(place.join(format!("{:032x}.{EXTENSION}", identity.hash())))
     }
 
-    /// Where to write the index object of `identity`: a name for now, and the final one.
+    /// Where to write the index object of `identity`.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] if there is no place that can be written.
-    pub(crate) fn place_for(&self, identity: &Identity) -> Result<(PathBuf, PathBuf), NodeError> {
+    pub(crate) fn place_for(&self, identity: &Identity, owner: &str) -> Result<IndexPlace, NodeError> {
         let place = self.place.as_ref().map_err(|why| NodeError::new(ErrorKind::Refused, why))?;
         fs::create_dir_all(place).map_err(|error| {
             let why = format!("no index can be written to {}: {error}; {ELSEWHERE}", place.display());
@@ -117,15 +131,39 @@ impl IndexStore {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("{:032x}", identity.hash());
         let aside = place.join(format!("{name}-{:x}-{number:x}.{ASIDE_EXTENSION}", std::process::id()));
-        Ok((aside, place.join(format!("{name}.{EXTENSION}"))))
+        Ok(IndexPlace { aside, to: place.join(format!("{name}.{EXTENSION}")), owner: owner.to_owned() })
+    }
+
+    /// A claim on the disk for the index object that is written to `place`.
+    pub(crate) fn claim(&self, place: &IndexPlace) -> Claim {
+        self.quota.complete(|| {
+            let Ok(directory) = &self.place else { return vec![] };
+            let Ok(entries) = fs::read_dir(directory) else { return vec![] };
+            let indexes = entries.flatten().map(|entry| entry.path());
+            let indexes = indexes.filter(|path| path.extension().is_some_and(|extension| extension == EXTENSION));
+            let counted = |path: PathBuf| {
+                let bytes = fs::metadata(&path).ok()?.len();
+                let owner = IndexFile::owner(&path).unwrap_or_default();
+                Some((path, owner, bytes))
+            };
+            indexes.filter_map(counted).collect()
+        });
+        self.quota.claim(place.aside.clone(), &place.owner)
     }
 
     /// The error of an index object that could not be written.
     pub(crate) fn not_written(&self, error: &io::Error) -> NodeError {
         let place = self.place.as_ref().map_or_else(|_| String::new(), |place| place.display().to_string());
         let denied = matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem);
-        let (kind, advice) =
-            if denied { (ErrorKind::Refused, format!("; {ELSEWHERE}")) } else { (ErrorKind::Internal, String::new()) };
+        let full = matches!(
+            error.kind(),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+        );
+        let (kind, advice) = match (denied, full) {
+            (true, _) => (ErrorKind::Refused, format!("; {ELSEWHERE}")),
+            (_, true) => (ErrorKind::Refused, format!("; free some of its disk, or {ELSEWHERE}")),
+            _ => (ErrorKind::Internal, String::new()),
+        };
         NodeError::new(kind, format!("no index can be written to {place}: {error}{advice}"))
     }
 
@@ -180,7 +218,10 @@ impl IndexStore {
         };
         self.renewed(&path);
         match fs::remove_file(&path) {
-            Ok(()) => Ok(true),
+            Ok(()) => {
+                self.quota.forget(&path);
+                Ok(true)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(NodeError::new(ErrorKind::Internal, format!("index object {}: {error}", path.display()))),
         }

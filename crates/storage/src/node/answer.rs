@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
@@ -17,24 +18,31 @@ use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
 use tokio::sync::mpsc;
-use tokio::time::Instant;
 
 use super::arbitrator::PushdownSlot;
 use super::duty_cycle::DutyCycle;
-use super::storage_node::{Answer, before};
+use super::reader::{Deadline, charged};
+use super::storage_node::Answer;
 use crate::NodeError;
 
 /// Encoded messages waiting for the link, per answer.
 const MESSAGES_AHEAD: usize = 4;
-/// Arrow bytes of a message before compression.
-const MESSAGE_BYTES: usize = 2 << 20;
+/// Arrow bytes of a message before compression. There must be room for so many before a message is
+/// made.
+pub(super) const MESSAGE_BYTES: usize = 1 << 20;
+/// Who holds no more of an answer than this waits for room for the rest: others do not wait for it.
+const WAITING_BYTES_MAX: u64 = 64 << 10;
 
 /// How to answer.
 pub(super) struct AnswerOptions {
     pub(super) compression: Compression,
     /// See [`thermocline_pushdown::wire::FragmentRequest::answer_bytes_max`].
     pub(super) bytes_max: u64,
-    pub(super) deadline: Instant,
+    pub(super) deadline: Deadline,
+    /// See [`NodeConfig::slot_wait_max`](super::NodeConfig::slot_wait_max).
+    pub(super) slot_wait_max: Duration,
+    /// See [`NodeConfig::held_answer_bytes_max`](super::NodeConfig::held_answer_bytes_max).
+    pub(super) held_bytes_max: u64,
     /// Measures and slows the work of making the answer.
     pub(super) duty_cycle: DutyCycle,
 }
@@ -46,27 +54,17 @@ pub(super) struct Opened {
     pub(super) batches: SendableRecordBatchStream,
 }
 
-/// Encodes `batches` and closes with the report that `report` makes of the rows sent. The slot is
-/// held until the last message is handed over or the answer is dropped.
-pub(super) fn answer(
-    batches: SendableRecordBatchStream,
-    options: AnswerOptions,
-    report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
-    slot: PushdownSlot,
-) -> Answer {
-    answer_opening(std::future::ready(Ok(Opened { bitmap: None, batches })), options, report, slot)
-}
+/// Where the messages of an answer go.
+pub(super) type Messages = mpsc::Sender<Result<FlightData, NodeError>>;
 
-/// The same of batches that some work, under the same deadline, comes before.
-pub(super) fn answer_opening(
-    opening: impl Future<Output = Result<Opened, NodeError>> + Send + 'static,
-    options: AnswerOptions,
-    report: impl FnOnce(u64) -> FragmentReport + Send + 'static,
-    slot: PushdownSlot,
-) -> Answer {
+/// The answer that `produce` makes, in a task of its own: it goes on, and lets go of what it need not
+/// hold, whether or not its reader comes. Dropping the answer aborts it.
+pub(super) fn produced<F>(produce: impl FnOnce(Messages) -> F) -> Answer
+where
+    F: Future<Output = Result<(), NodeError>> + Send + 'static,
+{
     let (sender, receiver) = mpsc::channel(MESSAGES_AHEAD);
-    let task = SpawnedTask::spawn(async move { produce(opening, &options, report, &sender, &slot).await });
-    finished_by(task, receiver)
+    finished_by(SpawnedTask::spawn(produce(sender)), receiver)
 }
 
 /// The receiver's items, then whatever the task itself has to say: an error or a panic must not
@@ -86,12 +84,15 @@ pub(super) fn finished_by(
     items.chain(end.filter_map(|end| async move { end })).boxed()
 }
 
-async fn produce(
+/// Encodes the batches that `opening` leads to, which is under the same deadline, and closes with the
+/// report that `report` makes of the rows sent. The slot is held until the last message is handed
+/// over, but not while the reader is away.
+pub(super) async fn answer(
     opening: impl Future<Output = Result<Opened, NodeError>> + Send + 'static,
     options: &AnswerOptions,
     report: impl FnOnce(u64) -> FragmentReport,
-    sender: &mpsc::Sender<Result<FlightData, NodeError>>,
-    slot: &PushdownSlot,
+    sender: &Messages,
+    mut slot: PushdownSlot,
 ) -> Result<(), NodeError> {
     let rows_out = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&rows_out);
@@ -106,12 +107,28 @@ async fn produce(
 
     // With a limit, nothing is sent before it is clear that the limit holds: a caller that is told
     // to fetch the stored bytes instead must not have paid for half an answer.
+    let is_held = options.bytes_max > 0;
     let mut held: Vec<FlightData> = vec![];
     let mut answer_bytes = 0;
-    while let Some(message) = before(options.deadline, messages.try_next()).await?.map_err(from_flight)? {
+    let account = options.deadline.reader().account();
+    loop {
+        if !(is_held && answer_bytes > WAITING_BYTES_MAX) {
+            let patience = tokio::time::sleep(options.slot_wait_max);
+            waited(options, &mut slot, account.take(MESSAGE_BYTES), patience).await?;
+            options.deadline.before(slot.resume()).await??;
+        } else if !account.try_take(MESSAGE_BYTES) {
+            slot.learn(answer_bytes, None);
+            return Err(NodeError::new(
+                ErrorKind::ResourcesExhausted,
+                "the storage node has no memory to hold the answer back until it is complete",
+            ));
+        }
+        let message = options.deadline.before(messages.try_next()).await?.map_err(from_flight)?;
+        account.settle(MESSAGE_BYTES, message.as_ref().map_or(0, charged));
+        let Some(message) = message else { break };
         answer_bytes += message.encoded_len() as u64;
-        if options.bytes_max == 0 {
-            send(sender, options.deadline, message).await?;
+        if !is_held {
+            send(sender, options, &mut slot, message).await?;
             continue;
         }
         if answer_bytes > options.bytes_max {
@@ -121,15 +138,24 @@ async fn produce(
                 format!("the answer passes {} bytes, the stored columns are smaller", options.bytes_max),
             ));
         }
+        if answer_bytes > options.held_bytes_max {
+            slot.learn(answer_bytes, None);
+            return Err(NodeError::new(
+                ErrorKind::ResourcesExhausted,
+                format!("the answer passes the {} bytes that the storage node holds back", options.held_bytes_max),
+            ));
+        }
         held.push(message);
     }
     slot.learn(answer_bytes, Some(options.duty_cycle.busy()));
+    // From here on there is nothing to do that would need the slot again.
     for message in held {
-        send(sender, options.deadline, message).await?;
+        send(sender, options, &mut slot, message).await?;
     }
     let report = report(rows_out.load(Ordering::Relaxed));
     let trailer = FlightData { app_metadata: report.encode_to_vec().into(), ..FlightData::default() };
-    send(sender, options.deadline, trailer).await
+    account.settle(0, charged(&trailer));
+    send(sender, options, &mut slot, trailer).await
 }
 
 /// The bitmap, and the batches encoded; their rows are counted.
@@ -153,14 +179,33 @@ fn messages(
     futures::stream::iter(bitmap).chain(encoded)
 }
 
+/// Hands `message` over.
 async fn send(
-    sender: &mpsc::Sender<Result<FlightData, NodeError>>,
-    deadline: Instant,
+    sender: &Messages,
+    options: &AnswerOptions,
+    slot: &mut PushdownSlot,
     message: FlightData,
 ) -> Result<(), NodeError> {
-    before(deadline, sender.send(Ok(message)))
-        .await?
-        .map_err(|_| NodeError::new(ErrorKind::Unavailable, "the reader of the answer is gone"))
+    let patience = options.deadline.reader().away_for(options.slot_wait_max);
+    let room = waited(options, slot, sender.reserve(), patience).await?;
+    room.map_err(|_| NodeError::new(ErrorKind::Unavailable, "the reader of the answer is gone"))?.send(Ok(message));
+    Ok(())
+}
+
+/// Waits for something that depends on readers. The slot is kept as long as `patience` lasts.
+async fn waited<T>(
+    options: &AnswerOptions,
+    slot: &mut PushdownSlot,
+    wait: impl Future<Output = T>,
+    patience: impl Future<Output = ()>,
+) -> Result<T, NodeError> {
+    let mut wait = std::pin::pin!(options.deadline.before(wait));
+    tokio::select! {
+        biased;
+        done = &mut wait => return done,
+        () = patience => slot.suspend(),
+    }
+    wait.await
 }
 
 fn write_options(compression: Compression) -> Result<IpcWriteOptions, NodeError> {

@@ -13,18 +13,19 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::{BitmapRequest, Combine, Compression, ErrorKind, FragmentReport};
 use thermocline_pushdown::{Bitmap, BitmapError, FileFormat, Fragment, PartitionRange, Selection};
 use tokio::time::Instant;
 
 use super::StorageNode;
-use super::answer::{AnswerOptions, Opened, answer_opening, compact};
+use super::answer::{AnswerOptions, Opened, answer, compact, produced};
 use super::arbitrator::{Ask, shape_of};
 use super::duty_cycle::DutyCycle;
 use super::execute::positions;
 use super::indexed::IndexUse;
-use super::storage_node::{Answer, before, required};
+use super::reader::Reader;
+use super::storage_node::{Answer, required};
 use crate::source::RootSource;
 use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
 
@@ -32,8 +33,8 @@ impl StorageNode {
     /// Decodes and validates; the answer then waits for the arbitrator, and is either
     /// [`ErrorKind::PushedBack`] or the bitmap, if it is wanted, the batches and a
     /// [`FragmentReport`].
-    pub(super) fn select(self: &Arc<Self>, request: BitmapRequest) -> Result<Answer, NodeError> {
-        let deadline = self.deadline(request.origin.as_ref());
+    pub(super) fn select(self: &Arc<Self>, request: BitmapRequest, reader: &Reader) -> Result<Answer, NodeError> {
+        let deadline = self.deadline(request.origin.as_ref(), reader);
         let object = required(request.object, "object")?;
         let refused = |why: &str| NodeError::new(ErrorKind::Refused, format!("{}: {why}", object.path));
         let (fragment, digest) = self
@@ -67,6 +68,7 @@ impl StorageNode {
         let origin = request.origin.unwrap_or_default();
         let ask = Ask {
             caller_busy_permille: origin.busy_permille,
+            peer: reader.account().peer().clone(),
             tenant: origin.tenant,
             query: origin.query_id,
             // What a bitmap leaves of a fragment is another share than the fragment alone.
@@ -75,10 +77,11 @@ impl StorageNode {
             bytes_out: Some(request.bytes_out_estimate).filter(|bytes| *bytes > 0),
             accepts_pushback: request.accepts_pushback,
             to_follow: request.partitions_to_follow,
+            resumes: false,
         };
         let bytes_read = Arc::new(AtomicU64::new(0));
         let statistics = matches!(format, FileFormat::Csv(_)).then(Arc::default);
-        let source = Arc::new(RootSource::new(self.root.clone(), object.clone()));
+        let source = Arc::new(RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool()));
         let source = Arc::new(CountingSource::new(source, Arc::clone(&bytes_read)));
         let duty_cycle = DutyCycle::new(self.config.compute_power);
         let mut selecting = Selecting {
@@ -97,18 +100,29 @@ impl StorageNode {
             memory: MemoryConsumer::new("selection bitmap").register(self.context.memory_pool()),
             context: Arc::clone(&self.context),
         };
-        let options = AnswerOptions { compression, bytes_max: request.answer_bytes_max, deadline, duty_cycle };
-        let node = Arc::clone(self);
-        let answer = async move {
-            let slot = node.slot(ask, deadline).await.map_err(|error| error.context(&object.path))?;
-            if request.use_indexes {
-                let predicate = selecting.selection.predicate.as_ref();
-                selecting.indexes = before(deadline, IndexUse::of(&node, &selecting.reader, predicate)).await??;
-            }
-            let report = node.report(&selecting, bytes_read);
-            Ok::<_, NodeError>(answer_opening(selecting.open(sent), options, report, slot))
+        let options = AnswerOptions {
+            compression,
+            bytes_max: request.answer_bytes_max,
+            deadline,
+            slot_wait_max: self.config.slot_wait_max,
+            held_bytes_max: self.config.held_answer_bytes_max,
+            duty_cycle,
         };
-        Ok(answer.into_stream().try_flatten().boxed())
+        let node = Arc::clone(self);
+        Ok(produced(move |sender| async move {
+            let answered = async {
+                let slot = node.slot(ask, &options.deadline).await?;
+                let _reading = node.reading(&object, options.deadline.reader()).await?;
+                if request.use_indexes {
+                    let predicate = selecting.selection.predicate.as_ref();
+                    selecting.indexes =
+                        options.deadline.before(IndexUse::of(&node, &selecting.reader, predicate)).await??;
+                }
+                let report = node.report(&selecting, bytes_read);
+                answer(selecting.open(sent), &options, report, &sender, slot).await
+            };
+            answered.await.map_err(|error| error.context(&object.path))
+        }))
     }
 
     /// What will be said of the execution that begins now.

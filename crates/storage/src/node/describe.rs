@@ -85,9 +85,9 @@ impl StorageNode {
         format: &FileFormat,
         partition_bytes: u64,
     ) -> Result<Description, NodeError> {
-        let source = RootSource::new(self.root.clone(), object.clone());
+        let source = RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool());
         let FileFormat::Csv(csv) = format else {
-            return Ok(Description { footer: fetch_footer(&source).await?, ..Description::default() });
+            return Ok(Description { footer: fetch_footer(&source).await.map_err(later)?, ..Description::default() });
         };
         let partition_bytes = partition_bytes.max(PARTITION_BYTES_MIN);
         let key = DescriptionKey { object, format: format.clone(), partition_bytes };
@@ -98,6 +98,14 @@ impl StorageNode {
         let bytes = bytes_of(&key, &description);
         self.descriptions.0.lock().put(key, description.clone(), bytes);
         Ok(description)
+    }
+}
+
+/// A description cannot be had in another way, so that who finds no memory for it is to wait.
+fn later(error: NodeError) -> NodeError {
+    match error.kind {
+        ErrorKind::ResourcesExhausted => NodeError { kind: ErrorKind::Busy, ..error },
+        _ => error,
     }
 }
 

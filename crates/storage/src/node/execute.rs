@@ -7,18 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{FutureExt, StreamExt, TryStreamExt};
+use futures::{StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry};
 use thermocline_pushdown::{ContentDigest, FileFormat, PartitionRange};
 use tokio::time::Instant;
 
 use super::StorageNode;
-use super::answer::{AnswerOptions, answer};
+use super::answer::{AnswerOptions, Messages, Opened, answer, produced};
 use super::arbitrator::{Admission, Ask, Grant, PushdownSlot, shape_of};
 use super::contents::ValidFragment;
 use super::duty_cycle::DutyCycle;
 use super::indexed::IndexUse;
-use super::storage_node::{Answer, before, required};
+use super::reader::{Deadline, Reader};
+use super::storage_node::{Answer, required};
 use crate::source::RootSource;
 use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
 
@@ -32,15 +33,19 @@ struct Execution {
     format: FileFormat,
     ranges: Vec<PartitionRange>,
     compression: Compression,
-    deadline: Instant,
+    deadline: Deadline,
 }
 
 impl StorageNode {
     /// Decodes and validates; the answer then waits for the arbitrator, and is either
     /// [`ErrorKind::PushedBack`] or the fragment's batches and a [`FragmentReport`]. Waiting is
     /// part of the answer, so that the caller hears that the node is alive.
-    pub(super) fn execute(self: &Arc<Self>, mut request: FragmentRequest) -> Result<Answer, NodeError> {
-        let deadline = self.deadline(request.origin.as_ref());
+    pub(super) fn execute(
+        self: &Arc<Self>,
+        mut request: FragmentRequest,
+        reader: &Reader,
+    ) -> Result<Answer, NodeError> {
+        let deadline = self.deadline(request.origin.as_ref(), reader);
         let object = required(request.object.take(), "object")?;
         let (fragment, digest) = self
             .fragment(&request.fragment, &request.fragment_digest, &self.config.limits)
@@ -54,27 +59,32 @@ impl StorageNode {
         let execution =
             Execution { object, fragment, digest, table_schema, format, ranges, compression, deadline, request };
         let node = Arc::clone(self);
-        let answer = async move {
+        Ok(produced(move |sender| async move {
             let path = execution.object.path.clone();
-            let admitted = async {
-                let slot = node.slot(execution.ask(), deadline).await?;
-                node.run(execution, slot).await
+            let answered = async {
+                let slot = node.slot(execution.ask(), &execution.deadline).await?;
+                let _reading = node.reading(&execution.object, execution.deadline.reader()).await?;
+                node.run(execution, slot, &sender).await
             };
-            admitted.await.map_err(|error| error.context(path))
-        };
-        Ok(answer.into_stream().try_flatten().boxed())
+            answered.await.map_err(|error| error.context(path))
+        }))
     }
 
     /// The slot that the arbitrator gives, or the error that says to fetch the stored bytes.
-    pub(super) async fn slot(&self, ask: Ask, deadline: Instant) -> Result<PushdownSlot, NodeError> {
-        match before(deadline, self.arbitrator.admit(ask)).await?? {
+    pub(super) async fn slot(&self, ask: Ask, deadline: &Deadline) -> Result<PushdownSlot, NodeError> {
+        match deadline.before(self.arbitrator.admit(ask)).await?? {
             Admission::Run(slot) => Ok(slot),
             Admission::PushedBack(grant) => Err(NodeError::pushed_back(grant.and_then(Grant::into_token))),
         }
     }
 
     /// Runs an admitted fragment.
-    async fn run(self: &Arc<Self>, execution: Execution, slot: PushdownSlot) -> Result<Answer, NodeError> {
+    async fn run(
+        self: &Arc<Self>,
+        execution: Execution,
+        slot: PushdownSlot,
+        sender: &Messages,
+    ) -> Result<(), NodeError> {
         let Execution { request, object, fragment, table_schema, format, ranges, compression, deadline, .. } =
             execution;
         let ValidFragment { fragment, input: columns } = fragment.as_ref();
@@ -84,7 +94,7 @@ impl StorageNode {
         let statistics = matches!(format, FileFormat::Csv(_)).then(Arc::default);
         let reader = PartitionReader {
             source: Arc::new(CountingSource::new(
-                Arc::new(RootSource::new(self.root.clone(), object)),
+                Arc::new(RootSource::new(self.root.clone(), object).charged(self.context.memory_pool())),
                 Arc::clone(&bytes_read),
             )),
             format,
@@ -99,7 +109,7 @@ impl StorageNode {
             ..ReadOptions::default()
         };
         let indexes = match request.use_indexes {
-            true => before(deadline, IndexUse::of(self, &reader, fragment.predicate())).await??,
+            true => deadline.before(IndexUse::of(self, &reader, fragment.predicate())).await??,
             false => None,
         };
         let duty_cycle = DutyCycle::new(self.config.compute_power);
@@ -121,8 +131,16 @@ impl StorageNode {
             indexes.inspect(|indexes| indexes.add_to(&mut report));
             report
         };
-        let options = AnswerOptions { compression, bytes_max: request.answer_bytes_max, deadline, duty_cycle };
-        Ok(answer(batches, options, report, slot))
+        let options = AnswerOptions {
+            compression,
+            bytes_max: request.answer_bytes_max,
+            deadline,
+            slot_wait_max: self.config.slot_wait_max,
+            held_bytes_max: self.config.held_answer_bytes_max,
+            duty_cycle,
+        };
+        let opened = Opened { bitmap: None, batches };
+        answer(std::future::ready(Ok(opened)), &options, report, sender, slot).await
     }
 
     /// The needed columns of all partitions, one after the other; of some only the rows that an index
@@ -162,6 +180,7 @@ impl Execution {
         let origin = self.request.origin.clone().unwrap_or_default();
         Ask {
             caller_busy_permille: origin.busy_permille,
+            peer: self.deadline.reader().account().peer().clone(),
             tenant: origin.tenant,
             query: origin.query_id,
             shape: match self.request.shape {
@@ -172,6 +191,7 @@ impl Execution {
             bytes_out: Some(self.request.bytes_out_estimate).filter(|bytes| *bytes > 0),
             accepts_pushback: self.request.accepts_pushback,
             to_follow: self.request.partitions_to_follow,
+            resumes: false,
         }
     }
 

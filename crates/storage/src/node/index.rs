@@ -18,8 +18,9 @@ use thermocline_pushdown::{FileFormat, PartitionRange};
 
 use super::StorageNode;
 use super::arbitrator::{Ask, shape_of};
-use super::storage_node::{Answer, before, required};
-use crate::index::{Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
+use super::reader::Reader;
+use super::storage_node::{Answer, required};
+use crate::index::{Claim, Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
 use crate::source::RootSource;
 use crate::{NodeError, PartitionReader, ReadOptions};
 
@@ -31,16 +32,18 @@ const RUN_BYTES_MIN: usize = 64 << 10;
 impl StorageNode {
     /// Makes the index object of a column, unless there is a current one. It takes a fragment's
     /// slot, and its memory and deadline are a fragment's.
-    pub(super) fn create_index(self: &Arc<Self>, request: IndexRequest) -> Result<Answer, NodeError> {
-        let deadline = self.deadline(request.origin.as_ref());
+    pub(super) fn create_index(self: &Arc<Self>, request: IndexRequest, reader: &Reader) -> Result<Answer, NodeError> {
+        let deadline = self.deadline(request.origin.as_ref(), reader);
         let origin = request.origin.unwrap_or_default();
         let object = required(request.object, "object")?;
         let (format, table_schema) = described(request.format, &request.table_schema)?;
         let column = indexable(&object, &table_schema, &request.column)?;
         let identity = Identity::new(&object.path, &format, &table_schema, column);
         let path = object.path.clone();
+        let owner = format!("{} {}", reader.account().peer(), origin.tenant).trim_end().to_owned();
         let ask = Ask {
             caller_busy_permille: origin.busy_permille,
+            peer: reader.account().peer().clone(),
             tenant: origin.tenant,
             query: origin.query_id,
             shape: shape_of(format!("index of {}", request.column).as_bytes(), &path),
@@ -48,11 +51,14 @@ impl StorageNode {
             bytes_out: None,
             accepts_pushback: false,
             to_follow: 0,
+            resumes: false,
         };
         let building = Building {
             node: Arc::clone(self),
             reader: PartitionReader {
-                source: Arc::new(RootSource::new(self.root.clone(), object.clone())),
+                source: Arc::new(
+                    RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool()),
+                ),
                 format,
                 table_schema,
                 footers: self.footers.clone(),
@@ -60,15 +66,17 @@ impl StorageNode {
             object,
             column,
             identity,
+            owner,
             partition_bytes: request.partition_bytes,
         };
         let node = Arc::clone(self);
         let task = SpawnedTask::spawn(async move {
             let work = async {
-                let _slot = node.slot(ask, deadline).await?;
+                let _slot = node.slot(ask, &deadline).await?;
+                let _reading = node.reading(&building.object, deadline.reader()).await?;
                 building.build().await
             };
-            before(deadline, work).await?
+            deadline.before(work).await?
         });
         let answer = async move {
             let report = task
@@ -158,6 +166,7 @@ struct Building {
     /// Position in the table.
     column: usize,
     identity: Identity,
+    owner: String,
     partition_bytes: u64,
 }
 
@@ -165,6 +174,7 @@ struct Building {
 struct Sorting {
     node: Arc<StorageNode>,
     writer: IndexWriter,
+    claim: Claim,
     run: Run,
     run_bytes: usize,
     _memory: MemoryReservation,
@@ -174,10 +184,16 @@ impl Building {
     async fn build(mut self) -> Result<IndexReport, NodeError> {
         let node = Arc::clone(&self.node);
         let indexes = &node.indexes;
-        let (aside, path) = {
-            let (node, identity) = (Arc::clone(&self.node), self.identity.clone());
-            blocking(move || node.indexes.place_for(&identity)).await?
+        let (place, claim) = {
+            let (node, identity, owner) = (Arc::clone(&self.node), self.identity.clone(), self.owner.clone());
+            let placed = move || {
+                let place = node.indexes.place_for(&identity, &owner)?;
+                let claim = node.indexes.claim(&place);
+                Ok((place, claim))
+            };
+            blocking(placed).await?
         };
+        let path = place.to.clone();
         let builder = indexes.builder(&path);
         let _only_one = builder.lock().await;
         if let Ok(Some(index)) = indexes.open(&self.identity, &self.object) {
@@ -187,21 +203,19 @@ impl Building {
         let run_bytes = reserved(&memory)?;
         let (node, identity, object) = (Arc::clone(&self.node), self.identity.clone(), self.object.clone());
         let writer = blocking(move || {
-            IndexWriter::create(aside, path, &identity, object).map_err(|error| node.indexes.not_written(&error))
+            IndexWriter::create(place, &identity, object).map_err(|error| node.indexes.not_written(&error))
         })
         .await?;
         let mut sorting =
-            Sorting { node: Arc::clone(&self.node), writer, run: Run::default(), run_bytes, _memory: memory };
+            Sorting { node: Arc::clone(&self.node), writer, claim, run: Run::default(), run_bytes, _memory: memory };
         match &self.reader.format {
             FileFormat::Parquet => sorting = self.parquet(sorting).await?,
             FileFormat::Csv(_) => sorting = self.csv(sorting).await?,
         }
-        let Sorting { writer, node, .. } = sorting;
-        let path = indexes.path(&self.identity);
+        let Sorting { writer, claim, node, .. } = sorting;
         let report = blocking(move || writer.finish().map_err(|error| node.indexes.not_written(&error))).await?;
-        if let Some(path) = path {
-            indexes.renewed(&path);
-        }
+        claim.finish(path.clone(), report.bytes);
+        indexes.renewed(&path);
         Ok(report)
     }
 
@@ -297,6 +311,7 @@ impl Sorting {
             let mut sorting = self;
             let written = sorting.writer.add_run(&mut sorting.run);
             written.map_err(|error| sorting.node.indexes.not_written(&error))?;
+            sorting.claim.grow_to(sorting.writer.bytes())?;
             Ok(sorting)
         })
         .await

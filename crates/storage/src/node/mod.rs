@@ -3,15 +3,24 @@
 mod answer;
 mod arbitrator;
 mod bitmap;
+mod budget;
+mod config;
 mod contents;
 mod describe;
 mod duty_cycle;
 mod execute;
 mod index;
 mod indexed;
-mod reader_wait;
+mod peer;
+mod raw;
+mod reader;
+mod resources;
 mod storage_node;
 
 pub use arbitrator::Arbitration;
+pub(crate) use budget::{Account, Budget};
+pub use config::{ClientLimits, NodeConfig, PushbackPolicy};
+pub(crate) use peer::Peer;
+pub use resources::Resources;
 pub(crate) use storage_node::HEARTBEAT;
-pub use storage_node::{NodeConfig, NodeCounters, PushbackPolicy, StorageNode};
+pub use storage_node::{NodeCounters, StorageNode};

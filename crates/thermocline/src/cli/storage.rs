@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use thermocline_pushdown::units::{parse_duration, parse_rate, parse_size};
-use thermocline_storage::{Arbitration, NodeConfig, PushbackPolicy, Root, StorageNode, serve};
+use thermocline_storage::{Arbitration, ClientLimits, NodeConfig, PushbackPolicy, Root, StorageNode, serve};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::Failure;
@@ -56,15 +56,22 @@ pub struct StorageArgs {
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     bandwidth: Option<u64>,
 
-    /// How long a reader may take nothing of its answer before it is given up [default: 5min]
+    /// How long a reader may take nothing of its answer before it is given up [default: for as long as
+    /// its connection answers pings]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     reader_wait: Option<Duration>,
+
+    /// Silence after which a connection is pinged, and the longest wait for the answer, after which it
+    /// is closed and its requests are stopped [default: 30s]
+    #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
+    keepalive: Option<Duration>,
 
     /// Push back none, half or all of the fragments, for tests
     #[arg(long, value_name = "WHICH", default_value = "adaptive", hide = true, value_parser = parsed::<PushbackPolicy>)]
     pushback: PushbackPolicy,
 
-    /// Memory for running fragments [default: 2GiB]
+    /// Memory: half for operators of fragments, a quarter for what they read, an eighth for requests and
+    /// for answers on their way, an eighth for footers and split points [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 
@@ -72,7 +79,31 @@ pub struct StorageArgs {
     #[arg(long, value_name = "DIR")]
     index_dir: Option<PathBuf>,
 
-    /// The longest that a request may take, such as 30s or 5min [default: 1h]
+    /// Disk that indexes may take [default: 64GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    index_limit: Option<u64>,
+
+    /// Disk that indexes may take which one client had made [default: 32GiB]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    index_limit_per_client: Option<u64>,
+
+    /// Connections at once; further ones are closed [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections: Option<u32>,
+
+    /// Connections of one client, which is an address, at once [default: 256]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    connections_per_client: Option<u32>,
+
+    /// Requests at once; further ones are told to come back [default: 4096]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    requests: Option<u32>,
+
+    /// Requests of one client at once [default: 1024]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    requests_per_client: Option<u32>,
+
+    /// The longest that a request may take, not counting time in which its reader takes nothing, such as 30s or 5min [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = parse_deadline)]
     deadline: Option<Duration>,
 }
@@ -92,9 +123,6 @@ Then, in thermocline sql:
 
 /// What answers under way get when the node stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
-
-/// What a reader gets who takes nothing of its answer.
-const READER_WAIT: Duration = Duration::from_secs(300);
 
 /// Runs the command.
 ///
@@ -151,7 +179,20 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
 
 fn config(arguments: &StorageArgs) -> NodeConfig {
     let defaults = NodeConfig::default();
+    let count = |given: Option<u32>, default: usize| given.map_or(default, |count| count as usize);
+    let clients = ClientLimits {
+        connections_max: count(arguments.connections, defaults.clients.connections_max),
+        connections_per_client_max: count(
+            arguments.connections_per_client,
+            defaults.clients.connections_per_client_max,
+        ),
+        requests_max: count(arguments.requests, defaults.clients.requests_max),
+        requests_per_client_max: count(arguments.requests_per_client, defaults.clients.requests_per_client_max),
+    };
     NodeConfig {
+        clients,
+        index_bytes_max: arguments.index_limit.unwrap_or(defaults.index_bytes_max),
+        index_bytes_per_client_max: arguments.index_limit_per_client.unwrap_or(defaults.index_bytes_per_client_max),
         memory_limit: arguments
             .memory_limit
             .map_or(defaults.memory_limit, |size| usize::try_from(size).unwrap_or(usize::MAX)),
@@ -160,7 +201,8 @@ fn config(arguments: &StorageArgs) -> NodeConfig {
         arbitration: arguments.arbitration,
         compute_power: arguments.compute_power,
         bandwidth: arguments.bandwidth,
-        reader_wait_max: Some(arguments.reader_wait.unwrap_or(READER_WAIT)),
+        reader_wait_max: arguments.reader_wait,
+        keepalive: arguments.keepalive.unwrap_or(defaults.keepalive),
         pushback: arguments.pushback,
         deadline_max: arguments.deadline.unwrap_or(defaults.deadline_max),
         egress: arguments.egress_limit,

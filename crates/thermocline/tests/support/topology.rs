@@ -13,13 +13,26 @@ pub struct NodeProcess {
 impl NodeProcess {
     /// `thermocline storage ROOT --listen 127.0.0.1:0` and further arguments.
     pub fn start(root: &str, listen: &str, arguments: &[&str], environment: &[(&str, String)]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_thermocline"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_thermocline"));
+        command
             .args(["storage", root, "--listen", listen])
             .args(arguments)
-            .envs(environment.iter().map(|(name, value)| (*name, value.as_str())))
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the storage node starts");
+            .envs(environment.iter().map(|(name, value)| (*name, value.as_str())));
+        Self::started(command)
+    }
+
+    /// A node over a directory on a free port, started by the shell's script `limits[2]`, which is given
+    /// the command as `$@`.
+    pub fn start_with(limits: &[&str; 3], root: &str) -> Self {
+        let [shell, option, script] = limits;
+        let mut command = Command::new(shell);
+        command.args([option, script, "sh", env!("CARGO_BIN_EXE_thermocline")]);
+        command.args(["storage", root, "--listen", "127.0.0.1:0"]);
+        Self::started(command)
+    }
+
+    fn started(mut command: Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).spawn().expect("the storage node starts");
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let address = line.trim().rsplit(' ').next().unwrap_or_default().to_owned();

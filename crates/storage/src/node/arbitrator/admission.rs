@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -17,6 +16,7 @@ use super::fairness::Flow;
 use super::lease::Leases;
 use super::schedule::{Path, Request, RequestId, Schedule, Slots};
 use crate::NodeError;
+use crate::node::peer::Peer;
 use crate::node::{NodeConfig, PushbackPolicy};
 
 /// A waiting request looks again after this time, for leases that ended silently and for slots
@@ -29,6 +29,7 @@ const BUSY_PERMILLE: u32 = 700;
 /// What a fragment's request tells the arbitrator.
 #[derive(Debug, Clone)]
 pub(in crate::node) struct Ask {
+    pub(in crate::node) peer: Peer,
     pub(in crate::node) tenant: String,
     pub(in crate::node) query: String,
     pub(in crate::node) shape: Shape,
@@ -40,6 +41,8 @@ pub(in crate::node) struct Ask {
     /// Share of the caller's cores in use, in thousandths.
     pub(in crate::node) caller_busy_permille: u32,
     pub(in crate::node) to_follow: u32,
+    /// Whether it had a slot before.
+    pub(in crate::node) resumes: bool,
 }
 
 /// The decision on a request.
@@ -77,9 +80,7 @@ struct State {
 #[derive(Debug)]
 struct Waiter {
     sender: oneshot::Sender<Admission>,
-    shape: Shape,
-    bytes_in: u64,
-    bytes_out: Option<u64>,
+    ask: Ask,
 }
 
 impl Arbitrator {
@@ -96,7 +97,11 @@ impl Arbitrator {
             state: Mutex::new(State {
                 schedule: Schedule::new(config.arbitration, slots, config.queue_max),
                 knowledge: Knowledge::new(slots, config.compute_power, cores, bandwidth),
-                leases: Leases::new(silence_max, RandomState::new().hash_one("token")),
+                leases: Leases::new(
+                    silence_max,
+                    config.slot_wait_max.as_secs_f64(),
+                    RandomState::new().hash_one("token"),
+                ),
                 waiting: HashMap::new(),
                 looked_at: 0.0,
                 forced: 0,
@@ -109,21 +114,30 @@ impl Arbitrator {
     /// too much is no reason for a query to fail.
     ///
     /// # Errors
-    /// [`ErrorKind::Unavailable`] if the queue is full and the request cannot be pushed back.
+    /// [`ErrorKind::Busy`] if the queue is full and the request cannot be pushed back.
     pub(in crate::node) async fn admit(self: &Arc<Self>, ask: Ask) -> Result<Admission, NodeError> {
         if ask.accepts_pushback && self.is_forced_back() {
             return Ok(Admission::PushedBack(None));
         }
-        let Some((id, mut decision)) = self.enqueue(&ask) else {
+        let Some((id, decision)) = self.enqueue(&ask) else {
             if ask.accepts_pushback && self.policy != PushbackPolicy::Never {
                 self.state.lock().schedule.count_pushback_without_slot();
                 return Ok(Admission::PushedBack(None));
             }
             return Err(NodeError::new(
-                ErrorKind::Unavailable,
+                ErrorKind::Busy,
                 format!("the storage node's queue of {} fragments is full", self.queue_max),
             ));
         };
+        self.decided(id, decision).await
+    }
+
+    /// Waits in the queue for the decision on `id`.
+    async fn decided(
+        self: &Arc<Self>,
+        id: RequestId,
+        mut decision: oneshot::Receiver<Admission>,
+    ) -> Result<Admission, NodeError> {
         let _place = Place { arbitrator: Arc::clone(self), id };
         self.decide();
         loop {
@@ -135,20 +149,27 @@ impl Arbitrator {
         }
     }
 
-    /// A place in the queue; `None` if it is full.
+    /// A place in the queue; `None` if it is full. There is always one for who had a slot before.
     fn enqueue(&self, ask: &Ask) -> Option<(RequestId, oneshot::Receiver<Admission>)> {
         let now = self.now();
         let mut state = self.state.lock();
         let request = Request {
-            flow: Flow { tenant: ask.tenant.as_str().into(), query: ask.query.as_str().into() },
+            flow: Flow {
+                peer: Arc::clone(ask.peer.name()),
+                tenant: ask.tenant.as_str().into(),
+                query: ask.query.as_str().into(),
+            },
             times: state.knowledge.times(ask.shape, ask.bytes_in, ask.bytes_out, now),
             accepts_pushback: ask.accepts_pushback && self.policy == PushbackPolicy::Adaptive,
             caller_is_busy: ask.caller_busy_permille >= BUSY_PERMILLE,
             to_follow: ask.to_follow,
         };
-        let id = state.schedule.offer(request).ok()?;
+        let id = match ask.resumes {
+            true => state.schedule.offer_again(request),
+            false => state.schedule.offer(request).ok()?,
+        };
         let (sender, receiver) = oneshot::channel();
-        state.waiting.insert(id, Waiter { sender, shape: ask.shape, bytes_in: ask.bytes_in, bytes_out: ask.bytes_out });
+        state.waiting.insert(id, Waiter { sender, ask: ask.clone() });
         Some((id, receiver))
     }
 
@@ -177,13 +198,14 @@ impl Arbitrator {
             let state = &mut *state;
             state.looked_at = now;
             for expired in state.leases.expire(now) {
-                tracing::warn!("a pushback slot is free again: nobody came for the stored bytes");
+                tracing::debug!("a pushback slot is free again: nobody comes for the stored bytes");
                 state.schedule.finish(expired, now);
             }
             let (knowledge, waiting) = (&mut state.knowledge, &state.waiting);
             let corrections = knowledge.corrections(now);
             state.schedule.estimate(corrections, |id| {
-                waiting.get(&id).map(|waiter| knowledge.times(waiter.shape, waiter.bytes_in, waiter.bytes_out, now))
+                let ask = &waiting.get(&id)?.ask;
+                Some(knowledge.times(ask.shape, ask.bytes_in, ask.bytes_out, now))
             });
             while let Some((id, path)) = state.schedule.decide(now) {
                 let Some(waiter) = state.waiting.remove(&id) else {
@@ -191,18 +213,14 @@ impl Arbitrator {
                     continue;
                 };
                 let admission = match path {
-                    Path::Pushdown => {
-                        let (shape, bytes_in) = (waiter.shape, waiter.bytes_in);
-                        Admission::Run(PushdownSlot {
-                            arbitrator: Arc::clone(self),
-                            id,
-                            shape,
-                            bytes_in,
-                            complete: AtomicBool::new(false),
-                        })
-                    }
+                    Path::Pushdown => Admission::Run(PushdownSlot {
+                        arbitrator: Arc::clone(self),
+                        id: Some(id),
+                        ask: waiter.ask,
+                        complete: false,
+                    }),
                     Path::Pushback => {
-                        let token = state.leases.grant(id, waiter.bytes_in, now);
+                        let token = state.leases.grant(id, waiter.ask.bytes_in, now);
                         Admission::PushedBack(Some(Grant { arbitrator: Arc::clone(self), token: Some(token) }))
                     }
                 };
@@ -238,8 +256,16 @@ impl Arbitrator {
 
     /// A transfer of stored bytes begins, under a pushback's token or on its own.
     pub(in crate::node) fn transfer(self: &Arc<Self>, token: Option<PushbackToken>) -> Transfer {
-        let token = token.filter(|token| self.state.lock().leases.begin(*token));
-        Transfer { arbitrator: Arc::clone(self), token, started: Instant::now(), bytes: 0, complete: false }
+        let now = self.now();
+        let token = token.filter(|token| self.state.lock().leases.begin(*token, now));
+        Transfer {
+            arbitrator: Arc::clone(self),
+            token,
+            started: Instant::now(),
+            bytes: 0,
+            complete: false,
+            at_work: false,
+        }
     }
 
     /// Queue, slots and counts as they are now; the rest is the node's to fill in.
@@ -292,26 +318,61 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(in crate::node) struct PushdownSlot {
     arbitrator: Arc<Arbitrator>,
-    id: RequestId,
-    shape: Shape,
-    bytes_in: u64,
-    complete: AtomicBool,
+    /// `None` while it is suspended.
+    id: Option<RequestId>,
+    ask: Ask,
+    /// Whether the time that the slot was held is that of the whole execution.
+    complete: bool,
 }
 
 impl PushdownSlot {
     /// What the execution showed: `bytes_out` bytes of answer, and the time that it computed if it
     /// came to its end.
-    pub(in crate::node) fn learn(&self, bytes_out: u64, busy: Option<Duration>) {
+    pub(in crate::node) fn learn(&mut self, bytes_out: u64, busy: Option<Duration>) {
         let now = self.arbitrator.now();
-        self.complete.store(busy.is_some(), Ordering::Relaxed);
+        self.complete = busy.is_some() && !self.ask.resumes;
         let busy = busy.map(|busy| busy.as_secs_f64());
-        self.arbitrator.state.lock().knowledge.executed(self.shape, self.bytes_in, bytes_out, busy, now);
+        self.arbitrator.state.lock().knowledge.executed(self.ask.shape, self.ask.bytes_in, bytes_out, busy, now);
+    }
+
+    /// Gives the slot to others until [`PushdownSlot::resume`]. The fragment must not be worked on
+    /// meanwhile.
+    pub(in crate::node) fn suspend(&mut self) {
+        // How long it was held says little of how long fragments take.
+        self.complete = false;
+        self.ask.resumes = true;
+        if let Some(id) = self.id.take() {
+            self.arbitrator.finish(id, false);
+        }
+    }
+
+    /// Waits for a slot if this one was suspended. There is a place in the queue for everybody who
+    /// once had a slot.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Internal`] if the arbitrator lost the request.
+    pub(in crate::node) async fn resume(&mut self) -> Result<(), NodeError> {
+        if self.id.is_some() {
+            return Ok(());
+        }
+        let lost = || NodeError::new(ErrorKind::Internal, "a suspended fragment has no place in the queue");
+        let ask = Ask { accepts_pushback: false, to_follow: 0, ..self.ask.clone() };
+        let (id, decision) = self.arbitrator.enqueue(&ask).ok_or_else(lost)?;
+        match self.arbitrator.decided(id, decision).await? {
+            Admission::Run(mut slot) => {
+                self.id = slot.id.take();
+                Ok(())
+            }
+            Admission::PushedBack(_) => Err(lost()),
+        }
     }
 }
 
 impl Drop for PushdownSlot {
     fn drop(&mut self) {
-        self.arbitrator.finish(self.id, self.complete.load(Ordering::Relaxed));
+        if let Some(id) = self.id.take() {
+            self.arbitrator.finish(id, self.complete);
+        }
     }
 }
 
@@ -347,11 +408,28 @@ pub(in crate::node) struct Transfer {
     started: Instant,
     bytes: u64,
     complete: bool,
+    /// Whether its reader waits for bytes.
+    at_work: bool,
 }
 
 impl Transfer {
+    /// The next bytes are wanted.
+    pub(in crate::node) fn works(&mut self) {
+        self.set_at_work(true);
+    }
+
+    /// Bytes were handed over. Until more are wanted, the reader is what is waited for.
     pub(in crate::node) fn sent(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
+        self.set_at_work(false);
+    }
+
+    fn set_at_work(&mut self, at_work: bool) {
+        if let Some(token) = self.token.filter(|_| self.at_work != at_work) {
+            self.at_work = at_work;
+            let now = self.arbitrator.now();
+            self.arbitrator.state.lock().leases.set_at_work(token, at_work, now);
+        }
     }
 
     /// All that was asked for was sent.
@@ -362,6 +440,7 @@ impl Transfer {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
+        self.set_at_work(false);
         let now = self.arbitrator.now();
         let freed = {
             let mut state = self.arbitrator.state.lock();

@@ -1,36 +1,42 @@
-//! Whose turn it is: slot time is shared by tenants, and within a tenant by its queries.
+//! Whose turn it is: slot time is shared by peers, then by their tenants, and then by their queries.
 //!
-//! Start-time fair queueing. Each tenant and each query has a virtual clock, which every admission
-//! moves on by the slot time that it is expected to take, divided by the slots of that path, and
-//! which is put right when the slot is given back. One second of a clock is thus the whole of one
+//! Only the peer is beyond a client's choice: a client that names a new tenant or query in each
+//! request takes nothing from other peers.
+//!
+//! Start-time fair queueing. Each peer, each tenant and each query has a virtual clock, which every
+//! admission moves on by the slot time that it is expected to take, divided by the slots of that path,
+//! and which is put right when the slot is given back. One second of a clock is thus the whole of one
 //! path for one second, so that a query that is given all pushdown slots and one that is given all
 //! pushback slots stay level. Whoever is ahead of the last one in the queue by more than a lag must
 //! wait for it; within the lag the order of the schedule (arrival, or pushdown amenability) is free
 //! to choose.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 /// Who a request is for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Flow {
-    /// The tenant; empty for the default one.
+    /// Where it comes from; empty for this process.
+    pub(crate) peer: Arc<str>,
+    /// The tenant, as the client says; empty for the default one.
     pub(crate) tenant: Arc<str>,
-    /// The query.
+    /// The query, as the client says.
     pub(crate) query: Arc<str>,
 }
 
-/// The clocks of everybody who has something waiting or running; nobody else is remembered.
+/// Who shares with each other: all peers, the tenants of a peer, or the queries of a tenant.
+type Group<'a> = &'a [Arc<str>];
+
+/// The clocks of everybody who has something waiting or running, by group; nobody else is remembered.
 #[derive(Debug, Default)]
 pub(super) struct Fairness {
-    tenants: Clocks<Arc<str>>,
-    queries: HashMap<Arc<str>, Clocks<Arc<str>>>,
+    groups: HashMap<Box<[Arc<str>]>, Clocks>,
 }
 
-#[derive(Debug)]
-struct Clocks<K> {
-    of: HashMap<K, Clock>,
+#[derive(Debug, Default)]
+struct Clocks {
+    of: HashMap<Arc<str>, Clock>,
     /// Where the last one in the queue stood when somebody was last served; newcomers begin here,
     /// so that idle time is no credit.
     base: f64,
@@ -43,23 +49,17 @@ struct Clock {
     running: usize,
 }
 
-impl<K> Default for Clocks<K> {
-    fn default() -> Self {
-        Self { of: HashMap::new(), base: 0.0 }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Clocks<K> {
-    fn arrive(&mut self, key: &K) {
+impl Clocks {
+    fn arrive(&mut self, key: &Arc<str>) {
         let base = self.base;
-        let clock = self.of.entry(key.clone()).or_default();
+        let clock = self.of.entry(Arc::clone(key)).or_default();
         if clock.waiting == 0 {
             clock.served = clock.served.max(base);
         }
         clock.waiting += 1;
     }
 
-    fn start(&mut self, key: &K, charge: f64) {
+    fn start(&mut self, key: &Arc<str>, charge: f64) {
         let last = self.of.values().filter(|clock| clock.waiting > 0).map(|clock| clock.served).min_by(f64::total_cmp);
         self.base = self.base.max(last.unwrap_or(self.base));
         if let Some(clock) = self.of.get_mut(key) {
@@ -69,7 +69,7 @@ impl<K: Eq + Hash + Clone> Clocks<K> {
         }
     }
 
-    fn change(&mut self, key: &K, change: impl FnOnce(&mut Clock)) {
+    fn change(&mut self, key: &Arc<str>, change: impl FnOnce(&mut Clock)) {
         if let Some(clock) = self.of.get_mut(key) {
             change(clock);
             if clock.waiting == 0 && clock.running == 0 {
@@ -78,23 +78,36 @@ impl<K: Eq + Hash + Clone> Clocks<K> {
         }
     }
 
-    fn served(&self, key: &K) -> f64 {
+    fn served(&self, key: &Arc<str>) -> f64 {
         self.of.get(key).map_or(self.base, |clock| clock.served)
     }
+}
+
+impl Flow {
+    fn path(&self) -> [Arc<str>; 3] {
+        [&self.peer, &self.tenant, &self.query].map(Arc::clone)
+    }
+}
+
+/// The groups that a path is in, each with the member.
+fn levels(path: &[Arc<str>; 3]) -> impl Iterator<Item = (Group<'_>, &Arc<str>)> {
+    path.iter().enumerate().map(|(depth, member)| (path.get(..depth).unwrap_or_default(), member))
 }
 
 impl Fairness {
     /// A request of `flow` begins to wait.
     pub(super) fn arrive(&mut self, flow: &Flow) {
-        self.tenants.arrive(&flow.tenant);
-        self.queries.entry(Arc::clone(&flow.tenant)).or_default().arrive(&flow.query);
+        for (group, member) in levels(&flow.path()) {
+            self.groups.entry(group.into()).or_default().arrive(member);
+        }
     }
 
     /// A waiting request of `flow` is given a slot for `charge` seconds of a whole path.
     pub(super) fn start(&mut self, flow: &Flow, charge: f64) {
-        self.tenants.start(&flow.tenant, charge);
-        if let Some(queries) = self.queries.get_mut(&flow.tenant) {
-            queries.start(&flow.query, charge);
+        for (group, member) in levels(&flow.path()) {
+            if let Some(clocks) = self.groups.get_mut(group) {
+                clocks.start(member, charge);
+            }
         }
     }
 
@@ -112,39 +125,39 @@ impl Fairness {
     }
 
     fn change(&mut self, flow: &Flow, change: impl Fn(&mut Clock)) {
-        self.tenants.change(&flow.tenant, &change);
-        if let Some(queries) = self.queries.get_mut(&flow.tenant) {
-            queries.change(&flow.query, &change);
-            if queries.of.is_empty() {
-                self.queries.remove(&flow.tenant);
+        for (group, member) in levels(&flow.path()) {
+            if let Some(clocks) = self.groups.get_mut(group) {
+                clocks.change(member, &change);
+                // The peers' own clocks stay: newcomers begin where the last one stood.
+                if clocks.of.is_empty() && !group.is_empty() {
+                    self.groups.remove(group);
+                }
             }
         }
     }
 
-    /// Which of `candidates` are not ahead of the last one by more than `lag`, in their order.
-    pub(super) fn in_turn<'a>(&self, candidates: impl Iterator<Item = &'a Flow> + Clone, lag: f64) -> Vec<bool> {
-        let mut tenant_min = f64::INFINITY;
-        let mut query_min: HashMap<&str, f64> = HashMap::new();
-        for flow in candidates.clone() {
-            tenant_min = tenant_min.min(self.tenants.served(&flow.tenant));
-            let least = query_min.entry(&flow.tenant).or_insert(f64::INFINITY);
-            *least = least.min(self.query_served(flow));
+    /// Which of `candidates` are, with their tenants and peers, not ahead of the last one by more than
+    /// `lag`, in their order.
+    pub(super) fn in_turn<'a>(&self, candidates: impl Iterator<Item = &'a Flow>, lag: f64) -> Vec<bool> {
+        let paths: Vec<_> = candidates.map(Flow::path).collect();
+        let mut last: HashMap<Group<'_>, f64> = HashMap::new();
+        for (group, member) in paths.iter().flat_map(levels) {
+            let least = last.entry(group).or_insert(f64::INFINITY);
+            *least = least.min(self.served(group, member));
         }
-        candidates
-            .map(|flow| {
-                let least = query_min.get(flow.tenant.as_ref()).copied().unwrap_or(f64::INFINITY);
-                self.tenants.served(&flow.tenant) <= tenant_min + lag && self.query_served(flow) <= least + lag
-            })
-            .collect()
+        let in_turn = |(group, member): (Group<'_>, &Arc<str>)| {
+            self.served(group, member) <= last.get(group).copied().unwrap_or(f64::INFINITY) + lag
+        };
+        paths.iter().map(|path| levels(path).all(in_turn)).collect()
     }
 
-    fn query_served(&self, flow: &Flow) -> f64 {
-        self.queries.get(&flow.tenant).map_or(0.0, |queries| queries.served(&flow.query))
+    fn served(&self, group: Group<'_>, member: &Arc<str>) -> f64 {
+        self.groups.get(group).map_or(0.0, |clocks| clocks.served(member))
     }
 
-    /// How many tenants and queries are remembered.
+    /// How many peers, tenants and queries are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.tenants.of.len() + self.queries.values().map(|queries| queries.of.len()).sum::<usize>()
+        self.groups.values().map(|clocks| clocks.of.len()).sum()
     }
 }

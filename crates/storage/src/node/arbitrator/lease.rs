@@ -5,9 +5,13 @@
 //!  granted ---------> under way ---------------------> free
 //!     ^                  |  end, bytes left
 //!     +------------------+
-//!     |
+//!     |                  |
+//!     |                  +-- no reader for longer than the limit --> free
 //!     +-- silent for longer than the limit --> free
 //! ```
+//!
+//! A transfer whose slot went to somebody else while its reader was away goes on without one: a slot
+//! stands for a share of the link, of which it then takes what is left.
 
 use std::collections::HashMap;
 
@@ -22,7 +26,9 @@ struct Lease {
     bytes_left: u64,
     /// Transfers under way.
     transfers: usize,
-    /// When the last transfer ended, or the lease began.
+    /// Those of them whose reader waits for bytes.
+    at_work: usize,
+    /// When a transfer last ended or lost its reader, or the lease began.
     silent_since: f64,
 }
 
@@ -33,13 +39,15 @@ pub(crate) struct Leases {
     next: u64,
     /// Seconds without a transfer after which a lease ends.
     silence_max: f64,
+    /// Seconds without a reader for any of the transfers under way.
+    absence_max: f64,
 }
 
 impl Leases {
     /// `first` is where tokens begin: chosen at random, so that a token of an earlier process means
     /// nothing to this one.
-    pub(crate) fn new(silence_max: f64, first: u64) -> Self {
-        Self { of: HashMap::new(), next: first, silence_max }
+    pub(crate) fn new(silence_max: f64, absence_max: f64, first: u64) -> Self {
+        Self { of: HashMap::new(), next: first, silence_max, absence_max }
     }
 
     /// A slot for the transfer of `bytes` stored bytes.
@@ -51,18 +59,27 @@ impl Leases {
                 _ => {}
             }
         };
-        self.of.insert(token, Lease { request, bytes_left: bytes, transfers: 0, silent_since: now });
+        self.of.insert(token, Lease { request, bytes_left: bytes, transfers: 0, at_work: 0, silent_since: now });
         token
     }
 
     /// A transfer under `token` begins; `false` if there is no such lease (any more).
-    pub(crate) fn begin(&mut self, token: PushbackToken) -> bool {
+    pub(crate) fn begin(&mut self, token: PushbackToken, now: f64) -> bool {
         match self.of.get_mut(&token) {
             Some(lease) => {
                 lease.transfers += 1;
+                lease.silent_since = now;
                 true
             }
             None => false,
+        }
+    }
+
+    /// The reader of a transfer waits for bytes (`true`), or is handed some and may not come back.
+    pub(crate) fn set_at_work(&mut self, token: PushbackToken, at_work: bool, now: f64) {
+        if let Some(lease) = self.of.get_mut(&token) {
+            lease.at_work = if at_work { lease.at_work + 1 } else { lease.at_work.saturating_sub(1) };
+            lease.silent_since = now;
         }
     }
 
@@ -85,7 +102,10 @@ impl Leases {
 
     /// Ends leases that were silent for too long.
     pub(crate) fn expire(&mut self, now: f64) -> Vec<RequestId> {
-        let over = |lease: &Lease| lease.transfers == 0 && now - lease.silent_since >= self.silence_max;
+        let over = |lease: &Lease| {
+            let max = if lease.transfers == 0 { self.silence_max } else { self.absence_max };
+            lease.at_work == 0 && now - lease.silent_since >= max
+        };
         let expired: Vec<PushbackToken> =
             self.of.iter().filter(|(_, lease)| over(lease)).map(|(token, _)| *token).collect();
         expired.into_iter().filter_map(|token| self.revoke(token)).collect()

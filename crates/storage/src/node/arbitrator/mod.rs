@@ -21,6 +21,6 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub(super) use admission::{Admission, Arbitrator, Ask, Grant, PushdownSlot};
+pub(super) use admission::{Admission, Arbitrator, Ask, Grant, PushdownSlot, Transfer};
 pub(super) use estimate::shape_of;
 pub use schedule::Arbitration;

@@ -129,7 +129,7 @@ pub(crate) struct Held {
 /// The wait queue and the slots.
 ///
 /// Invariants:
-/// - waiting <= queue_max
+/// - waiting <= queue_max, and those who were running before
 /// - running on a path <= slots of that path
 /// - admitted and pushed_back only grow
 #[derive(Debug)]
@@ -179,11 +179,16 @@ impl Schedule {
         if self.waiting.len() >= self.queue_max {
             return Err(QueueFull);
         }
+        Ok(self.offer_again(request))
+    }
+
+    /// Puts a request into the queue that was running before, however long the queue is.
+    pub(crate) fn offer_again(&mut self, request: Request) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         self.fairness.arrive(&request.flow);
         self.waiting.push((id, request));
-        Ok(id)
+        id
     }
 
     /// The next decision at the time `now`, in seconds; `None` if all that is left must wait.

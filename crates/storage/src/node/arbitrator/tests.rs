@@ -10,7 +10,7 @@ use super::schedule::{Arbitration, Held, Path, QueueFull, Request, RequestId, Sc
 
 fn request(query: &str, pushdown: f64, pushback: f64) -> Request {
     Request {
-        flow: Flow { tenant: Arc::from(""), query: Arc::from(query) },
+        flow: Flow { peer: Arc::from(""), tenant: Arc::from(""), query: Arc::from(query) },
         times: Times { pushdown, pushback, caller: 0.0 },
         accepts_pushback: true,
         caller_is_busy: false,
@@ -310,16 +310,40 @@ fn a_large_query_does_not_starve_a_small_one() {
 /// A tenant with ten queries gets what a tenant with one gets.
 #[test]
 fn tenants_share_before_queries_do() {
+    share_alike(
+        |n, flow| {
+            flow.tenant = Arc::from("many");
+            flow.query = (n % 10).to_string().into();
+        },
+        |flow| flow.tenant = Arc::from("one"),
+    );
+}
+
+/// A peer that names another tenant and another query in each request gets what one with a single query gets.
+#[test]
+fn peers_share_before_what_they_say_of_themselves() {
+    share_alike(
+        |n, flow| {
+            flow.peer = Arc::from("many");
+            flow.tenant = n.to_string().into();
+            flow.query = n.to_string().into();
+        },
+        |flow| flow.peer = Arc::from("one"),
+    );
+}
+
+/// Twice as many requests of `many` as of `one` in the queue; both are served as often.
+fn share_alike(many: impl Fn(usize, &mut Flow), one: impl Fn(&mut Flow)) {
     let mut schedule = schedule(Arbitration::PaAware, 2, 0);
     let mut of = HashMap::new();
     for n in 0..400 {
-        let mut many = request(&format!("q{}", n % 10), 1.0, 1.0);
-        many.flow.tenant = Arc::from("many");
-        of.insert(schedule.offer(many).unwrap(), "many");
-        let mut one = request("q", 1.0, 1.0);
-        one.flow.tenant = Arc::from("one");
+        let mut request_of_many = request("q", 1.0, 1.0);
+        many(n, &mut request_of_many.flow);
+        of.insert(schedule.offer(request_of_many).unwrap(), "many");
         if n < 200 {
-            of.insert(schedule.offer(one).unwrap(), "one");
+            let mut request_of_one = request("q", 1.0, 1.0);
+            one(&mut request_of_one.flow);
+            of.insert(schedule.offer(request_of_one).unwrap(), "one");
         }
     }
     let mut served: HashMap<&str, usize> = HashMap::new();
@@ -433,19 +457,27 @@ fn shapes_are_forgotten_before_they_fill_memory() {
 #[test]
 fn a_lease_ends_with_its_bytes_or_in_silence() {
     let mut schedule = schedule(Arbitration::Fifo, 1, 8);
-    let ids: Vec<_> = (0..4).map(|n| schedule.offer(request(&n.to_string(), 9.0, 1.0)).unwrap()).collect();
-    let mut leases = Leases::new(10.0, u64::MAX - 1);
+    let ids: Vec<_> = (0..5).map(|n| schedule.offer(request(&n.to_string(), 9.0, 1.0)).unwrap()).collect();
+    let mut leases = Leases::new(10.0, 1.0, u64::MAX - 1);
     let tokens: Vec<_> = ids.iter().map(|id| leases.grant(*id, 100, 0.0)).collect();
     // Two transfers side by side; the slot is free when the last one ends with all bytes sent.
-    assert!(leases.begin(tokens[0]));
-    assert!(leases.begin(tokens[0]));
+    assert!(leases.begin(tokens[0], 0.0));
+    assert!(leases.begin(tokens[0], 0.0));
     assert_eq!(leases.end(tokens[0], 60, 1.0), None);
     assert_eq!(leases.end(tokens[0], 40, 2.0), Some(ids[0]));
-    assert!(!leases.begin(tokens[0]), "a token works once");
-    // A transfer that is cut off, and one that takes its time.
-    assert!(leases.begin(tokens[1]));
+    assert!(!leases.begin(tokens[0], 2.0), "a token works once");
+    // A transfer that is cut off, one that takes its time, and one whose reader is away.
+    assert!(leases.begin(tokens[1], 2.0));
     assert_eq!(leases.end(tokens[1], 30, 9.0), None);
-    assert!(leases.begin(tokens[2]));
+    for token in [tokens[2], tokens[4]] {
+        assert!(leases.begin(token, 5.0));
+        leases.set_at_work(token, true, 5.5);
+        leases.set_at_work(token, false, 7.0);
+    }
+    assert_eq!(leases.expire(7.9), []);
+    leases.set_at_work(tokens[2], true, 7.9);
+    assert_eq!(leases.expire(8.0), [ids[4]]);
+    assert_eq!(leases.end(tokens[4], 100, 8.0), None, "it went on without a slot");
     // The fourth never comes.
     assert_eq!(leases.expire(9.9), []);
     assert_eq!(leases.expire(10.0), [ids[3]]);

@@ -1,0 +1,42 @@
+//! What the nodes of one process share.
+
+use std::sync::Arc;
+
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::arbitrator::Arbitrator;
+use super::budget::Budget;
+use super::config::NodeConfig;
+use crate::NodeError;
+
+/// Memory and slots. A process with many directories has them once.
+#[derive(Debug)]
+pub struct Resources {
+    /// Where fragments run and get their memory.
+    pub(super) context: Arc<TaskContext>,
+    pub(super) arbitrator: Arc<Arbitrator>,
+    pub(super) budget: Arc<Budget>,
+    /// For what fragments read.
+    pub(super) reading: Arc<Budget>,
+}
+
+impl Resources {
+    /// What `config` allows.
+    ///
+    /// # Errors
+    /// If the limits make no runtime.
+    pub fn new(config: &NodeConfig) -> Result<Self, NodeError> {
+        let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(config.fragment_bytes()));
+        let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
+        let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
+        Ok(Self {
+            context: SessionContext::new_with_config_rt(session, runtime).task_ctx(),
+            arbitrator: Arbitrator::new(config),
+            budget: Budget::new(config.budget_bytes()),
+            reading: Budget::new(config.reading_bytes()),
+        })
+    }
+}
