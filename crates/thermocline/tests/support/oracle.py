@@ -21,9 +21,19 @@ def canonical(value):
         return repr(value)
     if isinstance(value, decimal.Decimal):
         return format(value, "f")
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(inner(item) for item in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key}: {inner(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
     return str(value)
+
+
+def inner(value):
+    return "NULL" if value is None else canonical(value)
 
 
 def main():

@@ -1,0 +1,477 @@
+//! Objects: the rows of one file, and how the file holds them.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int32Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use parquet::arrow::arrow_writer::{ArrowRowGroupWriterFactory, ArrowWriter, ArrowWriterOptions, compute_leaves};
+use parquet::arrow::{ArrowSchemaConverter, add_encoded_arrow_schema_to_metadata};
+use parquet::basic::{Compression, Repetition, Type as PhysicalType};
+use parquet::data_type::{Int96, Int96Type};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::Type;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+
+use super::arrays::array;
+use super::schema::{Column, Dialect, Traits};
+use super::values::{Domain, Kind, NANOS_PER_DAY, Value, integer};
+
+/// One file of a table.
+#[derive(Debug, Clone)]
+pub struct Object {
+    /// Without extension.
+    pub name: String,
+    /// The storage node, 0 or 1, that has it where there are two.
+    pub node: usize,
+    /// Per column of the table: how it is stored; `None` if the file lacks it, which makes it NULL.
+    pub stored: Vec<Option<Stored>>,
+    /// Positions of the table's columns in the order of the file.
+    pub order: Vec<usize>,
+    /// Whether the file has a column more, which no table has.
+    pub extra: bool,
+    /// Per row, a value for each of the table's columns.
+    pub rows: Vec<Vec<Value>>,
+    pub parquet: ParquetStyle,
+    pub csv: CsvStyle,
+}
+
+/// How a file stores a column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    pub data_type: DataType,
+    pub nullable: bool,
+    /// A timestamp in the twelve bytes of Impala and Spark.
+    pub int96: bool,
+}
+
+/// How a Parquet file is written.
+#[derive(Debug, Clone)]
+pub struct ParquetStyle {
+    pub compression: Compression,
+    pub version_2: bool,
+    pub statistics: EnabledStatistics,
+    /// Bytes of a text that statistics keep.
+    pub truncate: Option<usize>,
+    pub row_group_rows: usize,
+    pub page_rows: usize,
+    pub dictionary: bool,
+    pub bloom_filter: bool,
+    /// Whether the Arrow schema is kept in the footer.
+    pub arrow_schema: bool,
+    /// Whether a row group without rows is among the others.
+    pub empty_row_group: bool,
+}
+
+/// How a CSV file is written.
+#[derive(Debug, Clone, Default)]
+pub struct CsvStyle {
+    pub crlf: bool,
+    pub byte_order_mark: bool,
+    pub quote_all: bool,
+    /// Whether the last record has no line end.
+    pub open_end: bool,
+    /// Hours east of UTC in which timestamps with a zone are written.
+    pub offset_hours: i8,
+}
+
+impl Default for ParquetStyle {
+    fn default() -> Self {
+        Self {
+            compression: Compression::UNCOMPRESSED,
+            version_2: false,
+            statistics: EnabledStatistics::Page,
+            truncate: None,
+            row_group_rows: 1 << 20,
+            page_rows: 1 << 20,
+            dictionary: false,
+            bloom_filter: false,
+            arrow_schema: true,
+            empty_row_group: false,
+        }
+    }
+}
+
+impl ParquetStyle {
+    fn draw(rng: &mut StdRng) -> Self {
+        let compressions = [
+            Compression::UNCOMPRESSED,
+            Compression::SNAPPY,
+            Compression::LZ4_RAW,
+            Compression::ZSTD(Default::default()),
+            Compression::GZIP(Default::default()),
+            Compression::BROTLI(Default::default()),
+        ];
+        let statistics =
+            [EnabledStatistics::Page, EnabledStatistics::Page, EnabledStatistics::Chunk, EnabledStatistics::None];
+        Self {
+            compression: *compressions.choose(rng).unwrap(),
+            version_2: rng.random_bool(0.4),
+            statistics: *statistics.choose(rng).unwrap(),
+            truncate: *[None, Some(64), Some(3)].choose(rng).unwrap(),
+            row_group_rows: *[7, 40, 200, 1 << 20].choose(rng).unwrap(),
+            page_rows: *[5, 20, 1000].choose(rng).unwrap(),
+            dictionary: rng.random_bool(0.6),
+            bloom_filter: rng.random_bool(0.2),
+            arrow_schema: rng.random_bool(0.6),
+            empty_row_group: rng.random_bool(0.1),
+        }
+    }
+
+    fn properties(&self) -> WriterProperties {
+        WriterProperties::builder()
+            .set_compression(self.compression)
+            .set_writer_version(if self.version_2 { WriterVersion::PARQUET_2_0 } else { WriterVersion::PARQUET_1_0 })
+            .set_statistics_enabled(self.statistics)
+            .set_statistics_truncate_length(self.truncate)
+            .set_column_index_truncate_length(self.truncate)
+            .set_max_row_group_row_count(Some(self.row_group_rows))
+            .set_data_page_row_count_limit(self.page_rows)
+            .set_write_batch_size(self.page_rows.min(64))
+            .set_dictionary_enabled(self.dictionary)
+            .set_bloom_filter_enabled(self.bloom_filter)
+            .build()
+    }
+}
+
+impl CsvStyle {
+    fn draw(rng: &mut StdRng, traits: &Traits) -> Self {
+        Self {
+            crlf: rng.random_bool(0.3),
+            byte_order_mark: rng.random_bool(0.2),
+            // A quoted field is never NULL.
+            quote_all: !traits.null_words && rng.random_bool(0.2),
+            open_end: rng.random_bool(0.3),
+            offset_hours: *[0, 2, -5].choose(rng).unwrap(),
+        }
+    }
+}
+
+impl Object {
+    /// An object of `rows` rows for a table with these columns, the first of which numbers the rows
+    /// from `first_id` on.
+    pub fn draw(
+        rng: &mut StdRng,
+        name: String,
+        columns: &[Column],
+        traits: &Traits,
+        first_id: i64,
+        rows: usize,
+    ) -> Self {
+        let base = *[0, 20, 40, 60, 100].choose(rng).unwrap() + first_id / 40;
+        let mut stored = Vec::with_capacity(columns.len());
+        let mut domains = Vec::with_capacity(columns.len());
+        for (position, column) in columns.iter().enumerate() {
+            let missing = position > 0 && traits.missing_columns && rng.random_bool(0.2);
+            let without_nulls = position == 0 || traits.null_words || rng.random_bool(0.3);
+            stored.push((!missing).then(|| {
+                let mut stored = Stored::draw(rng, column, traits);
+                if position == 0 {
+                    stored.hold_row_numbers();
+                }
+                stored
+            }));
+            domains.push(Domain {
+                base,
+                nulls: if without_nulls { 0.0 } else { 0.15 },
+                extremes: traits.extremes,
+                special_floats: traits.special_floats,
+                long_text: traits.long_text,
+                null_words: traits.null_words,
+            });
+        }
+        let mut all = Vec::with_capacity(rows);
+        for row in 0..rows {
+            let mut cells = vec![Value::Int(i128::from(first_id) + row as i128)];
+            for ((column, stored), domain) in columns.iter().zip(&stored).zip(&domains).skip(1) {
+                let value = stored.as_ref().map(|stored| {
+                    // Of the first object's first row types are inferred.
+                    let known = Domain { nulls: 0.0, ..domain.clone() };
+                    let domain = if traits.inferred_csv && row == 0 { &known } else { domain };
+                    domain.draw(rng, &column.kind, &stored.data_type)
+                });
+                cells.push(value.unwrap_or(Value::Null));
+            }
+            all.push(cells);
+        }
+        // Sorted by another column than the number, so that statistics prune.
+        if rng.random_bool(0.5) && columns.len() > 1 {
+            let by = rng.random_range(1..columns.len());
+            all.sort_by_key(|row| match &row[by] {
+                Value::Int(value) => *value,
+                _ => 0,
+            });
+        }
+        let mut order: Vec<usize> = (0..columns.len()).collect();
+        if traits.reordered {
+            order.shuffle(rng);
+        }
+        for (position, stored) in stored.iter_mut().enumerate() {
+            if let Some(stored) = stored {
+                let holds_null = all.iter().any(|row| matches!(row[position], Value::Null));
+                stored.nullable = holds_null || rng.random_bool(0.5);
+            }
+        }
+        let mut parquet = ParquetStyle::draw(rng);
+        // Parquet itself has neither seconds nor dates of 64 bits.
+        parquet.arrow_schema |= stored.iter().flatten().any(|stored| {
+            matches!(stored.data_type, DataType::Timestamp(TimeUnit::Second, _) | DataType::Date64 | DataType::Null)
+        });
+        Self {
+            name,
+            node: rng.random_range(0..2),
+            stored,
+            order,
+            extra: traits.reordered && rng.random_bool(0.3),
+            rows: all,
+            parquet,
+            csv: CsvStyle::draw(rng, traits),
+        }
+    }
+
+    /// Removes the column at a position of the table; shrinking.
+    pub fn remove_column(&mut self, position: usize) {
+        self.stored.remove(position);
+        self.order.retain(|column| *column != position);
+        for column in &mut self.order {
+            *column -= usize::from(*column > position);
+        }
+        for row in &mut self.rows {
+            row.remove(position);
+        }
+    }
+
+    /// The file's columns, in its order.
+    fn columns<'a>(&'a self, columns: &'a [Column]) -> impl Iterator<Item = (usize, &'a Column, &'a Stored)> {
+        self.order
+            .iter()
+            .filter_map(|position| Some((*position, columns.get(*position)?, self.stored.get(*position)?.as_ref()?)))
+    }
+
+    /// The bytes of a Parquet file.
+    pub fn parquet_bytes(&self, columns: &[Column]) -> Vec<u8> {
+        let mut fields = vec![];
+        let mut arrays: Vec<ArrayRef> = vec![];
+        let mut int96 = vec![];
+        for (position, column, stored) in self.columns(columns) {
+            let nullable = stored.nullable || matches!(stored.data_type, DataType::Null);
+            fields.push(Field::new(&column.name, stored.data_type.clone(), nullable));
+            let values: Vec<&Value> = self.rows.iter().map(|row| &row[position]).collect();
+            arrays.push(array(&column.kind, &stored.data_type, &values));
+            int96.push(stored.int96);
+        }
+        if self.extra {
+            fields.push(Field::new("extra", DataType::Int32, false));
+            arrays.push(Arc::new((0..self.rows.len() as i32).map(Some).collect::<Int32Array>()));
+            int96.push(false);
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let batch = RecordBatch::try_new(Arc::clone(&schema), arrays).unwrap();
+        if self.parquet.empty_row_group || int96.contains(&true) {
+            return self.by_row_groups(&schema, &batch, &int96);
+        }
+        let options = ArrowWriterOptions::new()
+            .with_properties(self.parquet.properties())
+            .with_skip_arrow_metadata(!self.parquet.arrow_schema);
+        let mut writer = ArrowWriter::try_new_with_options(vec![], schema, options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    /// As [`ArrowWriter`] does, which has neither INT96 nor row groups without rows.
+    fn by_row_groups(&self, schema: &SchemaRef, batch: &RecordBatch, int96: &[bool]) -> Vec<u8> {
+        let descriptor = ArrowSchemaConverter::new().convert(schema).unwrap();
+        let columns = descriptor.root_schema().get_fields().iter().zip(int96).map(|(field, int96)| {
+            if !int96 {
+                return Arc::clone(field);
+            }
+            let repetition = if field.is_optional() { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+            let leaf = Type::primitive_type_builder(field.name(), PhysicalType::INT96).with_repetition(repetition);
+            Arc::new(leaf.build().unwrap())
+        });
+        let root = Type::group_type_builder("schema").with_fields(columns.collect()).build().unwrap();
+        let mut properties = self.parquet.properties();
+        if self.parquet.arrow_schema {
+            add_encoded_arrow_schema_to_metadata(schema, &mut properties);
+        }
+        let mut writer = SerializedFileWriter::new(vec![], Arc::new(root), Arc::new(properties)).unwrap();
+        let factory = ArrowRowGroupWriterFactory::new(&writer, Arc::clone(schema));
+        let mut groups: Vec<RecordBatch> = (0..batch.num_rows())
+            .step_by(self.parquet.row_group_rows)
+            .map(|start| batch.slice(start, self.parquet.row_group_rows.min(batch.num_rows() - start)))
+            .collect();
+        if self.parquet.empty_row_group {
+            groups.insert(groups.len() / 2, batch.slice(0, 0));
+        }
+        for (number, group) in groups.iter().enumerate() {
+            let mut columns = factory.create_column_writers(number).unwrap().into_iter();
+            let mut row_group = writer.next_row_group().unwrap();
+            for ((field, array), int96) in schema.fields().iter().zip(group.columns()).zip(int96) {
+                if *int96 {
+                    // Its column of the factory is left unused.
+                    columns.next();
+                    let mut column = row_group.next_column().unwrap().unwrap();
+                    let (values, levels) = impala(array);
+                    let levels = field.is_nullable().then_some(levels.as_slice());
+                    column.typed::<Int96Type>().write_batch(&values, levels, None).unwrap();
+                    column.close().unwrap();
+                    continue;
+                }
+                for leaf in compute_leaves(field, array).unwrap() {
+                    let mut column = columns.next().unwrap();
+                    column.write(&leaf).unwrap();
+                    column.close().unwrap().append_to_row_group(&mut row_group).unwrap();
+                }
+            }
+            row_group.close().unwrap();
+        }
+        writer.into_inner().unwrap()
+    }
+
+    /// The bytes of a CSV file.
+    pub fn csv_bytes(&self, columns: &[Column], dialect: &Dialect) -> Vec<u8> {
+        let end = if self.csv.crlf { "\r\n" } else { "\n" };
+        let mut lines = vec![];
+        let separator = char::from(dialect.delimiter).to_string();
+        if dialect.header {
+            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
+            lines.push(names.join(&separator));
+        }
+        for row in &self.rows {
+            let fields: Vec<_> = columns
+                .iter()
+                .zip(row)
+                .map(|(column, value)| match value {
+                    Value::Null => dialect.written_null.clone(),
+                    value => self.csv_field(&self.csv_text(&column.kind, value), dialect),
+                })
+                .collect();
+            lines.push(fields.join(&separator));
+        }
+        let mut text = if self.csv.byte_order_mark { "\u{feff}".to_owned() } else { String::new() };
+        text += &lines.join(end);
+        if !lines.is_empty() && !self.csv.open_end {
+            text += end;
+        }
+        text.into_bytes()
+    }
+
+    fn csv_text(&self, kind: &Kind, value: &Value) -> String {
+        match (kind, value) {
+            (Kind::Timestamp { zone: true, .. }, Value::Int(nanos)) => {
+                let hours = self.csv.offset_hours;
+                let local = Value::Int(nanos + i128::from(hours) * (NANOS_PER_DAY / 24));
+                let sign = if hours < 0 { '-' } else { '+' };
+                format!("{}{sign}{:02}:00", kind.text(&local).unwrap(), hours.abs())
+            }
+            _ => kind.text(value).unwrap(),
+        }
+    }
+
+    fn csv_field(&self, text: &str, dialect: &Dialect) -> String {
+        let delimiter = char::from(dialect.delimiter);
+        let quoted = self.csv.quote_all
+            || text.is_empty()
+            || text.trim() != text
+            || text.contains(|c| c == delimiter || matches!(c, '"' | '\n' | '\r'));
+        if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
+    }
+}
+
+/// Timestamps as Impala's Julian days and nanoseconds of the day, and which of them are there.
+fn impala(array: &ArrayRef) -> (Vec<Int96>, Vec<i16>) {
+    use arrow::array::{Array, AsArray};
+    use arrow::datatypes::TimestampNanosecondType;
+    let array = array.as_primitive::<TimestampNanosecondType>();
+    let values = array.iter().flatten().map(|nanos| {
+        let (day, rest) =
+            (i128::from(nanos).div_euclid(NANOS_PER_DAY), i128::from(nanos).rem_euclid(NANOS_PER_DAY) as u64);
+        let mut value = Int96::new();
+        value.set_data(rest as u32, (rest >> 32) as u32, (day + 2_440_588) as u32);
+        value
+    });
+    (values.collect(), (0..array.len()).map(|row| i16::from(array.is_valid(row))).collect())
+}
+
+impl Stored {
+    /// Row numbers outgrow the narrow types, and none is NULL.
+    fn hold_row_numbers(&mut self) {
+        let wide = |data_type: &DataType| match data_type {
+            DataType::Int64 => DataType::Int64,
+            _ => DataType::Int32,
+        };
+        self.data_type = match &self.data_type {
+            DataType::Dictionary(key, values) => DataType::Dictionary(key.clone(), wide(values).into()),
+            other => wide(other),
+        };
+    }
+
+    /// A type that holds the column without loss: its own, or where the traits allow, another.
+    fn draw(rng: &mut StdRng, column: &Column, traits: &Traits) -> Self {
+        let mut stored = Self { data_type: column.usual.clone(), nullable: true, int96: false };
+        if traits.mixed_types && rng.random_bool(0.6) {
+            if let Kind::Timestamp { nanos: true, zone: false } = column.kind
+                && rng.random_bool(0.4)
+            {
+                stored.data_type = DataType::Timestamp(TimeUnit::Nanosecond, None);
+                stored.int96 = true;
+                return stored;
+            }
+            if rng.random_bool(0.05) {
+                stored.data_type = DataType::Null;
+                return stored;
+            }
+            stored.data_type = any_type(rng, &column.kind, &column.usual);
+        }
+        if traits.dictionaries && rng.random_bool(0.4) && takes_dictionary(&stored.data_type) {
+            let key = [DataType::Int16, DataType::Int32, DataType::UInt16].choose(rng).unwrap().clone();
+            stored.data_type = DataType::Dictionary(key.into(), stored.data_type.into());
+        }
+        stored
+    }
+}
+
+/// Dictionaries that Parquet's writer takes.
+fn takes_dictionary(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8 | DataType::Binary | DataType::Int32 | DataType::Int64)
+}
+
+/// A type that is not wider than the column's.
+pub fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
+    match kind {
+        Kind::Int { bits, signed } => {
+            let widths: Vec<u8> = [8, 16, 32, 64].into_iter().filter(|width| width <= bits).collect();
+            let width = *widths.choose(rng).unwrap();
+            match *signed && width < *bits && rng.random_bool(0.3) {
+                true => integer(width, false),
+                false => integer(width, *signed),
+            }
+        }
+        Kind::Float { bits: 64 } => [DataType::Float32, DataType::Float64].choose(rng).unwrap().clone(),
+        Kind::Decimal { precision, scale } => {
+            let stored_scale = rng.random_range(0..=*scale);
+            // As many digits before the point at most.
+            let whole = rng.random_range(1..=precision - *scale as u8);
+            let digits = (whole + stored_scale as u8).max(1);
+            match rng.random_range(0..3) {
+                0 if digits <= 9 => DataType::Decimal32(digits, stored_scale),
+                1 if digits <= 18 => DataType::Decimal64(digits, stored_scale),
+                _ => DataType::Decimal128(digits, stored_scale),
+            }
+        }
+        Kind::Date => [DataType::Date32, DataType::Date32, DataType::Date64].choose(rng).unwrap().clone(),
+        Kind::Timestamp { nanos, zone } => {
+            let mut units = vec![TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond];
+            if *nanos {
+                units.push(TimeUnit::Nanosecond);
+            }
+            let zones = ["UTC", "+00:00", "+02:00"];
+            DataType::Timestamp(*units.choose(rng).unwrap(), zone.then(|| (*zones.choose(rng).unwrap()).into()))
+        }
+        Kind::Text => [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View].choose(rng).unwrap().clone(),
+        Kind::Bytes => [DataType::Binary, DataType::LargeBinary, DataType::BinaryView].choose(rng).unwrap().clone(),
+        Kind::Bool | Kind::Float { .. } | Kind::List(_) | Kind::Struct(_) | Kind::Map(_) => usual.clone(),
+    }
+}

@@ -1,0 +1,365 @@
+//! Tables: their columns, how they are defined, and what their objects hold.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use parquet::arrow::ArrowWriter;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::{IndexedRandom, SliceRandom};
+
+use super::arrays::array;
+use super::objects::Object;
+use super::values::{Kind, NULL_WORDS, Value};
+
+/// What is awkward about a data set. Each is there in a part of the seeds only, so that one defect does
+/// not hide the others.
+#[derive(Debug, Clone)]
+pub struct Traits {
+    /// Objects store one column in several types.
+    pub mixed_types: bool,
+    /// Objects lack columns.
+    pub missing_columns: bool,
+    /// Objects have their columns in orders of their own, and some a column more.
+    pub reordered: bool,
+    /// The ends of types.
+    pub extremes: bool,
+    /// NaN, infinities, -0.0.
+    pub special_floats: bool,
+    /// Dictionaries, of numbers too.
+    pub dictionaries: bool,
+    /// Texts so long that a CSV object outgrows the sample that types are inferred from.
+    pub long_text: bool,
+    /// CSV: texts that some definitions take for NULL, and no other NULL.
+    pub null_words: bool,
+    /// CSV without declared columns.
+    pub inferred_csv: bool,
+    /// Lists, structs and maps.
+    pub nested: bool,
+}
+
+impl Traits {
+    fn draw(rng: &mut StdRng, csv: bool) -> Self {
+        let inferred_csv = csv && rng.random_bool(0.4);
+        Self {
+            mixed_types: !csv && rng.random_bool(0.5),
+            missing_columns: !csv && rng.random_bool(0.25),
+            reordered: !csv && rng.random_bool(0.3),
+            extremes: !inferred_csv && rng.random_bool(0.4),
+            special_floats: !inferred_csv && rng.random_bool(0.4),
+            dictionaries: !csv && rng.random_bool(0.3),
+            long_text: rng.random_bool(0.05),
+            null_words: csv && !inferred_csv && rng.random_bool(0.5),
+            inferred_csv,
+            nested: !csv && rng.random_bool(0.3),
+        }
+    }
+}
+
+/// A column of a table.
+#[derive(Debug, Clone)]
+pub struct Column {
+    pub name: String,
+    /// What its values are.
+    pub kind: Kind,
+    /// How objects store it where they do not differ.
+    pub usual: DataType,
+}
+
+/// How CSV is written and read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dialect {
+    pub header: bool,
+    pub delimiter: u8,
+    /// What the files have for NULL.
+    pub written_null: String,
+    /// What the definition takes for NULL.
+    pub null_text: String,
+}
+
+/// What `CREATE EXTERNAL TABLE` says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// Whether the statement lists the columns.
+    pub declared: bool,
+    /// Per column, what queries see.
+    pub kinds: Vec<Kind>,
+    /// `None` for Parquet.
+    pub dialect: Option<Dialect>,
+}
+
+/// A table and its objects.
+#[derive(Debug, Clone)]
+pub struct Table {
+    pub name: String,
+    pub traits: Traits,
+    pub columns: Vec<Column>,
+    pub definition: Definition,
+    pub objects: Vec<Object>,
+    /// Number of the next row and of the next object.
+    pub next_id: i64,
+    pub next_object: usize,
+    /// Rows that an object has at most.
+    pub rows_max: usize,
+}
+
+impl Table {
+    /// A table `r` of its own columns.
+    pub fn draw(rng: &mut StdRng) -> Self {
+        let csv = rng.random_bool(0.35);
+        let traits = Traits::draw(rng, csv);
+        let mut kinds = candidates(rng, &traits, csv);
+        kinds.shuffle(rng);
+        kinds.truncate(rng.random_range(4..9));
+        let rows_max = *[30, 120, 400].choose(rng).unwrap();
+        Self::of_kinds(rng, "r", traits, csv, kinds, rows_max)
+    }
+
+    /// A small table `p` with columns of the same kinds as another's, to join with.
+    pub fn partner(&self, rng: &mut StdRng) -> Self {
+        let nested = self.columns.iter().any(|column| column.kind.is_nested() || column.kind == Kind::Bytes);
+        let csv = !nested && rng.random_bool(0.3);
+        let mut traits = Traits { inferred_csv: false, null_words: false, ..Traits::draw(rng, csv) };
+        traits.extremes = self.traits.extremes;
+        traits.special_floats = self.traits.special_floats;
+        traits.long_text = false;
+        let kinds = self.columns.iter().skip(1).map(|column| match &column.kind {
+            Kind::Int { bits: 32, signed: true } if rng.random_bool(0.5) => Kind::BIGINT,
+            kind => kind.clone(),
+        });
+        let kinds = kinds.collect();
+        Self::of_kinds(rng, "p", traits, csv, kinds, 40)
+    }
+
+    fn of_kinds(
+        rng: &mut StdRng,
+        name: &str,
+        traits: Traits,
+        csv: bool,
+        mut kinds: Vec<Kind>,
+        rows_max: usize,
+    ) -> Self {
+        kinds.insert(0, Kind::BIGINT);
+        let column = |(position, kind): (usize, &Kind)| Column {
+            name: if position == 0 { "id".into() } else { format!("c{position}") },
+            kind: kind.clone(),
+            usual: usual(kind),
+        };
+        let columns: Vec<Column> = kinds.iter().enumerate().map(column).collect();
+        let dialect = csv.then(|| {
+            let null = if traits.null_words { "" } else { ["", "NA", "\\N"].choose(rng).unwrap() };
+            Dialect {
+                header: traits.inferred_csv || rng.random_bool(0.6),
+                delimiter: *[b',', b';', b'\t', b'|'].choose(rng).unwrap(),
+                written_null: null.to_owned(),
+                null_text: null.to_owned(),
+            }
+        });
+        let declarable = !kinds.iter().any(|kind| matches!(kind, Kind::Struct(_) | Kind::Map(_)));
+        let declared = declarable && if csv { !traits.inferred_csv } else { rng.random_bool(0.4) };
+        let definition = Definition { declared, kinds, dialect };
+        let mut table = Self {
+            name: name.into(),
+            traits,
+            columns,
+            definition,
+            objects: vec![],
+            next_id: 0,
+            next_object: 0,
+            rows_max,
+        };
+        for _ in 0..rng.random_range(1..5) {
+            let object = table.new_object(rng);
+            table.objects.push(object);
+        }
+        table
+    }
+
+    /// An object with rows that no other has.
+    pub fn new_object(&mut self, rng: &mut StdRng) -> Object {
+        // Types are inferred from the first one.
+        let may_be_empty = !self.traits.inferred_csv || self.next_object > 0;
+        let rows = if may_be_empty && rng.random_bool(0.08) { 0 } else { rng.random_range(1..=self.rows_max) };
+        let rows = if self.traits.long_text { rows.min(150) } else { rows };
+        let name = format!("{:03}", self.next_object);
+        let mut traits = self.traits.clone();
+        traits.inferred_csv &= self.next_object == 0;
+        let object = Object::draw(rng, name, &self.columns, &traits, self.next_id, rows);
+        self.next_object += 1;
+        self.next_id += rows as i64;
+        object
+    }
+
+    /// Another definition over the same objects.
+    pub fn redefined(&self, rng: &mut StdRng) -> Definition {
+        let mut definition = self.definition.clone();
+        let base = self.columns.iter().map(|column| &column.kind);
+        if let Some(dialect) = &mut definition.dialect {
+            if self.traits.null_words {
+                dialect.null_text = ["", NULL_WORDS[0], NULL_WORDS[1]].choose(rng).unwrap().to_string();
+            }
+            if definition.declared {
+                let as_text = |kind: &Kind, rng: &mut StdRng| match kind {
+                    Kind::Int { .. } | Kind::Date | Kind::Bool if rng.random_bool(0.4) => Kind::Text,
+                    kind => kind.clone(),
+                };
+                definition.kinds =
+                    base.enumerate().map(|(n, kind)| if n == 0 { kind.clone() } else { as_text(kind, rng) }).collect();
+            }
+            return definition;
+        }
+        definition.declared = !base.clone().any(|kind| matches!(kind, Kind::Struct(_) | Kind::Map(_)));
+        if definition.declared {
+            let wider = |kind: &Kind, rng: &mut StdRng| match kind {
+                Kind::Int { signed, bits } if rng.random_bool(0.5) => {
+                    Kind::Int { signed: *signed, bits: (*bits).max(*[32, 64].choose(rng).unwrap()) }
+                }
+                Kind::Float { .. } if rng.random_bool(0.5) => Kind::DOUBLE,
+                Kind::Timestamp { zone, .. } if !self.traits.extremes => Kind::Timestamp { nanos: true, zone: *zone },
+                kind => kind.clone(),
+            };
+            definition.kinds = base.map(|kind| wider(kind, rng)).collect();
+        }
+        definition
+    }
+
+    /// `CREATE EXTERNAL TABLE` at a location.
+    pub fn create_sql(&self, location: &str) -> String {
+        let mut sql = format!("CREATE EXTERNAL TABLE {}", self.name);
+        if self.definition.declared {
+            let columns = self.columns.iter().zip(&self.definition.kinds);
+            let columns: Vec<_> = columns.map(|(column, kind)| format!("{} {}", column.name, kind.sql())).collect();
+            sql += &format!(" ({})", columns.join(", "));
+        }
+        match &self.definition.dialect {
+            None => sql += &format!(" STORED AS PARQUET LOCATION '{location}'"),
+            Some(dialect) => {
+                let delimiter = match dialect.delimiter {
+                    b'\t' => "\\t".to_owned(),
+                    other => char::from(other).to_string(),
+                };
+                sql += &format!(
+                    " STORED AS CSV LOCATION '{location}' OPTIONS ('has_header' '{}', 'delimiter' '{delimiter}', 'null_value' '{}')",
+                    dialect.header, dialect.null_text
+                );
+            }
+        }
+        sql
+    }
+
+    /// Extension and bytes of an object.
+    pub fn file(&self, object: &Object) -> (String, Vec<u8>) {
+        match &self.definition.dialect {
+            None => (format!("{}.parquet", object.name), object.parquet_bytes(&self.columns)),
+            Some(dialect) => (format!("{}.csv", object.name), object.csv_bytes(&self.columns, dialect)),
+        }
+    }
+
+    /// The value that queries see.
+    pub fn seen(&self, column: usize, value: &Value) -> Value {
+        let base = &self.columns[column].kind;
+        let value = match (&self.definition.kinds[column], value) {
+            (_, Value::Null) => return Value::Null,
+            (Kind::Text, value) => Value::Text(base.text(value).unwrap()),
+            (_, value) => value.clone(),
+        };
+        match (&self.definition.dialect, &value) {
+            (Some(dialect), Value::Text(text)) if !text.is_empty() && *text == dialect.null_text => Value::Null,
+            _ => value,
+        }
+    }
+
+    /// All rows in one clean Parquet file, for the oracle.
+    pub fn reference(&self) -> Vec<u8> {
+        let kinds = &self.definition.kinds;
+        let columns = self.columns.iter().zip(kinds);
+        let fields: Vec<Field> =
+            columns.map(|(column, kind)| Field::new(&column.name, kind.reference_type(), true)).collect();
+        let arrays = fields.iter().zip(kinds).enumerate().map(|(position, (field, kind))| {
+            let values: Vec<Value> = self
+                .objects
+                .iter()
+                .flat_map(|object| &object.rows)
+                .map(|row| self.seen(position, &row[position]))
+                .collect();
+            array(kind, field.data_type(), &values.iter().collect::<Vec<_>>())
+        });
+        let arrays = arrays.collect();
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+        let mut writer = ArrowWriter::try_new(vec![], batch.schema(), None).unwrap();
+        writer.write(&batch).unwrap();
+        writer.into_inner().unwrap()
+    }
+
+    /// Removes all columns but `id` that no text mentions; shrinking.
+    pub fn keep_columns(&mut self, mentioned: &BTreeSet<String>) {
+        for position in (1..self.columns.len()).rev() {
+            if mentioned.contains(&self.columns[position].name) {
+                continue;
+            }
+            self.columns.remove(position);
+            self.definition.kinds.remove(position);
+            for object in &mut self.objects {
+                object.remove_column(position);
+            }
+        }
+    }
+}
+
+/// The stored type of a kind in a file that nobody would call awkward.
+fn usual(kind: &Kind) -> DataType {
+    match kind {
+        Kind::Timestamp { nanos, zone } => {
+            let unit = if *nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            DataType::Timestamp(unit, zone.then(|| "UTC".into()))
+        }
+        kind if kind.is_nested() => kind.nested_type(&usual),
+        kind => kind.reference_type(),
+    }
+}
+
+/// Kinds that a table may have columns of.
+fn candidates(rng: &mut StdRng, traits: &Traits, csv: bool) -> Vec<Kind> {
+    let zone = |rng: &mut StdRng| rng.random_bool(0.3);
+    if traits.inferred_csv {
+        let timestamp = Kind::Timestamp { nanos: false, zone: zone(rng) };
+        return vec![
+            Kind::BIGINT,
+            Kind::BIGINT,
+            Kind::DOUBLE,
+            Kind::Bool,
+            Kind::Date,
+            timestamp,
+            Kind::Text,
+            Kind::Text,
+        ];
+    }
+    let mut kinds = vec![Kind::Bool, Kind::Date, Kind::Text, Kind::Text, Kind::DOUBLE, Kind::INT];
+    for _ in 0..3 {
+        kinds.push(Kind::Int { bits: *[8, 16, 32, 64].choose(rng).unwrap(), signed: rng.random_bool(0.6) });
+    }
+    kinds.push(Kind::Float { bits: *[32, 64].choose(rng).unwrap() });
+    for _ in 0..2 {
+        let precision = *[3, 9, 12, 18, 25, 38].choose(rng).unwrap();
+        kinds.push(Kind::Decimal { precision, scale: rng.random_range(0..(precision as i8).min(7)) });
+    }
+    for _ in 0..2 {
+        kinds.push(Kind::Timestamp { nanos: rng.random_bool(0.4), zone: zone(rng) });
+    }
+    if !csv {
+        kinds.push(Kind::Bytes);
+    }
+    if traits.nested {
+        for _ in 0..3 {
+            let item = [Kind::INT, Kind::Text, Kind::BIGINT].choose(rng).unwrap().clone();
+            kinds.push(match rng.random_range(0..3) {
+                0 => Kind::List(item.into()),
+                1 => Kind::Struct(vec![("a".into(), item), ("b".into(), Kind::Text)]),
+                _ => Kind::Map(item.into()),
+            });
+        }
+    }
+    kinds
+}
