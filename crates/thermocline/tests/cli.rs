@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod support;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -276,6 +278,7 @@ fn a_quick_bitmap_bench_has_both_directions() {
 fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("records.json");
+    let python = support::oracle::python();
     let common = [
         "bench",
         workload,
@@ -285,6 +288,8 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
         "--egress-limit",
         "1Gbps",
         "--reference",
+        "--duckdb",
+        python.to_str().unwrap(),
         "--data",
         folder.path().to_str().unwrap(),
         "--json",
@@ -308,6 +313,7 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
             "cache_bytes",
             "egress_bytes_per_s",
             "query",
+            "sql",
             "run",
             "seconds",
             "rows",
@@ -333,8 +339,11 @@ fn quick_bench(workload: &str, arguments: &[&str]) -> usize {
         assert_eq!(hashes.entry(query).or_insert_with(|| hash.clone()), &hash, "{line}");
         modes.insert(record["mode"].to_string());
     }
-    // Plain DataFusion runs in three ways, of which nobody counts the bytes.
-    for (quantity, modes) in [("seconds", modes.len()), ("bytes", modes.len() - 3)] {
+    for other in ["datafusion-memory", "datafusion-files", "duckdb-memory", "duckdb-files"] {
+        assert!(modes.contains(&format!("\"{other}\"")), "{other} is not among {modes:?}");
+    }
+    // Plain DataFusion runs in three ways and DuckDB in two, of which nobody counts the bytes.
+    for (quantity, modes) in [("seconds", modes.len()), ("bytes", modes.len() - 5)] {
         let figure = Figure::read(folder.path(), &format!("{workload}-{quantity}"));
         assert_eq!((figure.series, figure.bars), (modes, 2 * hashes.len() * modes), "cold and warm");
     }

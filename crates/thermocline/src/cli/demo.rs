@@ -88,7 +88,7 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
                 egress_bytes_per_s: None,
             };
             let mut records = vec![];
-            measure(&session, &measurement, QUERIES, "timed", |record| {
+            measure(&session, &measurement, QUERIES, "timed", |record, _| {
                 records.push(record);
                 Ok(())
             })

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{LazyLock, Mutex};
 
-use arrow::datatypes::DataType;
 use thermocline_workloads::Workload;
-use thermocline_workloads::generate::{Format, GenerateOptions, Table, create_table_sql, schema};
+use thermocline_workloads::generate::{Format, GenerateOptions, create_duckdb_sql, create_table_sql};
 
 /// Scale of a workload's data: 0.02 for SSB, 0.01 for TPC-H, unless `THERMOCLINE_SSB_SCALE` or
 /// `THERMOCLINE_TPCH_SCALE` says otherwise.
@@ -52,36 +51,9 @@ pub fn duckdb_views(workload: &Workload, format: Format, directory: &Path) -> Ve
         .iter()
         .map(|table| {
             let files = format!("{}/{table}/*.{}", directory.display(), format.extension());
-            let source = match format {
-                Format::Parquet => format!("read_parquet('{files}')"),
-                Format::Csv => format!(
-                    "read_csv('{files}', auto_detect = false, header = true, delim = ',', quote = '\"', \
-                     escape = '\"', columns = {{{}}})",
-                    duckdb_columns(*table)
-                ),
-            };
-            format!("CREATE OR REPLACE VIEW {table} AS SELECT * FROM {source}")
+            create_duckdb_sql(*table, format, "VIEW", &files)
         })
         .collect()
-}
-
-fn duckdb_columns(table: Table) -> String {
-    let columns: Vec<_> = schema(table)
-        .fields()
-        .iter()
-        .map(|field| {
-            let name = match field.data_type() {
-                DataType::Int32 => "INTEGER".to_owned(),
-                DataType::Int64 => "BIGINT".to_owned(),
-                DataType::Date32 => "DATE".to_owned(),
-                DataType::Decimal128(precision, scale) => format!("DECIMAL({precision}, {scale})"),
-                DataType::Utf8 => "VARCHAR".to_owned(),
-                other => panic!("no DuckDB type for {other}"),
-            };
-            format!("'{}': '{name}'", field.name())
-        })
-        .collect();
-    columns.join(", ")
 }
 
 /// Statements that define the workload's tables at `location` followed by the table's name.

@@ -1,5 +1,8 @@
 //! Queries in a session, one after the other.
 
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use thermocline_compute::Session;
 
@@ -21,7 +24,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    pub(super) fn record(&self, mode: &str, query: &str, run: &'static str) -> Record {
+    pub(super) fn record(&self, mode: &str, (query, sql): (&str, &str), run: &'static str) -> Record {
         Record {
             workload: self.workload.name.to_owned(),
             scale: self.scale,
@@ -31,6 +34,7 @@ impl Measurement {
             cache_bytes: 0,
             egress_bytes_per_s: self.egress_bytes_per_s,
             query: query.to_owned(),
+            sql: sql.to_owned(),
             run,
             seconds: 0.0,
             rows: 0,
@@ -55,7 +59,8 @@ impl Measurement {
     }
 }
 
-/// Runs `queries` (name and SQL) in `session` as it is set, and hands out a record each.
+/// Runs `queries` (name and SQL) in `session` as it is set, and hands out a record and the rows of each.
+/// Seconds count from the SQL text to the last row.
 ///
 /// # Errors
 /// The first query's that fails.
@@ -64,21 +69,24 @@ pub async fn measure(
     measurement: &Measurement,
     queries: impl IntoIterator<Item = (&str, &str)>,
     run: &'static str,
-    mut on_record: impl FnMut(Record) -> Result<()>,
+    mut on_record: impl FnMut(Record, &[RecordBatch]) -> Result<()>,
 ) -> Result<()> {
     for (name, sql) in queries {
         let settings = session.settings();
+        let started = Instant::now();
         let result = session.run(sql).await.map_err(|error| error.context(format!("query {name}")))?;
+        let seconds = started.elapsed().as_secs_f64();
         let stats = &result.stats;
-        on_record(Record {
+        let record = Record {
             policy: settings.cache_policy.name().to_owned(),
             cache_bytes: settings.cache_size as u64,
-            seconds: result.seconds,
+            seconds,
             rows: result.rows() as u64,
             result_hash: result_hash(&result.batches)?,
-            dollars: settings.dollars(result.seconds, stats),
-            ..measurement.record(settings.mode.name(), name, run).with_stats(stats)
-        })?;
+            dollars: settings.dollars(seconds, stats),
+            ..measurement.record(settings.mode.name(), (name, sql), run).with_stats(stats)
+        };
+        on_record(record, &result.batches)?;
     }
     Ok(())
 }

@@ -1,11 +1,16 @@
 //! Drivers: they run queries in a session and say what each took, one [`Record`] a query.
 
 mod driver;
+mod duckdb;
+mod memory_table;
 mod record;
 mod reference;
+mod results;
 mod statistics;
 
 pub use driver::{Measurement, measure};
+pub use duckdb::{DuckDb, DuckDbTables};
 pub use record::{Record, result_hash};
-pub use reference::{Reference, measure_reference};
+pub use reference::{Reference, measure_reference, reference_context};
+pub use results::Results;
 pub use statistics::{AtPower, BreakEven, geometric_mean, median};

@@ -20,6 +20,7 @@ pub struct Record {
     /// `null` without a limit.
     pub egress_bytes_per_s: Option<u64>,
     pub query: String,
+    pub sql: String,
     /// `warmup` or `timed`.
     pub run: &'static str,
     pub seconds: f64,

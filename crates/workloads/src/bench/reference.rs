@@ -4,18 +4,19 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use datafusion::catalog::MemTable;
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
 
 use super::driver::Measurement;
+use super::memory_table::MemoryTable;
 use super::record::{Record, result_hash};
 use crate::generate::{Format, schema};
 
 /// Where plain DataFusion gets its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reference {
-    /// Tables read into memory beforehand.
+    /// Tables read into memory beforehand, pruned as files are.
     Memory,
     /// The files, with its default settings.
     Files,
@@ -37,34 +38,45 @@ impl Reference {
     }
 }
 
-/// Runs `queries` over the workload's tables below `data`, each once, in plain DataFusion.
+/// Runs `queries`, each once, in plain DataFusion over the tables of `context`, and hands out a record and
+/// the rows of each. Seconds count from the SQL text to the last row.
 ///
 /// # Errors
 /// The first query's that fails.
 pub async fn measure_reference(
     reference: Reference,
+    context: &SessionContext,
     measurement: &Measurement,
-    data: &Path,
     queries: impl IntoIterator<Item = (&str, &str)>,
     run: &'static str,
-    mut on_record: impl FnMut(Record) -> Result<()>,
+    mut on_record: impl FnMut(Record, &[RecordBatch]) -> Result<()>,
 ) -> Result<()> {
-    let context = context(reference, measurement, data).await?;
     for (name, sql) in queries {
         let started = Instant::now();
         let batches = context.sql(sql).await?.collect().await?;
-        on_record(Record {
-            seconds: started.elapsed().as_secs_f64(),
+        let seconds = started.elapsed().as_secs_f64();
+        let record = Record {
+            seconds,
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
             result_hash: result_hash(&batches)?,
-            ..measurement.record(reference.name(), name, run)
-        })?;
+            ..measurement.record(reference.name(), (name, sql), run)
+        };
+        on_record(record, &batches)?;
     }
     Ok(())
 }
 
-async fn context(reference: Reference, measurement: &Measurement, data: &Path) -> Result<SessionContext> {
-    let mut config = SessionConfig::new();
+/// The workload's tables below `data` in plain DataFusion, with as many partitions as a session has.
+///
+/// # Errors
+/// If a file cannot be read.
+pub async fn reference_context(
+    reference: Reference,
+    measurement: &Measurement,
+    data: &Path,
+    target_partitions: usize,
+) -> Result<SessionContext> {
+    let mut config = SessionConfig::new().with_target_partitions(target_partitions);
     config.options_mut().execution.parquet.pushdown_filters = reference == Reference::FilesPushdownFilters;
     let context = SessionContext::new_with_config(config);
     for table in measurement.workload.tables {
@@ -83,7 +95,7 @@ async fn context(reference: Reference, measurement: &Measurement, data: &Path) -
             let schema = Arc::clone(frame.schema().inner());
             let partitions = frame.collect_partitioned().await?;
             context.deregister_table(table.name())?;
-            context.register_table(table.name(), Arc::new(MemTable::try_new(schema, partitions)?))?;
+            context.register_table(table.name(), Arc::new(MemoryTable::new(schema, partitions)?))?;
         }
     }
     Ok(context)

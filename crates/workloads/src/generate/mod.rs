@@ -23,7 +23,7 @@ mod write;
 
 pub use encode::{EncodeError, Format};
 pub use run::{GenerateError, GenerateOptions, Progress, Summary, TableSummary};
-pub use table::{Table, create_table_sql, schema};
+pub use table::{Table, create_duckdb_sql, create_table_sql, schema};
 
 pub(crate) use run::generate;
 pub(crate) use source::{Source, Words, dates, decimals, integers, longs, texts};

@@ -139,3 +139,21 @@ pub fn create_table_sql(table: Table, format: Format, location: &str) -> String 
     }
     sql
 }
+
+/// DuckDB's `CREATE VIEW` or `CREATE TABLE` (`kind`) over the objects of `table`: `files` is a pattern.
+pub fn create_duckdb_sql(table: Table, format: Format, kind: &str, files: &str) -> String {
+    let files = files.replace('\'', "''");
+    let source = match format {
+        Format::Parquet => format!("read_parquet('{files}')"),
+        Format::Csv => {
+            let columns: Vec<String> =
+                table.columns().iter().map(|(name, kind)| format!("'{name}': '{}'", kind.sql_type())).collect();
+            format!(
+                "read_csv('{files}', auto_detect = false, header = true, delim = ',', quote = '\"', \
+                 escape = '\"', columns = {{{}}})",
+                columns.join(", ")
+            )
+        }
+    };
+    format!("CREATE OR REPLACE {kind} {table} AS SELECT * FROM {source}")
+}

@@ -160,7 +160,7 @@ impl Side {
         for pass in 0..=passes {
             self.prepare(query, direction).await?;
             let run = if pass == 0 { "warmup" } else { "timed" };
-            measure(&self.session, measurement, [(query.name, sql)], run, |record| {
+            measure(&self.session, measurement, [(query.name, sql)], run, |record, _| {
                 records.push((self.bitmaps, record));
                 Ok(())
             })

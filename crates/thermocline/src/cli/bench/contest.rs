@@ -163,7 +163,7 @@ impl Contest {
         let measurement = self.measurement.clone();
         let task = tokio::spawn(async move {
             let mut records = vec![];
-            measure(&session, &measurement, [(name.as_str(), sql.as_str())], run, |record| {
+            measure(&session, &measurement, [(name.as_str(), sql.as_str())], run, |record, _| {
                 records.push(record);
                 Ok(())
             })

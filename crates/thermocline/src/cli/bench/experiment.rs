@@ -1,14 +1,19 @@
 //! What the benches of all workloads share: data, storage node, sessions, passes.
 
+use std::path::{Path, PathBuf};
+
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
 use thermocline_compute::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
 use thermocline_workloads::Workload;
-use thermocline_workloads::bench::{Measurement, Record, Reference, measure, measure_reference};
+use thermocline_workloads::bench::{
+    DuckDb, DuckDbTables, Measurement, Record, Reference, Results, measure, measure_reference, reference_context,
+};
 use thermocline_workloads::figures::{Caption, Point, Quantity, bars};
 use thermocline_workloads::generate::Format;
 
+use super::super::failure::notice;
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
 use super::common::CommonArgs;
@@ -47,9 +52,12 @@ pub struct ExperimentArgs {
     /// Timed passes over the queries, after one to warm up
     #[arg(long, default_value_t = 1)]
     pub passes: usize,
-    /// Also run plain DataFusion over the same files and over tables in memory
+    /// Also run plain DataFusion and, where Python has it, DuckDB over the same files and over tables in memory
     #[arg(long)]
     reference: bool,
+    /// Python interpreter with the package duckdb for --reference [default: python3, or the one of ./test]
+    #[arg(long, value_name = "PYTHON", requires = "reference")]
+    duckdb: Option<PathBuf>,
     #[command(flatten)]
     pub common: CommonArgs,
 }
@@ -106,7 +114,7 @@ impl Experiment {
     /// # Errors
     /// The first that occurs, be it of a query, the storage node or the files.
     pub async fn run(self) -> Result<()> {
-        let Self { args, measurement, modes, warmup, timed } = &self;
+        let Self { args, measurement, modes, .. } = &self;
         let figures = Figures::new(args.common.figures.as_ref())?;
         let data = args.common.data.clone();
         let data = workload_data(&measurement.workload, data, args.scale, measurement.format, PARTITION_SIZE)?;
@@ -123,28 +131,60 @@ impl Experiment {
             "half" => self.working_set(&location).await? / 2,
             size => parse_size(size).map_err(|why| plan_datafusion_err!("{why}"))? as usize,
         };
+        let mut results = Results::default();
         for mode in modes {
             let session = self.session(&location).await?;
             session.set("cache_size", &cache_size.to_string())?;
             session.set("cache_policy", &args.policy)?;
             session.set("mode", mode.name())?;
-            measure(&session, measurement, named(warmup), "warmup", |record| sink.put(record)).await?;
-            for _ in 0..args.passes.max(1) {
-                measure(&session, measurement, named(timed), "timed", |record| sink.put(record)).await?;
+            for (run, queries) in self.passes() {
+                measure(&session, measurement, named(queries), run, |record, rows| {
+                    results.check(&record, rows)?;
+                    sink.put(record)
+                })
+                .await?;
             }
         }
         if args.reference {
-            for reference in Reference::ALL {
-                for run in std::iter::once("warmup").chain((0..args.passes.max(1)).map(|_| "timed")) {
-                    measure_reference(reference, measurement, &data, named(timed), run, |record| sink.put(record))
-                        .await?;
-                }
-            }
+            self.references(&data, &mut results, &mut sink).await?;
         }
-        sink.finish(cache_size)?;
+        sink.finish(cache_size, self.warmup.len(), self.timed.len())?;
         for quantity in [Quantity::Seconds, Quantity::Bytes] {
             let name = format!("{}-{}", measurement.workload.name, quantity.name());
             figures.write(&name, || self.figure(quantity, sink.records()))?;
+        }
+        Ok(())
+    }
+
+    /// What runs in every mode: one pass to warm up, then the timed ones.
+    fn passes(&self) -> impl Iterator<Item = (&'static str, &Queries)> {
+        let timed = std::iter::repeat_n(("timed", &self.timed), self.args.passes.max(1));
+        std::iter::once(("warmup", &self.warmup)).chain(timed)
+    }
+
+    /// Plain DataFusion and DuckDB over the same files, each with as many threads as a session has, which is one a core.
+    async fn references(&self, data: &Path, results: &mut Results, sink: &mut Sink) -> Result<()> {
+        let Self { args, measurement, .. } = self;
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        for reference in Reference::ALL {
+            let context = reference_context(reference, measurement, data, threads).await?;
+            for (run, queries) in self.passes() {
+                measure_reference(reference, &context, measurement, named(queries), run, |record, rows| {
+                    results.check(&record, rows)?;
+                    sink.put(record)
+                })
+                .await?;
+            }
+        }
+        let Some(python) = DuckDb::find(args.duckdb.as_deref())? else {
+            notice(format_args!("DuckDB is not compared with: no Python here has its package; --duckdb names one"));
+            return Ok(());
+        };
+        for tables in DuckDbTables::ALL {
+            let mut duckdb = DuckDb::start(&python, tables, measurement, data, threads)?;
+            for (run, queries) in self.passes() {
+                duckdb.measure(measurement, named(queries), run, results, |record| sink.put(record))?;
+            }
         }
         Ok(())
     }
@@ -153,9 +193,12 @@ impl Experiment {
     fn figure(&self, quantity: Quantity, records: &[Record]) -> Result<String> {
         let points: Vec<Point<String>> = records
             .iter()
-            // Plain DataFusion does not count bytes.
+            // The others do not count bytes.
             .filter(|record| {
-                quantity == Quantity::Seconds || !Reference::ALL.iter().any(|one| one.name() == record.mode)
+                let mut others = Reference::ALL.map(Reference::name).into_iter();
+                let mut duckdb = DuckDbTables::ALL.map(DuckDbTables::name).into_iter();
+                quantity == Quantity::Seconds
+                    || !others.any(|name| name == record.mode) && !duckdb.any(|name| name == record.mode)
             })
             .map(|record| {
                 let panel = if record.run == "warmup" { "first pass" } else { "passes after it, median" };

@@ -203,10 +203,10 @@ async fn fastest(
 ) -> Result<Record> {
     let name = format!("{}, {}: {}", case.table, case.name, alternative.name);
     let query = [(name.as_str(), case.sql.as_str())];
-    measure(session, measurement, query, "warmup", |record| sink.put(record)).await?;
+    measure(session, measurement, query, "warmup", |record, _| sink.put(record)).await?;
     let mut best: Option<Record> = None;
     for _ in 0..passes {
-        measure(session, measurement, query, "timed", |record| {
+        measure(session, measurement, query, "timed", |record, _| {
             if best.as_ref().is_none_or(|best| record.seconds < best.seconds) {
                 best = Some(record.clone());
             }

@@ -8,7 +8,7 @@ use datafusion::common::{Result, exec_datafusion_err};
 use serde::Serialize;
 use serde_json::Value;
 use thermocline_pushdown::units::format_size;
-use thermocline_workloads::bench::Record;
+use thermocline_workloads::bench::{Record, median};
 
 /// A file of one JSON object a line, or nothing.
 pub struct JsonLines {
@@ -55,21 +55,48 @@ impl JsonLines {
     }
 }
 
-/// Where records go, and their sums by mode and run.
+/// Where records go, and what is printed of them by mode and run.
 pub struct Sink {
     json: JsonLines,
-    totals: Vec<Total>,
-    /// Every record, for figures.
     records: Vec<Record>,
 }
 
-struct Total {
-    mode: String,
-    run: &'static str,
-    queries: u64,
-    seconds: f64,
+/// Passes over the same queries in one mode.
+#[derive(Debug, PartialEq)]
+struct Passes {
+    count: usize,
+    queries: usize,
+    /// Over the queries, the sum of each one's median over the passes.
+    seconds_median: f64,
+    /// Over the queries, the sum of each one's minimum over the passes.
+    seconds_min: f64,
+    /// In the mean of the passes.
     bytes: u64,
     dollars: f64,
+}
+
+impl Passes {
+    /// Summarises passes of `queries` records each, which are in the same order in all of them.
+    fn of(records: &[&Record], queries: usize) -> Self {
+        let queries = queries.clamp(1, records.len().max(1));
+        let count = records.len().div_ceil(queries).max(1);
+        let (mut seconds_median, mut seconds_min) = (0.0, 0.0);
+        for query in 0..queries {
+            let seconds: Vec<f64> = records.iter().skip(query).step_by(queries).map(|record| record.seconds).collect();
+            seconds_median += median(&seconds).unwrap_or_default();
+            seconds_min += seconds.into_iter().reduce(f64::min).unwrap_or_default();
+        }
+        let bytes: u64 = records.iter().map(|record| record.bytes_from_storage + record.bytes_to_storage).sum();
+        let dollars: f64 = records.iter().map(|record| record.dollars).sum();
+        Self {
+            count,
+            queries,
+            seconds_median,
+            seconds_min,
+            bytes: bytes / count as u64,
+            dollars: dollars / count as f64,
+        }
+    }
 }
 
 impl Sink {
@@ -78,34 +105,15 @@ impl Sink {
     /// # Errors
     /// If it cannot be created.
     pub fn new(json: Option<&PathBuf>) -> Result<Self> {
-        Ok(Self { json: JsonLines::new(json)?, totals: vec![], records: vec![] })
+        Ok(Self { json: JsonLines::new(json)?, records: vec![] })
     }
 
-    /// Writes a record and adds it up.
+    /// Writes a record.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn put(&mut self, record: Record) -> Result<()> {
         self.json.put(&record, Value::Null)?;
-        let total = match self.totals.iter_mut().find(|total| total.mode == record.mode && total.run == record.run) {
-            Some(total) => total,
-            None => {
-                self.totals.push(Total {
-                    mode: record.mode.clone(),
-                    run: record.run,
-                    queries: 0,
-                    seconds: 0.0,
-                    bytes: 0,
-                    dollars: 0.0,
-                });
-                let Some(total) = self.totals.last_mut() else { return Ok(()) };
-                total
-            }
-        };
-        total.queries += 1;
-        total.seconds += record.seconds;
-        total.bytes += record.bytes_from_storage + record.bytes_to_storage;
-        total.dollars += record.dollars;
         self.records.push(record);
         Ok(())
     }
@@ -123,23 +131,46 @@ impl Sink {
         self.json.flush()
     }
 
-    /// Prints the sums.
+    /// Prints a line for each mode and run, of which a timed pass has `queries` and the one to warm up
+    /// `warmup` queries.
     ///
     /// # Errors
     /// If the last records cannot be written.
-    pub fn finish(&mut self, cache_size: usize) -> Result<()> {
+    pub fn finish(&mut self, cache_size: usize, warmup: usize, queries: usize) -> Result<()> {
         self.flush()?;
-        say!("cache of {}", format_size(cache_size as u64));
-        say!("{:<34}{:<8}{:>8}{:>10}{:>14}{:>12}", "mode", "run", "queries", "seconds", "bytes moved", "dollars");
-        for total in &self.totals {
+        say!(
+            "cache of {}; a pass, with each query's median and minimum over the passes",
+            format_size(cache_size as u64)
+        );
+        say!(
+            "{:<34}{:<8}{:>7}{:>8}{:>10}{:>10}{:>14}{:>12}",
+            "mode",
+            "run",
+            "passes",
+            "queries",
+            "median s",
+            "minimum s",
+            "bytes moved",
+            "dollars"
+        );
+        let mut lines: Vec<(&str, &str)> = vec![];
+        for record in &self.records {
+            if !lines.contains(&(record.mode.as_str(), record.run)) {
+                lines.push((&record.mode, record.run));
+            }
+        }
+        for (mode, run) in lines {
+            let of_line = self.records.iter().filter(|record| record.mode == mode && record.run == run);
+            let records: Vec<&Record> = of_line.collect();
+            let passes = Passes::of(&records, if run == "warmup" { warmup } else { queries });
             say!(
-                "{:<34}{:<8}{:>8}{:>10.3}{:>14}{:>12.6}",
-                total.mode,
-                total.run,
-                total.queries,
-                total.seconds,
-                format_size(total.bytes),
-                total.dollars
+                "{mode:<34}{run:<8}{:>7}{:>8}{:>10.3}{:>10.3}{:>14}{:>12.6}",
+                passes.count,
+                passes.queries,
+                passes.seconds_median,
+                passes.seconds_min,
+                format_size(passes.bytes),
+                passes.dollars
             );
         }
         Ok(())

@@ -1,0 +1,290 @@
+//! A table in memory that is pruned by min/max, as the same rows in files are.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch};
+use arrow::compute::{SortOptions, concat_batches, sort_to_indices};
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::pruning::PrunableStatistics;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ColumnStatistics, DFSchema, DataFusionError, Result, ScalarValue, Statistics};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use futures::stream;
+
+/// Rows that are kept or pruned together; about what DuckDB takes.
+const CHUNK_ROWS: usize = 122_880;
+
+/// Rows in memory with the smallest and largest value of each column in every [`CHUNK_ROWS`].
+/// DataFusion's own table in memory knows none, so that data sorted by date would be read whole for one
+/// year, which the same data in Parquet files are not.
+#[derive(Debug)]
+pub(super) struct MemoryTable {
+    schema: SchemaRef,
+    chunks: Vec<Arc<Chunk>>,
+}
+
+/// Some rows and their statistics.
+#[derive(Debug)]
+struct Chunk {
+    batches: Vec<RecordBatch>,
+    statistics: Arc<Statistics>,
+}
+
+impl Chunk {
+    fn new(schema: &SchemaRef, batches: Vec<RecordBatch>) -> Result<Self> {
+        let all = concat_batches(schema, &batches)?;
+        let columns = all.columns().iter().map(|column| {
+            let first = |descending| {
+                let options = SortOptions { descending, nulls_first: false };
+                let first = sort_to_indices(column, Some(options), Some(1))?;
+                Ok::<_, DataFusionError>(match first.values().first() {
+                    Some(row) => Precision::Exact(ScalarValue::try_from_array(column, *row as usize)?),
+                    None => Precision::Absent,
+                })
+            };
+            Ok(ColumnStatistics {
+                null_count: Precision::Exact(column.null_count()),
+                min_value: first(false)?,
+                max_value: first(true)?,
+                ..ColumnStatistics::new_unknown()
+            })
+        });
+        let statistics = Statistics {
+            num_rows: Precision::Exact(all.num_rows()),
+            total_byte_size: Precision::Exact(all.get_array_memory_size()),
+            column_statistics: columns.collect::<Result<_>>()?,
+        };
+        Ok(Self { batches, statistics: Arc::new(statistics) })
+    }
+}
+
+impl MemoryTable {
+    /// A table of these batches, in the order of their partitions.
+    ///
+    /// # Errors
+    /// If they do not have the schema.
+    pub(super) fn new(schema: SchemaRef, partitions: Vec<Vec<RecordBatch>>) -> Result<Self> {
+        let mut chunks = vec![];
+        for partition in partitions {
+            let mut batches = vec![];
+            let mut rows = 0;
+            for batch in partition {
+                rows += batch.num_rows();
+                batches.push(batch);
+                if rows >= CHUNK_ROWS {
+                    chunks.push(Arc::new(Chunk::new(&schema, std::mem::take(&mut batches))?));
+                    rows = 0;
+                }
+            }
+            if rows > 0 {
+                chunks.push(Arc::new(Chunk::new(&schema, batches)?));
+            }
+        }
+        Ok(Self { schema, chunks })
+    }
+}
+
+#[async_trait]
+impl TableProvider for MemoryTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(vec![TableProviderFilterPushDown::Inexact; filters.len()])
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let mut chunks = self.chunks.clone();
+        if let Some(filter) = conjunction(filters.iter().cloned()) {
+            let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+            let predicate = state.create_physical_expr(filter, &schema)?;
+            chunks = kept(&chunks, &predicate, &self.schema);
+        }
+        // As many partitions as the plan wants, each with a stretch of the table.
+        let partitions = state.config().target_partitions().clamp(1, chunks.len().max(1));
+        let each = chunks.len().div_ceil(partitions).max(1);
+        let mut partitions: Vec<Vec<Arc<Chunk>>> = chunks.chunks(each).map(<[_]>::to_vec).collect();
+        if partitions.is_empty() {
+            partitions.push(vec![]);
+        }
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&schema)),
+            Partitioning::UnknownPartitioning(partitions.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        let statistics =
+            Statistics::try_merge_iter(chunks.iter().map(|chunk| chunk.statistics.as_ref()), &self.schema)?;
+        Ok(Arc::new(MemoryScanExec {
+            table: Arc::clone(&self.schema),
+            schema,
+            columns: columns.clone(),
+            partitions,
+            dynamic: vec![],
+            properties: Arc::new(properties),
+            statistics: Arc::new(statistics.project(Some(&columns))),
+        }))
+    }
+}
+
+/// The chunks that may have a row that passes `predicate`, which is over the table's columns.
+fn kept(chunks: &[Arc<Chunk>], predicate: &Arc<dyn PhysicalExpr>, schema: &SchemaRef) -> Vec<Arc<Chunk>> {
+    let all = || chunks.to_vec();
+    let builder = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema));
+    let Ok(pruning) = builder.try_build(Arc::clone(predicate)) else { return all() };
+    let statistics = chunks.iter().map(|chunk| Arc::clone(&chunk.statistics)).collect();
+    let Ok(keep) = pruning.prune(&PrunableStatistics::new(statistics, Arc::clone(schema))) else { return all() };
+    chunks.iter().zip(keep).filter(|(_, keep)| *keep).map(|(chunk, _)| Arc::clone(chunk)).collect()
+}
+
+/// A scan of a [`MemoryTable`], which also heeds the filters that joins make while the query runs.
+#[derive(Debug, Clone)]
+struct MemoryScanExec {
+    table: SchemaRef,
+    schema: SchemaRef,
+    columns: Vec<usize>,
+    partitions: Vec<Vec<Arc<Chunk>>>,
+    /// In terms of the table's columns.
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    properties: Arc<PlanProperties>,
+    statistics: Arc<Statistics>,
+}
+
+impl MemoryScanExec {
+    /// The partition's chunks that the filters leave now.
+    fn kept_now(&self, partition: usize) -> Result<Vec<Arc<Chunk>>> {
+        let mut chunks = self.partitions.get(partition).cloned().unwrap_or_default();
+        for filter in &self.dynamic {
+            chunks = kept(&chunks, &snapshot_physical_expr(Arc::clone(filter))?, &self.table);
+        }
+        Ok(chunks)
+    }
+}
+
+impl DisplayAs for MemoryScanExec {
+    fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chunks: usize = self.partitions.iter().map(Vec::len).sum();
+        write!(f, "MemoryScanExec: chunks={chunks}, dynamic filters={}", self.dynamic.len())
+    }
+}
+
+impl ExecutionPlan for MemoryScanExec {
+    fn name(&self) -> &'static str {
+        "MemoryScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for filter in &self.dynamic {
+            if f(filter)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        phase: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Whoever offers a filter keeps applying it.
+        let answers = result.parent_filters.iter().map(|_| PushedDown::No).collect();
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        if phase != FilterPushdownPhase::Post || result.parent_filters.is_empty() {
+            return Ok(propagation);
+        }
+        let mut scan = self.clone();
+        for offered in &result.parent_filters {
+            scan.dynamic.push(reassign_expr_columns(Arc::clone(&offered.filter), &self.table)?);
+        }
+        Ok(propagation.with_updated_node(Arc::new(scan)))
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let scan = self.clone();
+        // A join that makes a filter has done so before it wants the first row.
+        let mut batches = None;
+        let rows = stream::poll_fn(move |_| {
+            std::task::Poll::Ready(match &mut batches {
+                Some(batches) => next(batches, &scan.columns),
+                None => match scan.kept_now(partition) {
+                    Ok(chunks) => {
+                        let all = chunks.into_iter().flat_map(|chunk| chunk.batches.clone());
+                        next(batches.insert(all.collect::<Vec<_>>().into_iter()), &scan.columns)
+                    }
+                    Err(error) => Some(Err(error)),
+                },
+            })
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.schema), rows)))
+    }
+
+    fn statistics_from_inputs(&self, _: &[Arc<Statistics>], args: &StatisticsArgs) -> Result<Arc<Statistics>> {
+        Ok(match args.partition() {
+            None => Arc::clone(&self.statistics),
+            Some(_) => Arc::new(Statistics::new_unknown(&self.schema)),
+        })
+    }
+}
+
+fn next(batches: &mut std::vec::IntoIter<RecordBatch>, columns: &[usize]) -> Option<Result<RecordBatch>> {
+    batches.next().map(|batch| Ok(batch.project(columns)?))
+}
