@@ -1,6 +1,7 @@
 //! Fragments: the piece of a plan directly above a scan that may run at storage.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
@@ -9,15 +10,18 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{PhysicalExpr, conjunction};
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::{FilterExec, FilterExecBuilder};
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions, displayable};
-use datafusion_proto::bytes::{
-    physical_plan_from_bytes_with_extension_codec, physical_plan_to_bytes_with_extension_codec,
+use datafusion_proto::physical_plan::{
+    DefaultPhysicalProtoConverter, PhysicalPlanDecodeContext, PhysicalProtoConverterExtension,
 };
+use datafusion_proto::protobuf::PhysicalPlanNode;
+use prost::Message;
 
-use crate::validate::{Limits, check_plan};
-use crate::{FragmentCodec, FragmentInputExec, StreamInputExec};
+use crate::validate::{Limits, check_message, check_plan, check_tree, without_run_time_state};
+use crate::{FragmentCodec, FragmentInputExec, StreamInputExec, balanced};
 
 /// Why a fragment cannot be shipped or run.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +98,7 @@ impl Fragment {
     /// # Errors
     /// If the operator cannot stand on this fragment's schema.
     pub fn with_operator(&self, operator: &Arc<dyn ExecutionPlan>) -> Result<Self, DataFusionError> {
-        Ok(Self { root: fresh(operator, Arc::clone(&self.root))? })
+        Ok(Self { root: fresh(&flat(operator)?, Arc::clone(&self.root))? })
     }
 
     /// The fragment with a further filter directly above its input. `predicate` is in terms of the
@@ -109,12 +113,12 @@ impl Fragment {
         let mut plan: Arc<dyn ExecutionPlan> = Arc::clone(leaf);
         let filter = match operators.peek().and_then(|operator| operator.downcast_ref::<FilterExec>()) {
             Some(filter) => {
-                let both = conjunction([Arc::clone(filter.predicate()), predicate]);
+                let both = balanced(&conjunction([Arc::clone(filter.predicate()), predicate]))?;
                 let filter = FilterExecBuilder::from(filter).with_predicate(both).build()?;
                 operators.next();
                 filter
             }
-            None => FilterExec::try_new(predicate, Arc::clone(&plan))?,
+            None => FilterExec::try_new(balanced(&predicate)?, Arc::clone(&plan))?,
         };
         plan = fresh(&(Arc::new(filter) as Arc<dyn ExecutionPlan>), plan)?;
         for operator in operators {
@@ -191,11 +195,12 @@ impl Fragment {
     /// # Errors
     /// [`FragmentError::Codec`] if an operator has no encoding.
     pub fn encode(&self) -> Result<Vec<u8>, FragmentError> {
-        let bytes = physical_plan_to_bytes_with_extension_codec(Arc::clone(&self.root), &FragmentCodec)?;
-        Ok(bytes.to_vec())
+        let tree = DefaultPhysicalProtoConverter {}.execution_plan_to_proto(&self.root, &FragmentCodec)?;
+        Ok(without_run_time_state(tree).encode_to_vec())
     }
 
-    /// Decodes and validates; returns the fragment and its input columns.
+    /// Validates and decodes; returns the fragment and its input columns. Nothing is given to
+    /// DataFusion before it was found to be [allowed](crate::validate).
     ///
     /// # Errors
     /// [`FragmentError`] of every kind: whatever the bytes are, nothing panics.
@@ -203,12 +208,33 @@ impl Fragment {
         if bytes.len() > limits.encoded_bytes_max {
             return Err(FragmentError::TooLarge { bytes: bytes.len(), limit: limits.encoded_bytes_max });
         }
-        let root = physical_plan_from_bytes_with_extension_codec(bytes, context, &FragmentCodec)?;
-        check_plan(&root, limits)?;
+        check_message(bytes, limits.encoded_fields_max).map_err(malformed)?;
+        let tree = PhysicalPlanNode::decode(bytes).map_err(|error| malformed(error.to_string()))?;
+        check_tree(&tree, limits)?;
+        let root = guarded(|| {
+            let decoding = PhysicalPlanDecodeContext::new(context, &FragmentCodec);
+            let root = DefaultPhysicalProtoConverter {}.proto_to_execution_plan(&tree, &decoding)?;
+            check_plan(&root, limits)?;
+            Ok(root)
+        })?;
         let fragment = Self { root };
         let input = fragment.input_schema();
         Ok((fragment, input))
     }
+}
+
+fn malformed(why: String) -> FragmentError {
+    FragmentError::Codec(DataFusionError::Plan(why))
+}
+
+/// Runs a decoder of DataFusion's, and makes a panic of it an error.
+///
+/// The last defence, not the first: the tree was checked for all that is known to panic, but the
+/// decoders are written for plans of one's own, and a version to come may have another `unwrap`. What
+/// panics here owns all that it has changed, so nothing half done is left behind.
+fn guarded<T>(decode: impl FnOnce() -> Result<T, FragmentError>) -> Result<T, FragmentError> {
+    std::panic::catch_unwind(AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(malformed("a fragment that passed its checks cannot be decoded".into())))
 }
 
 impl fmt::Display for Fragment {
@@ -222,6 +248,62 @@ impl fmt::Display for Fragment {
         }
         Ok(())
     }
+}
+
+/// `operator` with long chains of AND and OR as balanced trees.
+fn flat(operator: &Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    if let Some(filter) = operator.downcast_ref::<FilterExec>() {
+        let predicate = balanced(filter.predicate())?;
+        if !Arc::ptr_eq(&predicate, filter.predicate()) {
+            return Ok(Arc::new(FilterExecBuilder::from(filter).with_predicate(predicate).build()?));
+        }
+    } else if let Some(projection) = operator.downcast_ref::<ProjectionExec>() {
+        let expressions = projection
+            .expr()
+            .iter()
+            .map(|output| Ok(ProjectionExpr { expr: balanced(&output.expr)?, alias: output.alias.clone() }));
+        let expressions = expressions.collect::<Result<Vec<_>, DataFusionError>>()?;
+        let changed = |(new, old): (&ProjectionExpr, &ProjectionExpr)| !Arc::ptr_eq(&new.expr, &old.expr);
+        if expressions.iter().zip(projection.expr()).any(changed) {
+            return Ok(Arc::new(ProjectionExec::try_new(expressions, Arc::clone(projection.input()))?));
+        }
+    } else if let Some(aggregate) = operator.downcast_ref::<AggregateExec>() {
+        return Ok(flat_aggregate(aggregate)?.unwrap_or_else(|| Arc::clone(operator)));
+    }
+    Ok(Arc::clone(operator))
+}
+
+/// An aggregate with balanced arguments and filters; `None` if they are.
+fn flat_aggregate(aggregate: &AggregateExec) -> Result<Option<Arc<dyn ExecutionPlan>>, DataFusionError> {
+    let mut changed = false;
+    let mut flattened = |expression: &Arc<dyn PhysicalExpr>| {
+        let flat = balanced(expression)?;
+        changed |= !Arc::ptr_eq(&flat, expression);
+        Ok::<_, DataFusionError>(flat)
+    };
+    let mut calls = Vec::with_capacity(aggregate.aggr_expr().len());
+    for call in aggregate.aggr_expr() {
+        let arguments = call.expressions().iter().map(&mut flattened).collect::<Result<Vec<_>, _>>()?;
+        let orders = call.order_bys().iter().map(|order| Arc::clone(&order.expr)).collect();
+        let Some(call) = call.with_new_expressions(arguments, orders) else { return Ok(None) };
+        calls.push(Arc::new(call));
+    }
+    let mut filters = Vec::with_capacity(calls.len());
+    for filter in aggregate.filter_expr() {
+        filters.push(filter.as_ref().map(&mut flattened).transpose()?);
+    }
+    if !changed {
+        return Ok(None);
+    }
+    let flat = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        calls,
+        filters,
+        Arc::clone(aggregate.input()),
+        aggregate.input_schema(),
+    )?;
+    Ok(Some(Arc::new(flat.with_limit_options(aggregate.limit_options()))))
 }
 
 /// A copy of `operator` over `input` that shares no run-time state with the original. A top-K

@@ -23,6 +23,7 @@
 //! Deliberately left out: how a request travels (crate `thermocline-storage`), how a plan
 //! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
 
+mod balance;
 mod bitmap;
 mod bloom_expr;
 mod bloom_filter;
@@ -40,6 +41,7 @@ pub mod units;
 pub mod validate;
 pub mod wire;
 
+pub use balance::balanced;
 pub use bitmap::{BITMAP_ROWS_MAX, Bitmap, BitmapError};
 pub use bloom_expr::BloomFilterExpr;
 pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};

@@ -31,10 +31,16 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion_proto::protobuf;
 use prost::Message;
 
+use crate::validate::{MESSAGE_FIELDS_MAX, check_literal, check_message, check_schema};
 use crate::{CsvFormat, FileFormat, PartitionRange};
 
 /// Version of these messages. Raised when an older peer could misread a newer one.
 pub const PROTOCOL_VERSION: u32 = 2;
+
+/// Protobuf fields of a single value.
+const VALUE_FIELDS_MAX: usize = 1 << 20;
+/// Bytes of a single value: a statistic of a column may be a long text.
+const VALUE_BYTES_MAX: usize = 16 << 20;
 
 /// First exchange: both sides compare what they link.
 #[derive(Clone, PartialEq, Message)]
@@ -561,8 +567,10 @@ pub fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
 /// # Errors
 /// If the bytes are not a schema.
 pub fn decode_schema(bytes: &[u8]) -> Result<SchemaRef> {
-    let schema = protobuf::Schema::decode(bytes)
-        .map_err(|error| DataFusionError::Plan(format!("a table schema in a request does not decode: {error}")))?;
+    let wrong = |why: String| DataFusionError::Plan(format!("a table schema in a request does not decode: {why}"));
+    check_message(bytes, MESSAGE_FIELDS_MAX).map_err(wrong)?;
+    let schema = protobuf::Schema::decode(bytes).map_err(|error| wrong(error.to_string()))?;
+    check_schema(&schema).map_err(wrong)?;
     Ok(std::sync::Arc::new(Schema::try_from(&schema)?))
 }
 
@@ -579,7 +587,9 @@ pub fn encode_scalar(value: &ScalarValue) -> Result<Vec<u8>> {
 /// # Errors
 /// If the bytes are not a value.
 pub fn decode_scalar(bytes: &[u8]) -> Result<ScalarValue> {
-    let value = protobuf::ScalarValue::decode(bytes)
-        .map_err(|error| DataFusionError::Plan(format!("a value in a message does not decode: {error}")))?;
+    let wrong = |why: String| DataFusionError::Plan(format!("a value in a message does not decode: {why}"));
+    check_message(bytes, VALUE_FIELDS_MAX).map_err(wrong)?;
+    let value = protobuf::ScalarValue::decode(bytes).map_err(|error| wrong(error.to_string()))?;
+    check_literal(&value, VALUE_BYTES_MAX).map_err(wrong)?;
     Ok(ScalarValue::try_from(&value)?)
 }

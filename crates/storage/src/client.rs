@@ -23,6 +23,7 @@ use tonic::transport::Channel;
 
 use crate::connections::{ConnectionOptions, Connections, StreamPlace};
 use crate::describing::Describing;
+use crate::node::decoded_message;
 use crate::recent::Recent;
 use crate::service::MESSAGE_BYTES_MAX;
 use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
@@ -540,8 +541,8 @@ impl NodeClient {
 }
 
 fn decoded<M: Message + Default>(action: &str, body: Bytes) -> Result<M, NodeError> {
-    M::decode(body).map_err(|error| {
-        NodeError::new(ErrorKind::Unavailable, format!("the answer to '{action}' does not decode: {error}"))
+    decoded_message(&body).map_err(|why| {
+        NodeError::new(ErrorKind::Unavailable, format!("the answer to '{action}' does not decode: {why}"))
     })
 }
 

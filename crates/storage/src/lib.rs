@@ -39,6 +39,8 @@ pub mod csv;
 mod describing;
 mod egress;
 mod error;
+#[doc(hidden)]
+pub mod fuzz;
 mod index;
 mod node;
 mod reader;

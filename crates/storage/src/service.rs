@@ -20,7 +20,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
-use crate::node::{HEARTBEAT, Peer};
+use crate::node::{HEARTBEAT, Peer, decoded_message};
 use crate::{ClientLimits, ContentKind, NodeError, StorageNode};
 
 /// Largest request: a fragment and a table schema.
@@ -256,9 +256,9 @@ fn unused(call: &str, instead: &str) -> Status {
 }
 
 fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
-    M::decode(action.body.as_ref()).map_err(|error| {
-        NodeError::new(ErrorKind::Refused, format!("the body of action '{}' does not decode: {error}", action.r#type))
-            .into()
+    decoded_message(&action.body).map_err(|why| {
+        let why = format!("the body of action '{}' does not decode: {why}", action.r#type);
+        NodeError::new(ErrorKind::Refused, why).into()
     })
 }
 

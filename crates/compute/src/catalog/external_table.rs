@@ -7,12 +7,17 @@ use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
+use datafusion::logical_expr::execution_props::ExecutionProps;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
-use thermocline_pushdown::FileFormat;
+use thermocline_pushdown::validate::check_predicate;
+use thermocline_pushdown::{FileFormat, Limits, balanced};
 use thermocline_storage::csv_options;
 
 use super::definition::{TableDefinition, views};
@@ -27,8 +32,6 @@ use crate::settings::Settings;
 const SAMPLE_BYTES: u64 = 1 << 20;
 /// Records of them.
 const SAMPLE_ROWS: usize = 10_000;
-/// Deepest filter that is handed to the scan; deeper ones are evaluated above it.
-const FILTER_DEPTH_MAX: usize = 24;
 
 /// A table over objects at storage nodes.
 #[derive(Debug)]
@@ -112,6 +115,35 @@ impl ExternalTable {
         thermocline_pushdown::wire::encode_schema(&self.schema)
     }
 
+    /// Whether a filter can be part of a fragment: deterministic, without sub-queries, and nothing that
+    /// a storage node would refuse.
+    fn is_pushable(&self, filter: &Expr) -> Result<bool> {
+        let mut pushable = !filter.is_volatile();
+        filter.apply(|node| {
+            if matches!(
+                node,
+                Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..)
+            ) {
+                pushable = false;
+                return Ok(TreeNodeRecursion::Stop);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !pushable {
+            return Ok(false);
+        }
+        let filter = unnormalize_col(filter.clone());
+        let positions = filter.column_refs().into_iter().map(|column| self.schema.index_of(column.name()));
+        let mut positions = positions.collect::<std::result::Result<Vec<_>, _>>()?;
+        positions.sort_unstable();
+        let columns = Arc::new(self.schema.project(&positions)?);
+        let context = PhysicalPlanningContext::default();
+        let predicate = DFSchema::try_from(Arc::clone(&columns))
+            .and_then(|schema| create_physical_expr(&filter, &schema, &ExecutionProps::new(), &context));
+        // What cannot be judged by itself is evaluated above the scan.
+        Ok(predicate.is_ok_and(|predicate| check_predicate(&predicate, &columns, &Limits::default()).is_ok()))
+    }
+
     /// Whether fragments may run where the objects are.
     pub fn pushes(&self) -> bool {
         self.locations.iter().all(|location| location.pushes)
@@ -136,7 +168,7 @@ impl TableProvider for ExternalTable {
         filters
             .iter()
             .map(|filter| {
-                Ok(if is_pushable(filter)? {
+                Ok(if self.is_pushable(filter)? {
                     TableProviderFilterPushDown::Exact
                 } else {
                     TableProviderFilterPushDown::Unsupported
@@ -159,40 +191,12 @@ impl TableProvider for ExternalTable {
             None => None,
             Some(filter) => {
                 let columns = DFSchema::try_from(Arc::clone(&self.schema))?;
-                Some(state.create_physical_expr(filter, &columns)?)
+                Some(balanced(&state.create_physical_expr(filter, &columns)?)?)
             }
         };
         let scan = HybridScanExec::new(self, &snapshot, &output, predicate, state.config(), query)?;
         Ok(Arc::new(scan))
     }
-}
-
-/// Whether a filter can be part of a fragment: deterministic, without sub-queries, not too deep.
-fn is_pushable(filter: &Expr) -> Result<bool> {
-    let mut pushable = !filter.is_volatile();
-    filter.apply(|node| {
-        if matches!(
-            node,
-            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..)
-        ) {
-            pushable = false;
-            return Ok(TreeNodeRecursion::Stop);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(pushable && depth(filter, FILTER_DEPTH_MAX)? <= FILTER_DEPTH_MAX)
-}
-
-/// Levels of an expression, counted no further than one past `limit`.
-fn depth(expression: &Expr, limit: usize) -> Result<usize> {
-    let mut below = 0;
-    if limit > 0 {
-        expression.apply_children(|child| {
-            below = below.max(depth(child, limit - 1)?);
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-    }
-    Ok(below + 1)
 }
 
 async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings: &Settings) -> Result<SchemaRef> {

@@ -12,7 +12,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, Partitioning};
+use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, Partitioning, ReplaceChildrenOptions};
 use thermocline_pushdown::Limits;
 use thermocline_pushdown::validate::check_operator;
 
@@ -36,6 +36,25 @@ use crate::settings::{PushdownOperators, Settings};
 #[derive(Debug, Default)]
 pub struct Separate {
     limits: Limits,
+}
+
+/// A scan with one operator more, or why it may not be part of the fragment.
+type Joined = std::result::Result<HybridScanExec, String>;
+
+/// `node` with the reason, in the scan below it, why it is not part of the fragment.
+fn marked(node: Arc<dyn ExecutionPlan>, reason: &str) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
+    let [child] = node.children()[..] else {
+        return Ok(Transformed::no(node));
+    };
+    let marked: Arc<dyn ExecutionPlan> = if let Some(scan) = child.downcast_ref::<HybridScanExec>() {
+        Arc::new(scan.below_refused(reason))
+    } else if child.downcast_ref::<RepartitionExec>().is_some() {
+        marked(Arc::clone(child), reason)?.data
+    } else {
+        return Ok(Transformed::no(node));
+    };
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Ok(Transformed::yes(node.replace_children(vec![marked], options)?))
 }
 
 impl PhysicalOptimizerRule for Separate {
@@ -77,9 +96,12 @@ impl Separate {
         if let Some(sort) = node.downcast_ref::<SortExec>()
             && sort.fetch().is_some()
             && let Some(scan) = self.scan_below(sort.input())?
-            && check_operator(node.as_ref(), &self.limits).is_ok()
         {
-            let child: Arc<dyn ExecutionPlan> = Arc::new(scan.with_operator(&node, true)?);
+            let scan = match self.joined(&scan, &node, true)? {
+                Ok(scan) => scan,
+                Err(reason) => return marked(node, &reason),
+            };
+            let child: Arc<dyn ExecutionPlan> = Arc::new(scan);
             let sort = SortExec::new(sort.expr().clone(), child)
                 .with_fetch(sort.fetch())
                 .with_preserve_partitioning(sort.preserve_partitioning());
@@ -88,27 +110,39 @@ impl Separate {
         Ok(Transformed::no(node))
     }
 
-    /// `node` as part of the fragment of the scan below it, if there is one and it may.
+    /// `node` as part of the fragment of the scan below it, if there is one and it may; otherwise the
+    /// scan says why not.
     fn absorb(&self, node: Arc<dyn ExecutionPlan>) -> Result<Transformed<Arc<dyn ExecutionPlan>>> {
         match self.absorbed(&node)? {
-            Some(scan) => Ok(Transformed::yes(Arc::new(scan))),
             None => Ok(Transformed::no(node)),
+            Some(Ok(scan)) => Ok(Transformed::yes(Arc::new(scan))),
+            Some(Err(reason)) => marked(node, &reason),
         }
     }
 
-    fn absorbed(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<HybridScanExec>> {
-        if check_operator(node.as_ref(), &self.limits).is_err() {
-            return Ok(None);
-        }
+    /// `None` if there is no scan below `node` that is open for it.
+    fn absorbed(&self, node: &Arc<dyn ExecutionPlan>) -> Result<Option<Joined>> {
         match node.children().as_slice() {
             [child] => match self.scan_below(child)? {
                 Some(scan) if scan.fragment().chain().len() < self.limits.operators_max => {
-                    scan.with_operator(node, false).map(Some)
+                    self.joined(&scan, node, false).map(Some)
                 }
                 _ => Ok(None),
             },
             _ => Ok(None),
         }
+    }
+
+    /// `scan` with `node` as part of its fragment, unless the fragment would then not travel any more.
+    fn joined(&self, scan: &HybridScanExec, node: &Arc<dyn ExecutionPlan>, copied: bool) -> Result<Joined> {
+        if let Err(error) = check_operator(node.as_ref(), &self.limits) {
+            return Ok(Err(error.to_string()));
+        }
+        let joined = scan.with_operator(node, copied)?;
+        Ok(match joined.why_not_pushed() {
+            Some(reason) if scan.why_not_pushed().is_none() => Err(reason.to_string()),
+            _ => Ok(joined),
+        })
     }
 
     /// The open scan that `plan` is, seen through operators that only spread rows and through
@@ -124,7 +158,7 @@ impl Separate {
             };
         }
         if plan.downcast_ref::<FilterExec>().is_some() || plan.downcast_ref::<ProjectionExec>().is_some() {
-            return self.absorbed(plan);
+            return Ok(self.absorbed(plan)?.and_then(Joined::ok));
         }
         Ok(None)
     }
@@ -145,8 +179,10 @@ impl Separate {
             Arc::clone(aggregate.input()),
             aggregate.input_schema(),
         )?);
-        let Some(scan) = self.absorbed(&partial)? else {
-            return Ok(Transformed::no(node));
+        let scan = match self.absorbed(&partial)? {
+            None => return Ok(Transformed::no(node)),
+            Some(Ok(scan)) => scan,
+            Some(Err(reason)) => return marked(node, &reason),
         };
         let merged: Arc<dyn ExecutionPlan> = Arc::new(CoalescePartitionsExec::new(Arc::new(scan)));
         let last = AggregateExec::try_new(

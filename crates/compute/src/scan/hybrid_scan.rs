@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::encode_schema;
-use thermocline_pushdown::{FileFormat, Fragment, Limits, Mode};
+use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode};
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate, lists, without_lists};
@@ -59,6 +59,9 @@ pub struct HybridScanExec {
     here: Option<Fragment>,
     /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
     encoded: Option<Arc<Vec<u8>>>,
+    /// Why the fragment cannot travel, or the operator above it is not part of it; `None` if there is
+    /// nothing that storage nodes would not do.
+    not_pushed: Option<Arc<str>>,
     /// Table and fragment as text.
     shape: Arc<str>,
     /// Rows per output partition at the most; `None` for all.
@@ -182,12 +185,19 @@ impl HybridScanExec {
 
     fn build(source: Arc<Source>, fragment: Fragment, fetch: Option<usize>, closed: bool) -> Result<Self> {
         let shape: Arc<str> = format!("{}: {fragment}", source.table).into();
-        // What does not survive the round trip (a function that the node does not have, an
-        // expression that is too deep) runs here; so does everything at a bucket.
-        let encoded =
-            source.pushes.then(|| fragment.encode().ok()).flatten().filter(|bytes| {
-                Fragment::decode(bytes, source.query.engine().wire_context(), &Limits::default()).is_ok()
-            });
+        // What a node would refuse (a function that it does not run, an expression that is too deep)
+        // runs here; so does everything at a bucket.
+        let context = source.query.engine().wire_context();
+        let checked = source.pushes.then(|| {
+            let bytes = fragment.encode()?;
+            Fragment::decode(&bytes, context, &Limits::default())?;
+            Ok::<_, FragmentError>(bytes)
+        });
+        let (encoded, not_pushed) = match checked {
+            None => (None, None),
+            Some(Ok(bytes)) => (Some(bytes), None),
+            Some(Err(error)) => (None, Some(error.to_string().into())),
+        };
         let properties = PlanProperties::new(
             EquivalenceProperties::new(fragment.schema()),
             Partitioning::UnknownPartitioning(source.outputs),
@@ -203,6 +213,7 @@ impl HybridScanExec {
             fragment,
             here: None,
             encoded: encoded.map(Arc::new),
+            not_pushed,
             shape,
             fetch,
             closed,
@@ -251,7 +262,8 @@ impl HybridScanExec {
         // A Bloom filter saves bytes. Rows that are here already go to the join sooner without it.
         let (fragment, here) = if blooms.is_empty() { (here, None) } else { (there, Some(here)) };
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
-        Ok(Self { here, shape, metrics: self.metrics.clone(), ..narrowed })
+        let not_pushed = narrowed.not_pushed.clone().or_else(|| self.not_pushed.clone());
+        Ok(Self { here, shape, not_pushed, metrics: self.metrics.clone(), ..narrowed })
     }
 
     /// Whether at most half of the rows that `fragment` yields are expected to pass `predicate` too.
@@ -338,6 +350,16 @@ impl HybridScanExec {
         let fetch = if copied { self.fetch } else { operator.fetch().or(self.fetch) };
         let scan = Self::build(Arc::clone(&self.source), fragment, fetch, copied)?;
         Ok(Self { dynamic: self.dynamic.clone(), ..scan })
+    }
+
+    /// The same scan, with the reason why the operator above is not part of its fragment.
+    pub(crate) fn below_refused(&self, reason: &str) -> Self {
+        Self { not_pushed: Some(reason.into()), run: Arc::default(), ..self.clone() }
+    }
+
+    /// Why the fragment cannot travel; `None` if it can, or the table's nodes run none.
+    pub(crate) fn why_not_pushed(&self) -> Option<&Arc<str>> {
+        self.not_pushed.as_ref().filter(|_| self.encoded.is_none())
     }
 
     /// Whether an operator above may still become part of the fragment.
@@ -457,6 +479,9 @@ impl DisplayAs for HybridScanExec {
         write!(f, "{separator}mode={}{separator}routes=[{}]", self.query().settings().mode, routes.join(" "))?;
         if let Some(fetch) = self.fetch {
             write!(f, "{separator}fetch={fetch}")?;
+        }
+        if let Some(reason) = &self.not_pushed {
+            write!(f, "{separator}not pushed=[{reason}]")?;
         }
         if !self.dynamic.is_empty() {
             let filters: Vec<_> = self.dynamic.iter().map(|filter| filter.expression().to_string()).collect();

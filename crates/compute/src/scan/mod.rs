@@ -1,5 +1,6 @@
 //! The hybrid scan: one operator over all partitions of a table, each by its own route.
 
+mod arrow_message;
 mod assemble;
 mod bitmap;
 mod by_index;

@@ -22,6 +22,7 @@ use thermocline_pushdown::wire::{
 use thermocline_pushdown::{PartitionRange, PushbackToken};
 use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
 
+use super::arrow_message::check_arrow_message;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
@@ -269,6 +270,8 @@ impl FragmentCall {
         let count = Arc::clone(&received);
         // An opening bitmap and the closing report are no Arrow messages; they must not reach the
         // decoder.
+        let place = format!("storage node {}: {}", object.node.label(), object.entry.path);
+        let expected = Arc::clone(&schema);
         let batches = messages.try_filter(move |message| {
             let bytes = wire_bytes(message);
             count.fetch_add(bytes, Ordering::Relaxed);
@@ -282,6 +285,14 @@ impl FragmentCall {
                 *report.lock() = Some(message.app_metadata.clone());
             }
             std::future::ready(is_arrow)
+        });
+        let batches = batches.and_then(move |message| {
+            let checked = check_arrow_message(&message, &expected);
+            std::future::ready(
+                checked
+                    .map(|()| message)
+                    .map_err(|why| NodeError::new(ErrorKind::Unavailable, format!("{place}: {why}"))),
+            )
         });
         let answer = Answer {
             decoder: FlightDataDecoder::new(batches.map_err(|error| FlightError::ExternalError(Box::new(error)))),

@@ -168,6 +168,11 @@ impl KeyRanges {
         Some(Self { ranges: joined })
     }
 
+    /// Every key.
+    pub(crate) fn everything() -> Self {
+        Self { ranges: vec![KeyRange { low: vec![], low_open: false, high: None, high_open: false }] }
+    }
+
     /// Number of ranges.
     pub(crate) fn len(&self) -> usize {
         self.ranges.len()

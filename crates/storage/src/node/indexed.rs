@@ -13,7 +13,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use thermocline_pushdown::wire::{ErrorKind, FragmentReport};
-use thermocline_pushdown::{Bitmap, FileFormat, Lookup, PartitionRange};
+use thermocline_pushdown::{BITMAP_ROWS_MAX, Bitmap, FileFormat, Lookup, PartitionRange};
 
 use super::StorageNode;
 use super::index::blocking;
@@ -152,7 +152,7 @@ impl IndexUse {
     ) -> Result<Option<SendableRecordBatchStream>, NodeError> {
         found.sort_unstable();
         let records: Vec<Range<u64>> =
-            found.iter().map(|record| record.at..record.at + u64::from(record.length)).collect();
+            found.iter().map(|record| record.at..record.at.saturating_add(u64::from(record.length))).collect();
         let batch_rows = context.session_config().batch_size();
         let batches = match reader.records(&records, &options.columns, batch_rows).await {
             Ok(batches) => batches,
@@ -233,6 +233,9 @@ impl IndexUse {
 
 fn search(index: &mut IndexFile, range: PartitionRange, keys: &KeyRanges) -> Result<Rows, Unusable> {
     let rows = index.rows(range)?;
+    if rows > BITMAP_ROWS_MAX {
+        return Ok(Rows::All);
+    }
     let limit = (rows / ROWS_PER_FIND).max(1);
     Ok(match index.search(range, keys, usize::try_from(limit).unwrap_or(usize::MAX))? {
         Found::TooMany => Rows::All,

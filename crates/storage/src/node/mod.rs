@@ -4,6 +4,7 @@ mod answer;
 mod arbitrator;
 mod bitmap;
 mod budget;
+mod checked;
 mod config;
 mod contents;
 mod describe;
@@ -19,6 +20,7 @@ mod storage_node;
 
 pub use arbitrator::Arbitration;
 pub(crate) use budget::{Account, Budget};
+pub(crate) use checked::{checked_ticket, decoded_message};
 pub use config::{ClientLimits, NodeConfig, PushbackPolicy};
 pub(crate) use peer::Peer;
 pub use resources::Resources;

@@ -14,6 +14,7 @@ use thermocline_pushdown::wire::{ErrorKind, NodeStatus, ObjectEntry, Origin, Tic
 use super::answer::MESSAGE_BYTES;
 use super::arbitrator::Arbitrator;
 use super::budget::{Account, Budget};
+use super::checked::checked_ticket;
 use super::config::{ClientLimits, NodeConfig};
 use super::contents::Contents;
 use super::describe::Descriptions;
@@ -192,8 +193,7 @@ impl StorageNode {
     /// # Errors
     /// As [`StorageNode::get`].
     pub(crate) async fn get_for(self: &Arc<Self>, ticket: &[u8], peer: Peer) -> Result<Answer, NodeError> {
-        let ticket = Ticket::decode(ticket)
-            .map_err(|error| NodeError::new(ErrorKind::Refused, format!("a ticket does not decode: {error}")))?;
+        let ticket = checked_ticket(ticket)?;
         let asked = asked(&ticket);
         let guaranteed = match ticket.kind {
             Some(TicketKind::Ranges(_)) => READ_BYTES_MIN as usize,

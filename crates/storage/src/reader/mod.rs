@@ -1,6 +1,7 @@
 //! Reading the needed columns of one partition, from wherever its bytes come.
 
 mod csv;
+mod footer_check;
 mod footers;
 mod parquet;
 mod partition;

@@ -31,6 +31,7 @@ use parquet::file::page_index::offset_index::PageLocation;
 use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
 
+use super::footer_check::check_footer;
 use super::partition::wrong_bitmap;
 use super::{Footer, PartitionReader, ReadOptions};
 use crate::{NodeError, RangeSource};
@@ -243,8 +244,19 @@ pub(crate) async fn fetch_footer(source: &dyn RangeSource) -> Result<Bytes, Node
 /// # Errors
 /// [`ErrorKind::BadData`] if the bytes are not a footer.
 pub fn decode_footer(object: &str, footer: &[u8]) -> Result<ParquetMetaData, NodeError> {
-    ParquetMetaDataReader::decode_metadata(footer)
-        .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{object}: corrupt Parquet footer: {error}")))
+    let bad = |why: String| NodeError::new(ErrorKind::BadData, format!("{object}: corrupt Parquet footer: {why}"));
+    check_footer(footer).map_err(bad)?;
+    let decoded = ParquetMetaDataReader::decode_metadata(footer).map_err(|error| bad(error.to_string()))?;
+    for group in decoded.row_groups() {
+        let negative = |column: &ColumnChunkMetaData| {
+            let start = column.dictionary_page_offset().unwrap_or_else(|| column.data_page_offset());
+            start.min(column.compressed_size()).min(column.uncompressed_size()).min(column.num_values()) < 0
+        };
+        if group.num_rows() < 0 || group.columns().iter().any(negative) {
+            return Err(bad("a row group has negative sizes".into()));
+        }
+    }
+    Ok(decoded)
 }
 
 async fn read_one(source: &dyn RangeSource, range: Range<u64>) -> Result<Bytes, NodeError> {

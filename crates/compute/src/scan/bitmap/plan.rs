@@ -9,7 +9,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_disjunction};
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use thermocline_pushdown::wire::Combine;
-use thermocline_pushdown::{Fragment, Limits, Selection};
+use thermocline_pushdown::{Fragment, Limits, Selection, balanced};
 use thermocline_storage::Content;
 
 use super::super::hybrid_scan::HybridScanExec;
@@ -98,8 +98,8 @@ impl BitmapPlan {
         let (combine, terms) = terms(predicate);
         let (here, there): (Vec<_>, Vec<_>) =
             terms.into_iter().partition(|term| columns_of(term).iter().all(is_cached));
-        let here = joined(here, combine);
-        let there = joined(there, combine);
+        let here = joined(here, combine)?;
+        let there = joined(there, combine)?;
         let asked: Vec<usize> =
             selection.output.iter().copied().filter(|position| !rows || !is_cached(position)).collect();
         if rows && there.is_none() && asked.is_empty() {
@@ -172,13 +172,14 @@ fn terms(predicate: &Arc<dyn PhysicalExpr>) -> (Combine, Vec<Arc<dyn PhysicalExp
 }
 
 /// The terms as one predicate; `None` if there are none.
-fn joined(terms: Vec<Arc<dyn PhysicalExpr>>, combine: Combine) -> Option<Arc<dyn PhysicalExpr>> {
-    match combine {
+fn joined(terms: Vec<Arc<dyn PhysicalExpr>>, combine: Combine) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+    let joined = match combine {
         Combine::And => conjunction_opt(terms),
         Combine::Or => terms
             .into_iter()
             .reduce(|left, right| Arc::new(BinaryExpr::new(left, Operator::Or, right)) as Arc<dyn PhysicalExpr>),
-    }
+    };
+    joined.map(|joined| balanced(&joined)).transpose()
 }
 
 /// Positions of the columns that an expression reads, in order.

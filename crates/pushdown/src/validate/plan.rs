@@ -1,14 +1,12 @@
-//! Local and bounded: what a storage node agrees to run (Enhancing Computation Pushdown
-//! section 4.1, design 5.2).
-//!
-//! *Local*: the fragment reads one object and talks to nobody. *Bounded*: its work and memory
-//! are linear in the bytes read. Filter, projection, partial aggregation, top-K with a bounded K
-//! and limit are both; everything else is refused by name before any data is touched.
+//! Decoded plans.
 
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{FieldRef, Schema};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::Volatility;
+use datafusion::logical_expr::type_coercion::functions::{UDFCoercionExt, fields_with_udf};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::ScalarFunctionExpr;
 use datafusion::physical_plan::ExecutionPlan;
@@ -18,33 +16,9 @@ use datafusion::physical_plan::limit::{GlobalLimitExec, LocalLimitExec};
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use super::Limits;
+use crate::balance::balanced_depth;
 use crate::{FragmentError, FragmentInputExec};
-
-/// Bounds on one fragment. A compute node stops absorbing operators at them; a storage node
-/// refuses what passes them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
-    /// Largest K of a top-K; the heap holds K rows.
-    pub top_k_max: usize,
-    /// Operators above the input.
-    pub operators_max: usize,
-    /// Nesting of one expression, from its root to its deepest leaf.
-    pub expression_depth_max: usize,
-    /// Encoded bytes of a fragment.
-    pub encoded_bytes_max: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            top_k_max: 1_000_000,
-            operators_max: 32,
-            // The protobuf decoder stops at 100 nested messages and an expression costs two a level.
-            expression_depth_max: 32,
-            encoded_bytes_max: 4 << 20,
-        }
-    }
-}
 
 /// Checks a whole fragment, from its root down to its input.
 ///
@@ -79,6 +53,7 @@ pub fn check_operator(node: &dyn ExecutionPlan, limits: &Limits) -> Result<(), F
         if aggregate.aggr_expr().iter().any(|call| !call.order_bys().is_empty()) {
             return Err(refused(node, "an aggregate with ORDER BY sorts what it reads".into()));
         }
+        check_aggregate(aggregate).map_err(|error| refused(node, error.strip_backtrace()))?;
     } else if let Some(sort) = node.downcast_ref::<SortExec>() {
         match sort.fetch() {
             Some(k) if k <= limits.top_k_max => {}
@@ -99,9 +74,10 @@ pub fn check_operator(node: &dyn ExecutionPlan, limits: &Limits) -> Result<(), F
         ));
     }
 
+    let input = node.children().first().map_or_else(|| node.schema(), |input| input.schema());
     let mut problem = None;
     node.apply_expressions(&mut |expression| {
-        problem = expression_problem(expression, limits);
+        problem = expression_problem(expression, &input, limits);
         Ok(if problem.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
     match problem {
@@ -110,32 +86,72 @@ pub fn check_operator(node: &dyn ExecutionPlan, limits: &Limits) -> Result<(), F
     }
 }
 
-/// Why an expression may not run at storage; `None` if it may.
-fn expression_problem(expression: &Arc<dyn PhysicalExpr>, limits: &Limits) -> Option<String> {
-    if depth(expression, limits.expression_depth_max) > limits.expression_depth_max {
+/// Why an expression over `input` may not run at storage; `None` if it may.
+fn expression_problem(expression: &Arc<dyn PhysicalExpr>, input: &Schema, limits: &Limits) -> Option<String> {
+    if balanced_depth(expression, limits.expression_depth_max) > limits.expression_depth_max {
         return Some(format!("an expression is nested deeper than {} levels", limits.expression_depth_max));
     }
     let mut problem = None;
     let walked = expression.apply(|node| {
-        if let Some(function) = node.downcast_ref::<ScalarFunctionExpr>()
-            && function.fun().signature().volatility == Volatility::Volatile
-        {
-            problem = Some(format!("function {} is volatile", function.name()));
-            return Ok(TreeNodeRecursion::Stop);
+        if let Some(function) = node.downcast_ref::<ScalarFunctionExpr>() {
+            if function.fun().signature().volatility == Volatility::Volatile {
+                problem = Some(format!("function {} is volatile", function.name()));
+                return Ok(TreeNodeRecursion::Stop);
+            }
+            check_call(function, input)?;
         }
         Ok(TreeNodeRecursion::Continue)
     });
-    walked.err().map(|error| error.to_string()).or(problem)
+    walked.err().map(|error| error.strip_backtrace()).or(problem)
 }
 
-/// Levels of `expression`, counted no further than one past `limit`.
-fn depth(expression: &Arc<dyn PhysicalExpr>, limit: usize) -> usize {
-    let below = if limit == 0 {
-        0
-    } else {
-        expression.children().into_iter().map(|child| depth(child, limit - 1)).max().unwrap_or(0)
-    };
-    below + 1
+/// Whether a function gets and gives the types that its signature says. A function takes its caller's
+/// word for both, and panics where that is wrong.
+fn check_call(call: &ScalarFunctionExpr, input: &Schema) -> Result<()> {
+    let arguments: Vec<FieldRef> =
+        call.args().iter().map(|argument| argument.return_field(input)).collect::<Result<_>>()?;
+    check_arguments(&arguments, call.fun())?;
+    let own = ScalarFunctionExpr::try_new(
+        Arc::new(call.fun().clone()),
+        call.args().to_vec(),
+        input,
+        Arc::new(call.config_options().clone()),
+    )?;
+    if own.return_type() == call.return_type() {
+        return Ok(());
+    }
+    plan_err!("function {} yields {}, not {}", call.name(), own.return_type(), call.return_type())
+}
+
+/// Whether the accumulators of an aggregate get the types that they were made for.
+fn check_aggregate(aggregate: &AggregateExec) -> Result<()> {
+    let (expected, input) = (aggregate.input_schema(), aggregate.input().schema());
+    let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+    if types(&expected) != types(&input) {
+        return plan_err!("an aggregate expects other columns than its input has");
+    }
+    for call in aggregate.aggr_expr() {
+        let arguments: Vec<FieldRef> =
+            call.expressions().iter().map(|argument| argument.return_field(&input)).collect::<Result<_>>()?;
+        check_arguments(&arguments, call.fun())?;
+    }
+    Ok(())
+}
+
+/// Whether no argument would have to be cast.
+fn check_arguments<F: UDFCoercionExt>(arguments: &[FieldRef], function: &F) -> Result<()> {
+    let wanted = fields_with_udf(arguments, function)?;
+    for (argument, wanted) in arguments.iter().zip(&wanted) {
+        if argument.data_type() != wanted.data_type() {
+            return plan_err!(
+                "function {} takes {}, not {}",
+                function.name(),
+                wanted.data_type(),
+                argument.data_type()
+            );
+        }
+    }
+    Ok(())
 }
 
 fn refused(node: &dyn ExecutionPlan, reason: String) -> FragmentError {

@@ -1,0 +1,97 @@
+//! Requests and answers before anything is done on their word.
+
+use std::ops::Range;
+
+use prost::Message;
+use thermocline_pushdown::validate::{MESSAGE_FIELDS_MAX, check_message};
+use thermocline_pushdown::wire::{ErrorKind, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
+
+use crate::NodeError;
+
+/// Bytes of a path or a version of an object.
+const NAME_BYTES_MAX: usize = 4096;
+/// Bytes of a query's id or a tenant, which are remembered for a while.
+const ORIGIN_BYTES_MAX: usize = 256;
+/// Partitions or ranges that one request may name.
+const PARTS_MAX: usize = 1 << 20;
+
+/// Decodes a message of a peer, unless it has so many fields that decoding it would fill the memory.
+///
+/// # Errors
+/// A sentence that says what is wrong with the bytes.
+pub(crate) fn decoded_message<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
+    check_message(bytes, MESSAGE_FIELDS_MAX)?;
+    M::decode(bytes).map_err(|error| error.to_string())
+}
+
+/// Decodes a `DoGet` ticket and checks what it names. Fragments and schemas in it are still bytes.
+pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {
+    let refused = |why: String| NodeError::new(ErrorKind::Refused, why);
+    let ticket: Ticket = decoded_message(bytes).map_err(|why| refused(format!("a ticket does not decode: {why}")))?;
+    let (origin, object) = match &ticket.kind {
+        Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Bitmap(request)) => (&request.origin, &request.object),
+        Some(TicketKind::Index(request)) => (&request.origin, &request.object),
+        None => return Err(refused("a ticket asks for nothing".into())),
+    };
+    origin.as_ref().map_or(Ok(()), check_origin)?;
+    let Some(object) = object else { return Ok(ticket) };
+    check_object(object)?;
+    let parts = match &ticket.kind {
+        Some(TicketKind::Ranges(request)) => check_ranges(request, object)?,
+        Some(TicketKind::Fragment(request)) => {
+            request
+                .partitions
+                .iter()
+                .filter(|range| !range.row_groups)
+                .try_for_each(|range| check_range(&(range.start..range.end), object))?;
+            request.partitions.len()
+        }
+        Some(TicketKind::Bitmap(request)) => {
+            let range = request.partition.filter(|range| !range.row_groups);
+            range.map_or(Ok(()), |range| check_range(&(range.start..range.end), object))?;
+            1
+        }
+        _ => 1,
+    };
+    if parts > PARTS_MAX {
+        return Err(refused(format!("{}: a request names {parts} parts", object.path)));
+    }
+    Ok(ticket)
+}
+
+/// Checks the lengths of an object's names.
+pub(super) fn check_object(object: &ObjectEntry) -> Result<(), NodeError> {
+    let longest = object.path.len().max(object.version.len());
+    if longest <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(NodeError::new(ErrorKind::Refused, format!("a request names an object in {longest} bytes")))
+}
+
+fn check_origin(origin: &Origin) -> Result<(), NodeError> {
+    let longest = origin.query_id.len().max(origin.tenant.len());
+    if longest <= ORIGIN_BYTES_MAX {
+        return Ok(());
+    }
+    Err(NodeError::new(ErrorKind::Refused, format!("a request names its query or tenant in {longest} bytes")))
+}
+
+/// Checks that all ranges lie in the object; says how many there are.
+fn check_ranges(request: &RangesRequest, object: &ObjectEntry) -> Result<usize, NodeError> {
+    for (start, end) in request.starts.iter().zip(&request.ends) {
+        check_range(&(*start..*end), object)?;
+    }
+    Ok(request.starts.len())
+}
+
+fn check_range(range: &Range<u64>, object: &ObjectEntry) -> Result<(), NodeError> {
+    if range.start <= range.end && range.end <= object.size {
+        return Ok(());
+    }
+    Err(NodeError::new(
+        ErrorKind::Refused,
+        format!("{}: bytes {}..{} are not in an object of {} bytes", object.path, range.start, range.end, object.size),
+    ))
+}
