@@ -152,6 +152,11 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
+    pub(crate) fn new(place: Place, budget: &Arc<Budget>) -> Self {
+        let account = budget.account(place.peer.clone(), "", REQUEST_BYTES_GUARANTEED);
+        Self { account, _place: Arc::new(place) }
+    }
+
     /// Who asks.
     pub(crate) fn peer(&self) -> &Peer {
         self.account.peer()
@@ -197,10 +202,11 @@ where
             Ok(place) => place,
             Err(error) => return Box::pin(async { Ok(Status::from(error).into_http()) }),
         };
-        let account = self.budget.account(peer, "", REQUEST_BYTES_GUARANTEED);
+        let admitted = Admitted::new(place, &self.budget);
+        let account = admitted.account.clone();
         let mut request =
             request.map(|body| tonic::body::Body::new(ChargedBody { inner: body, account: account.clone() }));
-        request.extensions_mut().insert(Admitted { account, _place: Arc::new(place) });
+        request.extensions_mut().insert(admitted);
         Box::pin(self.inner.call(request))
     }
 }

@@ -264,7 +264,15 @@ fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::node::Budget;
+
+    fn anybody() -> Admitted {
+        let places = Places::new(Limit { what: "requests", all: 1, of_peer: 1 });
+        Admitted::new(places.take(&Peer::unknown()).unwrap(), &Budget::new(0))
+    }
 
     #[tokio::test]
     async fn a_long_scan_is_heard_of_while_it_lasts() {
@@ -272,13 +280,13 @@ mod tests {
             tokio::time::sleep(HEARTBEAT + Duration::from_millis(500)).await;
             Ok(ListResponse { objects: vec![ObjectEntry { path: "t".into(), ..ObjectEntry::default() }] })
         });
-        let messages: Vec<_> = streamed(slow).into_inner().map(Result::unwrap).collect().await;
+        let messages: Vec<_> = streamed(anybody(), slow).into_inner().map(Result::unwrap).collect().await;
         let [alive, answer] = &messages[..] else { panic!("{messages:?}") };
         assert!(alive.body.is_empty() && ListResponse::decode(answer.body.clone()).is_ok());
 
         let failing =
             futures::stream::iter([Ok(ListResponse::default()), Err(NodeError::new(ErrorKind::NotFound, "t"))]);
-        let messages: Vec<_> = streamed(failing).into_inner().collect().await;
+        let messages: Vec<_> = streamed(anybody(), failing).into_inner().collect().await;
         assert!(messages.len() == 2 && messages[1].is_err());
     }
 

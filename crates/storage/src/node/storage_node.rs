@@ -269,7 +269,10 @@ impl StorageNode {
     }
 
     fn count_error(&self, error: &NodeError) {
-        if !error.is_advice() {
+        if error.kind == ErrorKind::ResourcesExhausted {
+            // The caller fetches the stored bytes.
+            tracing::debug!("no memory: {error}");
+        } else if !error.is_advice() {
             self.counters.errors.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(kind = ?error.kind, "request failed: {error}");
         }
