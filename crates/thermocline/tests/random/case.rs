@@ -78,8 +78,7 @@ impl Case {
         if rng.random_bool(0.5) {
             node_arguments.extend(["--egress-limit".to_owned(), "10Gbps".to_owned()]);
         }
-        let mut case =
-            Self { seed, tables: tables.clone(), steps: vec![], node_arguments, directory: rng.random_bool(0.3) };
+        let mut case = Self { tables: tables.clone(), steps: vec![], node_arguments, directory: rng.random_bool(0.3) };
         for (number, table) in tables.iter().enumerate() {
             case.steps.push(Step::Define(number, table.definition.clone()));
         }

@@ -322,7 +322,8 @@ pub fn query(rng: &mut StdRng, r: &Table, p: Option<&Table>) -> Query {
         }
         (10, _) => {
             let flat = flat(&of_r);
-            query.items = vec![plain(*pick(rng, &flat)), plain(*pick(rng, &flat))];
+            let (first, second) = (pick(rng, &flat), pick(rng, &flat));
+            query.items = vec![plain(first), plain(second)];
             let operation = *pick(rng, &["UNION", "UNION ALL", "INTERSECT", "EXCEPT"]);
             query.set = Some((operation, predicate(rng, &of_r, 1)));
         }

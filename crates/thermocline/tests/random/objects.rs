@@ -372,10 +372,8 @@ impl Object {
 
     fn csv_field(&self, text: &str, dialect: &Dialect) -> String {
         let delimiter = char::from(dialect.delimiter);
-        let quoted = self.csv.quote_all
-            || text.is_empty()
-            || text.trim() != text
-            || text.contains(|c| c == delimiter || matches!(c, '"' | '\n' | '\r'));
+        let quoted =
+            self.csv.quote_all || text.is_empty() || text.trim() != text || text.contains([delimiter, '"', '\n', '\r']);
         if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
     }
 }

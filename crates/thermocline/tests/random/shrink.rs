@@ -298,14 +298,14 @@ fn styles(case: &Case) -> Vec<Case> {
     let mut propose = |change: &dyn Fn(&mut Object)| {
         let mut before = vec![];
         each_object(&mut case.clone(), |_, object| before.push(format!("{object:?}")));
-        for target in 0..before.len() {
+        for (target, before) in before.iter().enumerate() {
             let mut differs = false;
             let changed = changed(case, |case| {
                 let mut number = 0;
                 each_object(case, |_, object| {
                     if number == target {
                         change(object);
-                        differs = format!("{object:?}") != before[target];
+                        differs = format!("{object:?}") != *before;
                     }
                     number += 1;
                 });
