@@ -27,7 +27,7 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{
     ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
-use parquet::file::page_index::offset_index::PageLocation;
+use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
 use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
 
@@ -91,9 +91,9 @@ fn scan_plan(
         )
         .into());
     }
-    let access = access_plan(&object.path, metadata, row_groups, options.rows.as_deref())?;
+    let access = access_plan(&object.path, metadata, row_groups.clone(), options.rows.as_deref())?;
     // Without the index at hand, the source would load and decode it anew for each partition.
-    let has_pages = metadata.column_index().is_some() && metadata.offset_index().is_some();
+    let has_pages = metadata.column_index().is_some() && lists_pages(metadata, row_groups);
 
     let mut source = ParquetSource::new(Arc::clone(&reader.table_schema))
         .with_parquet_file_reader_factory(Arc::new(SourceReaderFactory { source: Arc::clone(&reader.source), footer }))
@@ -109,6 +109,18 @@ fn scan_plan(
         .with_file(file)
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// Whether the page index has a page for each column of every row group that has rows. A damaged one may
+/// not, and the source would panic.
+fn lists_pages(metadata: &ParquetMetaData, row_groups: Range<u32>) -> bool {
+    let Some(index) = metadata.offset_index() else { return false };
+    row_groups.map(|group| group as usize).all(|group| {
+        let empty = metadata.row_groups().get(group).is_none_or(|group| group.num_rows() <= 0);
+        let listed =
+            |columns: &Vec<OffsetIndexMetaData>| columns.iter().all(|column| !column.page_locations().is_empty());
+        empty || index.get(group).is_some_and(listed)
+    })
 }
 
 /// Whether pages can be left out: not all rows are wanted, or a column of the predicate has an index.
@@ -139,12 +151,13 @@ fn access_plan(
     rows: Option<&Bitmap>,
 ) -> Result<ParquetAccessPlan, DataFusionError> {
     let mut access = ParquetAccessPlan::new_none(footer.num_row_groups());
-    let Some(rows) = rows else {
-        row_groups.for_each(|row_group| access.scan(row_group as usize));
-        return Ok(access);
-    };
     let of_group =
         |group: u32| footer.row_groups().get(group as usize).map_or(0, |group| group.num_rows().max(0) as usize);
+    let Some(rows) = rows else {
+        // One without rows has no pages, of which the source takes at least one for granted.
+        row_groups.filter(|group| of_group(*group) > 0).for_each(|group| access.scan(group as usize));
+        return Ok(access);
+    };
     let total: usize = row_groups.clone().map(of_group).sum();
     if total != rows.len() {
         return Err(wrong_bitmap(object, rows, &total.to_string()).into());
