@@ -43,6 +43,7 @@ impl Node {
     pub async fn start() -> Self {
         static WATCH: std::sync::Once = std::sync::Once::new();
         let turn = TURN.lock().await;
+        PANICS.store(0, Ordering::Relaxed);
         WATCH.call_once(|| {
             let hook = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
@@ -129,6 +130,11 @@ impl Node {
         let answer = get(&self.client, self.fragment(self.scan()).encode_to_vec()).await;
         assert_eq!(rows(answer.unwrap_or_else(|error| panic!("after {after}: {error}"))), ROWS, "after {after}");
         assert_eq!(PANICS.load(Ordering::Relaxed), 0, "after {after}");
+    }
+
+    /// Whether a thread has panicked since the last time.
+    pub fn panicked(&self) -> bool {
+        PANICS.swap(0, Ordering::Relaxed) > 0
     }
 
     /// Ends the honest client, which must have had all its answers.

@@ -440,6 +440,7 @@ fn functions() -> Vec<Attack> {
             "no result",
             projected(expression(ExprType::ScalarUdf(PhysicalScalarUdfNode {
                 name: "abs".into(),
+                args: vec![number()],
                 ..Default::default()
             }))),
             "missing or unknown",
@@ -595,7 +596,7 @@ fn expressions() -> Vec<Attack> {
             plan(PhysicalPlanType::Filter(Box::new(FilterExecNode { expr: None, ..filter(positive()) }))),
             "missing or unknown",
         ),
-        ("a predicate of numbers", filtered(number()), "boolean"),
+        ("a predicate of numbers", filtered(number()), "BOOLEAN"),
         ("no operator", filtered(binary("Explode", vec![number(), number()])), "operator 'Explode'"),
         ("one operand", filtered(binary("And", vec![positive()])), "one operand"),
         (
