@@ -31,7 +31,10 @@ mod session;
 mod settings;
 mod system;
 
-pub use catalog::{CatalogFile, ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition};
+pub use catalog::{
+    CatalogFile, ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, TableDefinition, UnreadObject,
+    UnreadObjects,
+};
 pub use index::IndexDefinition;
 pub use join::CollectKeysExec;
 pub use plan::Separate;

@@ -39,3 +39,55 @@ impl Default for CsvFormat {
         Self { delimiter: b',', quote: Some(b'"'), escape: None, has_header: true, null_text: String::new() }
     }
 }
+
+/// How a text object is compressed as a whole, which its name says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TextCompression {
+    /// Not at all.
+    None,
+    /// `.gz`
+    Gzip,
+    /// `.zst`
+    Zstd,
+    /// `.bz2`
+    Bzip2,
+}
+
+impl TextCompression {
+    /// What the extension of `path` says, whatever its case.
+    pub fn of_path(path: &str) -> Self {
+        Self::split(path).1
+    }
+
+    /// `path` without the extension of a compression, and which one that is.
+    ///
+    /// ```
+    /// use thermocline_pushdown::TextCompression;
+    ///
+    /// assert_eq!(TextCompression::split("a/b.csv.GZ"), ("a/b.csv", TextCompression::Gzip));
+    /// assert_eq!(TextCompression::split("a/b.csv"), ("a/b.csv", TextCompression::None));
+    /// ```
+    pub fn split(path: &str) -> (&str, Self) {
+        let compressed = path.rsplit_once('.').and_then(|(stem, extension)| {
+            let of = |name: &str| extension.eq_ignore_ascii_case(name);
+            let compression = match () {
+                () if of("gz") => Self::Gzip,
+                () if of("zst") => Self::Zstd,
+                () if of("bz2") => Self::Bzip2,
+                () => return None,
+            };
+            Some((stem, compression))
+        });
+        compressed.unwrap_or((path, Self::None))
+    }
+
+    /// Its name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "nothing",
+            Self::Gzip => "gzip",
+            Self::Zstd => "ZSTD",
+            Self::Bzip2 => "bzip2",
+        }
+    }
+}

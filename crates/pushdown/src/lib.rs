@@ -47,7 +47,7 @@ pub use bloom_expr::BloomFilterExpr;
 pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
 pub use digest::ContentDigest;
-pub use format::{CsvFormat, FileFormat};
+pub use format::{CsvFormat, FileFormat, TextCompression};
 pub use fragment::{Fragment, FragmentError};
 pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};

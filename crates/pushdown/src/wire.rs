@@ -117,6 +117,30 @@ pub struct ListResponse {
     /// The objects.
     #[prost(message, repeated, tag = "1")]
     pub objects: Vec<ObjectEntry>,
+    /// What else is there, by path; of many only some.
+    #[prost(message, repeated, tag = "2")]
+    pub skipped: Vec<SkippedEntry>,
+    /// How many of these there are.
+    #[prost(uint64, tag = "3")]
+    pub skipped_total: u64,
+    /// Whether there is no object and no directory of that path. A bucket, which has no directories,
+    /// never says so.
+    #[prost(bool, tag = "4")]
+    pub missing: bool,
+}
+
+/// What is below a prefix and is no object to be read.
+#[derive(Clone, PartialEq, Eq, Message)]
+pub struct SkippedEntry {
+    /// Path below ROOT.
+    #[prost(string, tag = "1")]
+    pub path: String,
+    /// Its bytes; 0 for what is no file.
+    #[prost(uint64, tag = "2")]
+    pub size: u64,
+    /// Why, for people.
+    #[prost(string, tag = "3")]
+    pub reason: String,
 }
 
 /// Asks how objects are cut into partitions and what their statistics are.

@@ -209,17 +209,29 @@ impl NodeClient {
     /// # Errors
     /// [`NodeError`], which names the node.
     pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+        Ok(self.listing(prefix).await?.objects)
+    }
+
+    /// The same with what is there and is no object.
+    ///
+    /// # Errors
+    /// [`NodeError`], which names the node.
+    pub async fn listing(&self, prefix: &str) -> Result<ListResponse, NodeError> {
         let request = ListRequest { prefix: prefix.to_owned() };
         self.retried(|| async {
             if let Reach::Embedded(node) = &self.inner.reach {
                 return node.list(&request.prefix).await;
             }
             let mut messages = self.actions("list", request.encode_to_vec()).await?;
-            let mut objects = vec![];
+            let mut found = ListResponse::default();
             while let Some(message) = messages.try_next().await? {
-                objects.extend(decoded::<ListResponse>("list", message)?.objects);
+                let message = decoded::<ListResponse>("list", message)?;
+                found.objects.extend(message.objects);
+                found.skipped.extend(message.skipped);
+                found.skipped_total += message.skipped_total;
+                found.missing |= message.missing;
             }
-            Ok(objects)
+            Ok(found)
         })
         .await
     }

@@ -113,7 +113,12 @@ impl From<DataFusionError> for NodeError {
             DataFusionError::Internal(_) => ErrorKind::Internal,
             _ => ErrorKind::BadData,
         };
-        NodeError::new(kind, error.strip_backtrace())
+        let message = match error.find_root() {
+            // Without the request to report a bug of DataFusion: functions say so of bad arguments.
+            DataFusionError::Internal(message) => message.clone(),
+            _ => error.strip_backtrace(),
+        };
+        NodeError::new(kind, message)
     }
 }
 

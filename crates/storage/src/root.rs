@@ -9,9 +9,10 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
-use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
+use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 use url::Url;
 
+use crate::walk::skip;
 use crate::{NodeError, walk};
 
 /// An opened ROOT.
@@ -58,19 +59,7 @@ impl Root {
     }
 
     fn open_url(url: &Url) -> Result<Self, NodeError> {
-        if url.scheme() != "s3" && url.scheme() != "s3a" {
-            return Err(NodeError::new(
-                ErrorKind::Refused,
-                format!("{url}: unknown scheme '{}', expected a directory, file:// or s3://", url.scheme()),
-            ));
-        }
-        let mut builder = AmazonS3Builder::from_env().with_url(url.as_str());
-        let endpoint = std::env::var("AWS_ENDPOINT_URL").or_else(|_| std::env::var("AWS_ENDPOINT"));
-        if endpoint.is_ok_and(|endpoint| endpoint.starts_with("http://")) {
-            builder = builder.with_allow_http(true);
-        }
-        let bucket: Arc<dyn ObjectStore> =
-            Arc::new(builder.build().map_err(|error| NodeError::from(error).context(url))?);
+        let bucket = open_bucket(url)?;
         let prefix = Path::from_url_path(url.path())
             .map_err(|error| NodeError::new(ErrorKind::Refused, format!("{url}: {error}")))?;
         let store: Arc<dyn ObjectStore> =
@@ -88,54 +77,59 @@ impl Root {
         self.directory.as_deref()
     }
 
-    /// All objects below `prefix` (or the one object that it names), by path. Hidden files
-    /// (a name that starts with `.` or `_`) and empty ones are left out, as Spark and Trino do.
+    /// All objects below `prefix` (or the one object that it names), by path, and what is there and is
+    /// no object: hidden files (a name that starts with `.` or `_`) and empty ones, which Spark and Trino
+    /// leave out as well, and in a directory what is no file.
     ///
     /// # Errors
-    /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails.
-    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+    /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails
+    /// or the directory is gone.
+    pub async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError> {
         let path = checked_path(prefix)?;
-        if let Some(directory) = &self.directory {
-            let (directory, prefix) = (directory.clone(), path.clone());
-            let listed = tokio::task::spawn_blocking(move || walk::list(&directory, &prefix)).await;
-            let listed =
-                listed.map_err(|error| NodeError::new(ErrorKind::Internal, format!("a listing failed: {error}")))?;
-            if let Some(objects) = listed? {
-                return Ok(objects);
-            }
-            // No directory: an object, or nothing. A link out of ROOT is no object of ROOT.
-            if self.confine(&path).await.is_err() {
-                return Ok(vec![]);
-            }
-        }
-        let below = (!path.as_ref().is_empty()).then_some(&path);
+        let Some(directory) = self.directory.clone() else {
+            return self.list_store(prefix, &path).await;
+        };
+        tokio::task::spawn_blocking(move || walk::list(&directory, &path))
+            .await
+            .map_err(|error| NodeError::new(ErrorKind::Internal, format!("a listing failed: {error}")))?
+    }
+
+    async fn list_store(&self, prefix: &str, path: &Path) -> Result<ListResponse, NodeError> {
+        let below = (!path.as_ref().is_empty()).then_some(path);
         let listed: Result<Vec<ObjectMeta>, _> = self.store.list(below).try_collect().await;
-        let (mut found, failure) = match listed {
-            Ok(found) => (found, None),
+        let (mut listed, failure) = match listed {
+            Ok(listed) => (listed, None),
             Err(error) => (vec![], Some(error)),
         };
         // Asked for only where there is nothing below: some S3 servers fail on a HEAD of a folder.
-        if found.is_empty() && below.is_some() {
-            match self.store.head(&path).await {
-                Ok(meta) => found.push(meta),
+        if listed.is_empty() && below.is_some() {
+            match self.store.head(path).await {
+                Ok(meta) => listed.push(meta),
                 Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) if is_directory(&error) => {}
                 Err(error) => return Err(NodeError::from(error).context(prefix)),
             }
         }
         // A listing may fail because the path names an object; otherwise a table whose objects
         // cannot be listed must not look like an empty one.
-        if let (true, Some(error)) = (found.is_empty(), failure) {
+        if let (true, Some(error)) = (listed.is_empty(), failure) {
             return Err(NodeError::from(error).context(prefix));
         }
-        found.retain(|meta| meta.size > 0 && !hidden(&meta.location, &path));
-        found.sort_by(|a, b| a.location.cmp(&b.location));
-        let entry = |meta: ObjectMeta| ObjectEntry {
-            version: version_of(&meta),
-            size: meta.size,
-            path: meta.location.to_string(),
-        };
-        Ok(found.into_iter().map(entry).collect())
+        listed.sort_by(|a, b| a.location.cmp(&b.location));
+        let mut found = ListResponse::default();
+        for meta in &listed {
+            let name = meta.location.to_string();
+            if name.split('/').any(|part| part == OWN_DIRECTORY) {
+                continue;
+            }
+            if below_is_hidden(&meta.location, path) {
+                skip(&mut found, name, meta.size, "its name begins with . or _");
+            } else if meta.size > 0 {
+                found.objects.push(ObjectEntry { path: name, version: version_of(meta), size: meta.size });
+            } else if !is_folder(meta, path, &listed) {
+                skip(&mut found, name, 0, "it is empty");
+            }
+        }
+        Ok(found)
     }
 
     /// Reads from `object`, but only in the version that the entry names.
@@ -184,8 +178,30 @@ impl Root {
     }
 }
 
+/// The bucket of an object-store URL, with credentials from the environment.
+///
+/// # Errors
+/// [`ErrorKind::Refused`] for a URL that is not understood.
+pub fn open_bucket(url: &Url) -> Result<Arc<dyn ObjectStore>, NodeError> {
+    if url.scheme() != "s3" && url.scheme() != "s3a" {
+        return Err(NodeError::new(
+            ErrorKind::Refused,
+            format!("{url}: unknown scheme '{}', expected a directory, file:// or s3://", url.scheme()),
+        ));
+    }
+    let mut builder = AmazonS3Builder::from_env().with_url(url.as_str());
+    let endpoint = std::env::var("AWS_ENDPOINT_URL").or_else(|_| std::env::var("AWS_ENDPOINT"));
+    if endpoint.is_ok_and(|endpoint| endpoint.starts_with("http://")) {
+        builder = builder.with_allow_http(true);
+    }
+    Ok(Arc::new(builder.build().map_err(|error| NodeError::from(error).context(url))?))
+}
+
 /// Marks a version that is an ETag; other versions are size and modification time.
 pub(crate) const ETAG: &str = "etag:";
+
+/// Where a node keeps what is its own, below ROOT.
+pub(crate) const OWN_DIRECTORY: &str = ".thermocline";
 
 fn version_of(meta: &ObjectMeta) -> String {
     match &meta.e_tag {
@@ -216,18 +232,19 @@ fn checked_path(text: &str) -> Result<Path, NodeError> {
 }
 
 /// Whether the part of `path` below `prefix` has a hidden component.
-fn hidden(path: &Path, prefix: &Path) -> bool {
+fn below_is_hidden(path: &Path, prefix: &Path) -> bool {
     let below = path.prefix_match(prefix);
     below.is_some_and(|mut parts| parts.any(|part| is_hidden(part.as_ref())))
 }
 
-/// Whether a file or directory of this name is left out of listings.
+/// Whether a file or directory of this name is no data.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_'])
 }
 
-/// `head` on a local directory fails in ways that are not `NotFound`.
-fn is_directory(error: &object_store::Error) -> bool {
-    matches!(error, object_store::Error::Generic { store: "LocalFileSystem", .. })
-        || error.to_string().contains("Is a directory")
+/// Whether an empty object among those `listed`, by path, stands for a folder, as some tools make them.
+fn is_folder(meta: &ObjectMeta, prefix: &Path, listed: &[ObjectMeta]) -> bool {
+    let folder = format!("{}/", meta.location);
+    let after = listed.partition_point(|other| other.location.as_ref() < folder.as_str());
+    meta.location == *prefix || listed.get(after).is_some_and(|other| other.location.as_ref().starts_with(&folder))
 }

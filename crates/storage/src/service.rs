@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
-use thermocline_pushdown::wire::{ErrorKind, Handshake, ListRequest, ListResponse, ObjectEntry};
+use thermocline_pushdown::wire::{ErrorKind, Handshake, ListRequest, ListResponse};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -150,8 +150,8 @@ impl FlightService for NodeService {
                 let request: ListRequest = decoded(&action)?;
                 let node = Arc::clone(&self.node);
                 let listed = async move {
-                    let objects = node.list(&request.prefix).await?;
-                    Ok::<_, NodeError>(futures::stream::iter(listed(objects)).map(Ok))
+                    let found = node.list(&request.prefix).await?;
+                    Ok::<_, NodeError>(futures::stream::iter(listed(found)).map(Ok))
                 };
                 return Ok(streamed(admitted, listed.try_flatten_stream()));
             }
@@ -239,11 +239,12 @@ fn streamed<M: Message + 'static>(
     Response::new(results.boxed())
 }
 
-/// Objects in messages of bounded size.
-fn listed(objects: Vec<ObjectEntry>) -> Vec<ListResponse> {
-    let mut objects = objects.into_iter();
+/// A listing in messages of bounded size: in the first one what is no object.
+fn listed(found: ListResponse) -> Vec<ListResponse> {
+    let mut objects = found.objects.into_iter();
     let next = || Some(objects.by_ref().take(LISTED_PER_MESSAGE).collect()).filter(|some: &Vec<_>| !some.is_empty());
-    std::iter::from_fn(next).map(|objects| ListResponse { objects }).collect()
+    let messages = std::iter::from_fn(next).map(|objects| ListResponse { objects, ..ListResponse::default() });
+    std::iter::once(ListResponse { objects: vec![], ..found }).chain(messages).collect()
 }
 
 /// The place of a request.
@@ -266,6 +267,8 @@ fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
 mod tests {
     use std::time::Duration;
 
+    use thermocline_pushdown::wire::{ObjectEntry, SkippedEntry};
+
     use super::*;
     use crate::node::Budget;
 
@@ -278,7 +281,8 @@ mod tests {
     async fn a_long_scan_is_heard_of_while_it_lasts() {
         let slow = futures::stream::once(async {
             tokio::time::sleep(HEARTBEAT + Duration::from_millis(500)).await;
-            Ok(ListResponse { objects: vec![ObjectEntry { path: "t".into(), ..ObjectEntry::default() }] })
+            let objects = vec![ObjectEntry { path: "t".into(), ..ObjectEntry::default() }];
+            Ok(ListResponse { objects, ..ListResponse::default() })
         });
         let messages: Vec<_> = streamed(anybody(), slow).into_inner().map(Result::unwrap).collect().await;
         let [alive, answer] = &messages[..] else { panic!("{messages:?}") };
@@ -294,9 +298,11 @@ mod tests {
     fn long_lists_come_in_messages_of_bounded_size() {
         let entry = |number: usize| ObjectEntry { path: number.to_string(), ..ObjectEntry::default() };
         let objects: Vec<_> = (0..2 * LISTED_PER_MESSAGE + 1).map(entry).collect();
-        let messages = listed(objects.clone());
+        let skipped = vec![SkippedEntry { path: "x".into(), size: 1, reason: "why".into() }];
+        let found = ListResponse { objects: objects.clone(), skipped, skipped_total: 7, missing: true };
+        let messages = listed(found.clone());
         assert_eq!(messages.iter().map(|message| message.objects.len()).max(), Some(LISTED_PER_MESSAGE));
+        assert_eq!(messages[0], ListResponse { objects: vec![], ..found });
         assert_eq!(messages.into_iter().flat_map(|message| message.objects).collect::<Vec<_>>(), objects);
-        assert!(listed(vec![]).is_empty());
     }
 }

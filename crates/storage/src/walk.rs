@@ -1,20 +1,27 @@
 //! Listing a local directory: a `readdir` and a `stat` per object, and more only for symbolic links.
 
 use std::fs::{self, Metadata};
+use std::io;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use object_store::path::Path as ObjectPath;
-use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
+use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry, SkippedEntry};
 
 use crate::NodeError;
-use crate::root::{ETAG, is_hidden};
+use crate::root::{ETAG, OWN_DIRECTORY, is_hidden};
 
 /// Objects that one listing may hold.
 const OBJECTS_MAX: usize = 5_000_000;
 /// Symbolic links to directories on the way to an object: links that lead to each other multiply.
 const LINKS_MAX: usize = 8;
+/// Skipped entries that a listing names; of the others it only says how many there are.
+const SKIPPED_MAX: usize = 1000;
+/// Why a link that leads out is skipped.
+const OUTSIDE: &str = "a symbolic link that leads out of ROOT";
+/// `ELOOP`: a link that leads to itself.
+const FILESYSTEM_LOOP: i32 = 40;
 
 /// A directory on the way.
 struct Directory {
@@ -26,86 +33,166 @@ struct Directory {
     real: Vec<PathBuf>,
 }
 
-/// All objects below `prefix` of `root` (a canonical path), by path. Hidden files and directories and
-/// empty files are left out, and so is what a symbolic link leads to outside of `root`. `None` if
-/// `prefix` is no directory.
+/// Everything below `prefix` of `root` (a canonical path), or the one object that it names, by path.
+/// Hidden files and directories and empty files are skipped, and so is what a symbolic link leads to
+/// outside of `root`.
 ///
 /// # Errors
-/// If a directory cannot be read, a name is not one that an object can have, or there are more objects
-/// than a listing holds.
-pub(crate) fn list(root: &Path, prefix: &ObjectPath) -> Result<Option<Vec<ObjectEntry>>, NodeError> {
-    let failed = |path: &Path, error: &std::io::Error| {
-        NodeError::new(ErrorKind::Unavailable, format!("{}: cannot be listed: {error}", path.display()))
-    };
-    let start = root.join(prefix.as_ref());
-    let real = match fs::canonicalize(&start) {
-        Ok(real) if real.starts_with(root) && real.is_dir() => real,
-        _ => return Ok(None),
-    };
-    let mut objects = vec![];
-    let mut directories = vec![Directory { path: start, object_path: prefix.to_string(), real: vec![real] }];
-    while let Some(directory) = directories.pop() {
+/// If `root` is gone, a directory cannot be read, or there are more objects than a listing holds.
+pub(crate) fn list(root: &Path, prefix: &ObjectPath) -> Result<ListResponse, NodeError> {
+    let mut walk = Walk { root, found: ListResponse::default(), waiting: vec![] };
+    walk.start(prefix)?;
+    while let Some(directory) = walk.waiting.pop() {
+        walk.directory(&directory)?;
+    }
+    let mut found = walk.found;
+    // A directory may have been removed while it was read, and an empty listing would not say so.
+    found.missing |= found.objects.is_empty() && !root.join(prefix.as_ref()).exists();
+    if found.missing && !root.is_dir() {
+        let why = format!("the directory {} is not there any more", root.display());
+        return Err(NodeError::new(ErrorKind::Unavailable, why));
+    }
+    found.objects.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    found.skipped.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    Ok(found)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    found: ListResponse,
+    waiting: Vec<Directory>,
+}
+
+impl Walk<'_> {
+    fn start(&mut self, prefix: &ObjectPath) -> Result<(), NodeError> {
+        let path = self.root.join(prefix.as_ref());
+        let object_path = prefix.to_string();
+        let found = fs::canonicalize(&path).and_then(|real| Ok((fs::metadata(&real)?, real)));
+        match found {
+            Ok((_, real)) if !real.starts_with(self.root) => {
+                skip(&mut self.found, object_path, 0, OUTSIDE);
+                self.found.missing = true;
+                Ok(())
+            }
+            Ok((metadata, real)) if metadata.is_dir() => {
+                self.waiting.push(Directory { path, object_path, real: vec![real] });
+                Ok(())
+            }
+            Ok((metadata, _)) => self.file(object_path, &metadata),
+            Err(error) if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => {
+                self.found.missing = true;
+                Ok(())
+            }
+            Err(error) => Err(failed(&path, &error)),
+        }
+    }
+
+    fn directory(&mut self, directory: &Directory) -> Result<(), NodeError> {
         let entries = match fs::read_dir(&directory.path) {
             Ok(entries) => entries,
             // Removed since it was found.
-            Err(error) if error.kind() == IoErrorKind::NotFound => continue,
+            Err(error) if error.kind() == IoErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(&directory.path, &error)),
         };
+        let mut is_empty = true;
         for entry in entries {
             let entry = entry.map_err(|error| failed(&directory.path, &error))?;
-            let name = entry.file_name();
-            let name = name.to_str().ok_or_else(|| {
-                let why = "its name is not UTF-8, so that no object can have it";
-                NodeError::new(ErrorKind::BadData, format!("{}: {why}", entry.path().display()))
-            })?;
-            if is_hidden(name) {
-                continue;
-            }
-            let object_path = match directory.object_path.as_str() {
-                "" => name.to_owned(),
-                above => format!("{above}/{name}"),
-            };
-            let kind = match entry.file_type() {
-                Ok(kind) => kind,
-                Err(error) if error.kind() == IoErrorKind::NotFound => continue,
+            is_empty = false;
+            match self.entry(directory, &entry) {
+                Ok(done) => done?,
+                Err(error) if error.kind() == IoErrorKind::NotFound => {}
                 Err(error) => return Err(failed(&entry.path(), &error)),
-            };
-            let metadata = if kind.is_symlink() {
-                // A link that leads nowhere, or out of ROOT, is no object of ROOT.
-                let Some(target) = fs::canonicalize(entry.path()).ok().filter(|target| target.starts_with(root)) else {
-                    continue;
-                };
-                let Ok(metadata) = fs::metadata(&target) else { continue };
-                if metadata.is_dir() {
-                    directories.extend(directory.linked(entry.path(), object_path, target));
-                    continue;
-                }
-                metadata
-            } else if kind.is_dir() {
-                directories.push(directory.below(entry.path(), object_path, name));
-                continue;
-            } else {
-                match entry.metadata() {
-                    Ok(metadata) => metadata,
-                    Err(error) if error.kind() == IoErrorKind::NotFound => continue,
-                    Err(error) => return Err(failed(&entry.path(), &error)),
-                }
-            };
-            if !metadata.is_file() || metadata.len() == 0 || is_staged(name) {
-                continue;
             }
-            if let Err(error) = ObjectPath::parse(&object_path) {
-                return Err(NodeError::new(ErrorKind::BadData, error.to_string()));
-            }
-            if objects.len() >= OBJECTS_MAX {
-                let why = format!("more than the {OBJECTS_MAX} objects that a listing holds");
-                return Err(NodeError::new(ErrorKind::Refused, format!("{}: {why}", root.display())));
-            }
-            objects.push(ObjectEntry { path: object_path, version: version_of(&metadata), size: metadata.len() });
         }
+        // A directory that is named like an object is taken for one by who looks for it.
+        let name = directory.object_path.rsplit('/').next().unwrap_or_default();
+        if is_empty && name.contains('.') {
+            skip(&mut self.found, directory.object_path.clone(), 0, "a directory without files");
+        }
+        Ok(())
     }
-    objects.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    Ok(Some(objects))
+
+    /// One entry of a directory. The outer result is `NotFound` for what was removed a moment ago.
+    fn entry(&mut self, directory: &Directory, entry: &fs::DirEntry) -> io::Result<Result<(), NodeError>> {
+        let name = entry.file_name();
+        let below = |name: &str| match directory.object_path.as_str() {
+            "" => name.to_owned(),
+            above => format!("{above}/{name}"),
+        };
+        let Some(name) = name.to_str() else {
+            skip(&mut self.found, below(&name.to_string_lossy()), 0, "its name is not UTF-8");
+            return Ok(Ok(()));
+        };
+        let object_path = below(name);
+        let kind = entry.file_type()?;
+        if is_hidden(name) {
+            if name != OWN_DIRECTORY {
+                let size = if kind.is_file() { entry.metadata()?.len() } else { 0 };
+                skip(&mut self.found, object_path, size, "its name begins with . or _");
+            }
+        } else if ObjectPath::parse(&object_path).is_err() {
+            skip(&mut self.found, object_path, 0, "its name holds characters that no object has");
+        } else if kind.is_symlink() {
+            return self.link(directory, entry.path(), object_path);
+        } else if kind.is_dir() {
+            self.waiting.push(directory.below(entry.path(), object_path, name));
+        } else {
+            return Ok(self.file(object_path, &entry.metadata()?));
+        }
+        Ok(Ok(()))
+    }
+
+    fn link(&mut self, directory: &Directory, path: PathBuf, object_path: String) -> io::Result<Result<(), NodeError>> {
+        let target = match fs::canonicalize(&path) {
+            Ok(target) => target,
+            Err(error) => {
+                let reason = match error.kind() {
+                    IoErrorKind::NotFound | IoErrorKind::NotADirectory => "a symbolic link to what is not there",
+                    _ if error.raw_os_error() == Some(FILESYSTEM_LOOP) => "a symbolic link that leads to itself",
+                    _ => return Err(error),
+                };
+                skip(&mut self.found, object_path, 0, reason);
+                return Ok(Ok(()));
+            }
+        };
+        if !target.starts_with(self.root) {
+            skip(&mut self.found, object_path, 0, OUTSIDE);
+            return Ok(Ok(()));
+        }
+        let metadata = fs::metadata(&target)?;
+        if !metadata.is_dir() {
+            return Ok(self.file(object_path, &metadata));
+        }
+        if directory.real.iter().any(|real| real.starts_with(&target)) {
+            skip(&mut self.found, object_path, 0, "a symbolic link to a directory that it is in");
+        } else if directory.real.len() > LINKS_MAX {
+            skip(&mut self.found, object_path, 0, "it lies behind too many symbolic links");
+        } else {
+            self.waiting.push(directory.linked(path, object_path, target));
+        }
+        Ok(Ok(()))
+    }
+
+    fn file(&mut self, path: String, metadata: &Metadata) -> Result<(), NodeError> {
+        let size = metadata.len();
+        let name = path.rsplit('/').next().unwrap_or(&path);
+        let reason = if !metadata.is_file() {
+            "not a regular file"
+        } else if size == 0 {
+            "it is empty"
+        } else if is_staged(name) {
+            "its name is that of an unfinished upload"
+        } else {
+            if self.found.objects.len() >= OBJECTS_MAX {
+                let why = format!("more than the {OBJECTS_MAX} objects that a listing holds");
+                return Err(NodeError::new(ErrorKind::Refused, format!("{}: {why}", self.root.display())));
+            }
+            self.found.objects.push(ObjectEntry { path, version: version_of(metadata), size });
+            return Ok(());
+        };
+        skip(&mut self.found, path, size, reason);
+        Ok(())
+    }
 }
 
 impl Directory {
@@ -117,16 +204,22 @@ impl Directory {
         Self { path, object_path, real }
     }
 
-    /// The directory that a link leads to; `None` if it is one on the way here, so that following it
-    /// would not end.
-    fn linked(&self, path: PathBuf, object_path: String, target: PathBuf) -> Option<Self> {
-        let circular = self.real.iter().any(|real| real.starts_with(&target));
-        if circular || self.real.len() > LINKS_MAX {
-            tracing::warn!("{object_path} is left out: the link leads back, or over too many others");
-            return None;
-        }
-        Some(Self { path, object_path, real: self.real.iter().cloned().chain([target]).collect() })
+    /// The directory that a link leads to.
+    fn linked(&self, path: PathBuf, object_path: String, target: PathBuf) -> Self {
+        Self { path, object_path, real: self.real.iter().cloned().chain([target]).collect() }
     }
+}
+
+/// Notes what is there and is no object.
+pub(crate) fn skip(found: &mut ListResponse, path: String, size: u64, reason: &str) {
+    found.skipped_total += 1;
+    if found.skipped.len() < SKIPPED_MAX {
+        found.skipped.push(SkippedEntry { path, size, reason: reason.to_owned() });
+    }
+}
+
+fn failed(path: &Path, error: &io::Error) -> NodeError {
+    NodeError::new(ErrorKind::Unavailable, format!("{}: cannot be listed: {error}", path.display()))
 }
 
 /// Whether `object_store` takes it for a part of an upload under way, and so does not read it.

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Value;
 use thermocline_pushdown::{CsvFormat, FileFormat};
 
 /// A `CREATE EXTERNAL TABLE` statement, understood.
@@ -43,14 +45,29 @@ impl TableDefinition {
             return plan_err!("table {name}: LOCATION is empty");
         }
         let columns = (!statement.schema.fields().is_empty()).then(|| views(statement.schema.as_arrow()));
-        let format = format_of(statement)?;
+        let zone =
+            columns.as_ref().and_then(|columns| columns.fields().iter().find_map(|field| zone(field.data_type())));
+        let mut options: BTreeMap<_, _> =
+            statement.options.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let is_zone = |key: &str| option_name(key) == TIME_ZONE;
+        match (options.keys().any(|key| is_zone(key)), zone) {
+            // The session's zone, which another session may not have.
+            (false, Some(zone)) => drop(options.insert(TIME_ZONE.into(), zone.to_string())),
+            (true, None) => {
+                return plan_err!(
+                    "table {name}: option '{TIME_ZONE}' is for columns declared as TIMESTAMP WITH TIME ZONE; it has none"
+                );
+            }
+            _ => {}
+        }
+        let format = format_of(&name, &statement.file_type, options.iter().filter(|(key, _)| !is_zone(key)))?;
         let mut definition = Self { name, columns, format, locations: statement.locations.clone(), sql: String::new() };
-        definition.sql = definition.to_sql(&statement.options);
+        definition.sql = definition.to_sql(&options)?;
         Ok(definition)
     }
 
     /// The statement, readable and complete.
-    fn to_sql(&self, options: &std::collections::HashMap<String, String>) -> String {
+    fn to_sql(&self, options: &BTreeMap<String, String>) -> Result<String> {
         use std::fmt::Write;
         let mut sql = format!("CREATE EXTERNAL TABLE {}", quote_name(&self.name));
         if let Some(columns) = &self.columns {
@@ -59,9 +76,17 @@ impl TableDefinition {
                 .iter()
                 .map(|field| {
                     let null = if field.is_nullable() { "" } else { " NOT NULL" };
-                    format!("  {} {}{null}", quote_name(field.name()), sql_type(field.data_type()))
+                    let Some(data_type) = sql_type(field.data_type()) else {
+                        return plan_err!(
+                            "table {}: column '{}': the catalog has no name for type {}",
+                            self.name,
+                            field.name(),
+                            field.data_type()
+                        );
+                    };
+                    Ok(format!("  {} {data_type}{null}", quote_name(field.name())))
                 })
-                .collect();
+                .collect::<Result<_>>()?;
             let _infallible = write!(sql, " (\n{}\n)", columns.join(",\n"));
         }
         let locations: Vec<_> = self.locations.iter().map(|location| quote_text(location)).collect();
@@ -70,14 +95,41 @@ impl TableDefinition {
             many => format!("({})", many.join(", ")),
         };
         let _infallible = write!(sql, "\nSTORED AS {}\nLOCATION {location}", self.format.name());
-        let options: BTreeMap<_, _> = options.iter().collect();
         if !options.is_empty() {
             let options: Vec<_> =
                 options.iter().map(|(key, value)| format!("{} {}", quote_text(key), quote_text(value))).collect();
             let _infallible = write!(sql, "\nOPTIONS ({})", options.join(", "));
         }
         sql.push(';');
-        sql
+        Ok(sql)
+    }
+}
+
+/// The option that says which zone the columns of a statement have that are declared as `TIMESTAMP WITH
+/// TIME ZONE`.
+const TIME_ZONE: &str = "time_zone";
+
+/// The time zone that a statement's options give its columns, over the session's.
+pub(crate) fn declared_time_zone(statement: &Statement) -> Option<String> {
+    let Statement::CreateExternalTable(table) = statement else { return None };
+    table.options.iter().find_map(|(key, value)| match value {
+        Value::SingleQuotedString(zone) if option_name(key) == TIME_ZONE => Some(zone.clone()),
+        _ => None,
+    })
+}
+
+/// An option's name without the prefix that DataFusion puts before it.
+fn option_name(key: &str) -> String {
+    key.to_ascii_lowercase().trim_start_matches("format.").to_owned()
+}
+
+/// The zone of the timestamps in a type; the parser gives all of a statement the same.
+fn zone(data_type: &DataType) -> Option<&str> {
+    match data_type {
+        DataType::Timestamp(_, zone) => zone.as_deref(),
+        DataType::List(field) | DataType::FixedSizeList(field, _) => zone(field.data_type()),
+        DataType::Struct(fields) => fields.iter().find_map(|field| zone(field.data_type())),
+        _ => None,
     }
 }
 
@@ -102,18 +154,21 @@ pub(crate) fn views(schema: &Schema) -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-fn format_of(statement: &CreateExternalTable) -> Result<FileFormat> {
-    let name = statement.name.table();
-    match statement.file_type.to_ascii_uppercase().as_str() {
-        "PARQUET" => match statement.options.keys().min() {
-            Some(key) => plan_err!("table {name}: a Parquet table has no option '{key}'"),
+fn format_of<'a>(
+    name: &str,
+    file_type: &str,
+    mut options: impl Iterator<Item = (&'a String, &'a String)>,
+) -> Result<FileFormat> {
+    match file_type.to_ascii_uppercase().as_str() {
+        "PARQUET" => match options.next() {
+            Some((key, _)) => plan_err!("table {name}: a Parquet table has no option '{key}'"),
             None => Ok(FileFormat::Parquet),
         },
         "CSV" => {
             let mut csv = CsvFormat::default();
-            for (key, value) in &statement.options {
+            for (key, value) in options {
                 // `format.has_header` is how DataFusion spells it, `header` how DuckDB does.
-                match key.to_ascii_lowercase().trim_start_matches("format.") {
+                match option_name(key).as_str() {
                     "has_header" | "header" => csv.has_header = boolean(name, key, value)?,
                     "delimiter" | "delim" | "sep" => csv.delimiter = byte(name, key, value)?,
                     "quote" => csv.quote = optional_byte(name, key, value)?,
@@ -121,7 +176,7 @@ fn format_of(statement: &CreateExternalTable) -> Result<FileFormat> {
                     "null_value" | "nullstr" | "null" => csv.null_text.clone_from(value),
                     _ => {
                         return plan_err!(
-                            "table {name}: a CSV table has no option '{key}'; there are has_header, delimiter, quote, escape, null_value"
+                            "table {name}: a CSV table has no option '{key}'; there are has_header, delimiter, quote, escape, null_value, {TIME_ZONE}"
                         );
                     }
                 }
@@ -164,9 +219,9 @@ fn quote_text(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 
-/// The SQL type that the parser reads back as `data_type`.
-fn sql_type(data_type: &DataType) -> String {
-    match data_type {
+/// The SQL type that the parser reads back as `data_type`; `None` for a type that it never makes.
+fn sql_type(data_type: &DataType) -> Option<String> {
+    Some(match data_type {
         DataType::Boolean => "BOOLEAN".into(),
         DataType::Int8 => "TINYINT".into(),
         DataType::Int16 => "SMALLINT".into(),
@@ -181,20 +236,31 @@ fn sql_type(data_type: &DataType) -> String {
         DataType::Decimal128(precision, scale) | DataType::Decimal256(precision, scale) => {
             format!("DECIMAL({precision}, {scale})")
         }
-        DataType::Date32 | DataType::Date64 => "DATE".into(),
+        DataType::Date32 => "DATE".into(),
         DataType::Timestamp(unit, zone) => {
-            use arrow::datatypes::TimeUnit::{Microsecond, Millisecond, Nanosecond, Second};
             let digits = match unit {
-                Second => 0,
-                Millisecond => 3,
-                Microsecond => 6,
-                Nanosecond => 9,
+                TimeUnit::Second => 0,
+                TimeUnit::Millisecond => 3,
+                TimeUnit::Microsecond => 6,
+                TimeUnit::Nanosecond => 9,
             };
             let zone = if zone.is_some() { " WITH TIME ZONE" } else { "" };
             format!("TIMESTAMP({digits}){zone}")
         }
-        DataType::Time32(_) | DataType::Time64(_) => "TIME".into(),
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView => "BYTEA".into(),
-        _ => "VARCHAR".into(),
-    }
+        DataType::Time64(TimeUnit::Nanosecond) => "TIME".into(),
+        DataType::Interval(IntervalUnit::MonthDayNano) => "INTERVAL".into(),
+        DataType::Binary | DataType::BinaryView => "BYTEA".into(),
+        DataType::Utf8 | DataType::Utf8View => "VARCHAR".into(),
+        // Square brackets would belong to the last type of a structure.
+        DataType::List(field) => format!("ARRAY<{}>", sql_type(field.data_type())?),
+        DataType::FixedSizeList(field, length) => format!("{}[{length}]", sql_type(field.data_type())?),
+        DataType::Struct(fields) => {
+            let fields = fields
+                .iter()
+                .map(|field| Some(format!("{} {}", quote_name(field.name()), sql_type(field.data_type())?)))
+                .collect::<Option<Vec<_>>>()?;
+            format!("STRUCT<{}>", fields.join(", "))
+        }
+        _ => return None,
+    })
 }

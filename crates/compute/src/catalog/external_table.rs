@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -17,21 +17,24 @@ use datafusion::physical_plan::ExecutionPlan;
 use futures::TryStreamExt;
 use parking_lot::Mutex;
 use thermocline_pushdown::validate::check_predicate;
+use thermocline_pushdown::wire::ObjectEntry;
 use thermocline_pushdown::{FileFormat, Limits, balanced};
-use thermocline_storage::csv_options;
+use thermocline_storage::csv::{CsvDecoder, CsvOptions, infer_schema as infer_schema_of};
+use thermocline_storage::{NodeClient, csv_options, text_sample};
 
-use super::definition::{TableDefinition, views};
+use super::definition::TableDefinition;
 use super::location::{Location, Nodes};
 use super::partition::PlannedObject;
 use super::snapshot::{Listing, Snapshot, parquet_schema};
+use super::unread::UnreadObjects;
 use crate::scan::HybridScanExec;
 use crate::session::QueryContext;
 use crate::settings::Settings;
 
 /// Bytes of a CSV object from which its columns' types are inferred.
 const SAMPLE_BYTES: u64 = 1 << 20;
-/// Records of them.
-const SAMPLE_ROWS: usize = 10_000;
+/// Bytes up to which that sample grows until a record ends in it.
+const SAMPLE_BYTES_MAX: u64 = 128 << 20;
 
 /// A table over objects at storage nodes.
 #[derive(Debug)]
@@ -42,6 +45,8 @@ pub struct ExternalTable {
     locations: Vec<Location>,
     /// The objects as last seen; the next query asks only about what is new.
     latest: Mutex<(u64, Arc<Snapshot>)>,
+    /// What else its locations hold, as last seen.
+    unread: Mutex<UnreadObjects>,
 }
 
 impl ExternalTable {
@@ -59,7 +64,8 @@ impl ExternalTable {
             .iter()
             .map(|location| nodes.resolve(location, &options))
             .collect::<Result<Vec<_>>>()?;
-        let listing = Listing::fetch(&locations, &definition.format).await?;
+        let nothing = Snapshot::empty(&Arc::new(Schema::empty()));
+        let listing = Listing::fetch(&locations, &definition.format, &nothing).await?;
         if listing.len() == 0 {
             return plan_err!(
                 "table {}: no {} objects at {}",
@@ -75,8 +81,13 @@ impl ExternalTable {
         if schema.fields().is_empty() {
             return plan_err!("table {}: its objects have no columns", definition.name);
         }
+        if let FileFormat::Csv(csv) = &definition.format {
+            let all = (0..schema.fields().len()).collect();
+            let readable = CsvDecoder::try_new(Arc::clone(&schema), &csv_options(csv), all, 1);
+            readable.map_err(|error| plan_datafusion_err!("table {}: {error}", definition.name))?;
+        }
         let latest = Mutex::new((settings.partition_size, Snapshot::empty(&schema)));
-        let table = Self { definition, schema, locations, latest };
+        let table = Self { definition, schema, locations, latest, unread: Mutex::default() };
         table.snapshot(settings).await?;
         Ok(table)
     }
@@ -86,8 +97,10 @@ impl ExternalTable {
     /// # Errors
     /// If a node cannot be reached or an object is corrupt or has other columns.
     pub async fn snapshot(&self, settings: &Settings) -> Result<Arc<Snapshot>> {
-        let listing = Listing::fetch(&self.locations, &self.definition.format).await?;
         let (partition_size, known) = self.latest.lock().clone();
+        let listed = Listing::fetch(&self.locations, &self.definition.format, &known).await;
+        let mut listing = listed.map_err(|error| error.context(format!("table {}", self.definition.name)))?;
+        *self.unread.lock() = std::mem::take(&mut listing.unread);
         let known = if partition_size == settings.partition_size { known } else { Snapshot::empty(&self.schema) };
         let snapshot = Snapshot::plan(
             listing,
@@ -105,6 +118,11 @@ impl ExternalTable {
     /// The objects as last seen, for `system.partitions`.
     pub fn latest(&self) -> Arc<Snapshot> {
         Arc::clone(&self.latest.lock().1)
+    }
+
+    /// What else its locations hold, as last seen.
+    pub fn unread(&self) -> UnreadObjects {
+        self.unread.lock().clone()
     }
 
     /// The columns for the wire.
@@ -227,46 +245,28 @@ async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings:
             };
             parquet_schema(&object, &footer)
         }
-        FileFormat::Csv(csv) => {
-            let sample = crate::scan::read_range(node, entry, 0..entry.size.min(SAMPLE_BYTES)).await?;
-            let sample = whole_records(&sample, entry.size <= SAMPLE_BYTES);
-            let options = csv_options(csv);
-            let mut format =
-                arrow::csv::reader::Format::default().with_header(options.has_header).with_delimiter(options.delimiter);
-            if let Some(quote) = options.quote {
-                format = format.with_quote(quote);
-            }
-            if let Some(escape) = options.escape {
-                format = format.with_escape(escape);
-            }
-            let (schema, rows) = format
-                .infer_schema(sample, Some(SAMPLE_ROWS))
-                .map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
-            if rows == 0 && schema.fields().is_empty() {
-                return plan_err!("{}: no columns can be inferred from an empty file", entry.path);
-            }
-            // Values past the sample may be missing; a column of nothing but NULLs is text.
-            let fields: Vec<Field> = schema
-                .fields()
-                .iter()
-                .map(|field| {
-                    let data_type = match field.data_type() {
-                        DataType::Null => DataType::Utf8,
-                        other => other.clone(),
-                    };
-                    Field::new(field.name(), data_type, true)
-                })
-                .collect();
-            Ok(views(&Schema::new(fields)))
-        }
+        FileFormat::Csv(csv) => infer_csv_schema(node, entry, &csv_options(csv)).await,
     }
 }
 
-/// The sample up to its last line end, so that inference does not see half a value.
-fn whole_records(sample: &[u8], complete: bool) -> &[u8] {
-    if complete {
-        return sample;
+/// The columns of a CSV object, from as many of its first bytes as hold a record.
+async fn infer_csv_schema(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
+    let mut sample_bytes = SAMPLE_BYTES;
+    loop {
+        let stored = crate::scan::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
+        let is_whole = entry.size <= sample_bytes;
+        let (sample, is_whole) = text_sample(&entry.path, stored, is_whole, sample_bytes as usize)?;
+        let schema = infer_schema_of(&sample, is_whole, options)
+            .map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
+        match schema {
+            Some(schema) if schema.fields().is_empty() => {
+                return plan_err!("{}: no columns can be inferred from an empty file", entry.path);
+            }
+            Some(schema) => return Ok(Arc::new(schema)),
+            None if sample_bytes >= SAMPLE_BYTES_MAX => {
+                return plan_err!("{}: no record ends within its first {sample_bytes} bytes", entry.path);
+            }
+            None => sample_bytes *= 2,
+        }
     }
-    let end = sample.iter().rposition(|byte| *byte == b'\n').map_or(sample.len(), |at| at + 1);
-    sample.get(..end).unwrap_or(sample)
 }

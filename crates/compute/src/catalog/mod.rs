@@ -8,12 +8,14 @@ mod partition;
 mod partition_set;
 mod snapshot;
 mod statistics;
+mod unread;
 
 pub use definition::TableDefinition;
-pub(crate) use definition::quote_name;
+pub(crate) use definition::{declared_time_zone, quote_name};
 pub use external_table::ExternalTable;
 pub use files::CatalogFile;
 pub use location::{Location, Nodes};
 pub use partition::{Partition, PlannedObject};
 pub use partition_set::PartitionSet;
 pub use snapshot::Snapshot;
+pub use unread::{UnreadObject, UnreadObjects};

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
 use thermocline_pushdown::wire::{ColumnStatistics, Description, ErrorKind, ObjectEntry, decode_scalar};
-use thermocline_pushdown::{FileFormat, ObjectPath, ObjectVersion, PartitionRange};
+use thermocline_pushdown::{FileFormat, ObjectPath, ObjectVersion, PartitionRange, TextCompression};
 use thermocline_storage::{NodeClient, NodeError, decode_footer};
 
 /// Smallest and largest value of a column in a partition.
@@ -78,6 +78,8 @@ pub struct Partition {
     memory_bytes: Vec<usize>,
     /// Whether all columns share the stored bytes.
     row_oriented: bool,
+    /// Whether these are compressed text.
+    is_compressed: bool,
     /// Per column of the table: its range, once known.
     statistics: RwLock<Vec<Option<ColumnRange>>>,
     /// How often a range was learnt.
@@ -103,6 +105,11 @@ impl Partition {
     /// Whether the stored bytes hold whole rows, so that one column costs as much as all.
     pub fn is_row_oriented(&self) -> bool {
         self.row_oriented
+    }
+
+    /// Whether the stored bytes are text as it is, which is larger than any part of it in Arrow.
+    pub fn is_plain_text(&self) -> bool {
+        self.row_oriented && !self.is_compressed
     }
 
     /// What is known of `column` of the table.
@@ -156,7 +163,7 @@ impl PlannedObject {
                     .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{}: {error}", entry.path)))?;
                 (Some(footer), partitions)
             }
-            FileFormat::Csv(_) => (None, csv_partitions(&description, schema)),
+            FileFormat::Csv(_) => (None, csv_partitions(&entry, &description, schema)),
         };
         let object = Self {
             path: ObjectPath::new(entry.path.as_str()),
@@ -252,6 +259,7 @@ fn parquet_partition(
         column_bytes,
         memory_bytes,
         row_oriented: false,
+        is_compressed: false,
         statistics: RwLock::new(statistics),
         learnt: AtomicU64::new(0),
     })
@@ -289,7 +297,8 @@ fn parquet_ranges(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Vec<Ve
         .collect()
 }
 
-fn csv_partitions(description: &Description, schema: &SchemaRef) -> Vec<Partition> {
+fn csv_partitions(entry: &ObjectEntry, description: &Description, schema: &SchemaRef) -> Vec<Partition> {
+    let is_compressed = TextCompression::of_path(&entry.path) != TextCompression::None;
     let mut first_row = 0;
     let columns = schema.fields().len();
     description
@@ -298,17 +307,20 @@ fn csv_partitions(description: &Description, schema: &SchemaRef) -> Vec<Partitio
         .map(|split| {
             let bytes = split.end.saturating_sub(split.start);
             let text = (bytes as usize) / columns.max(1);
+            // There is one split then, of the text.
+            let stored = if is_compressed { entry.size } else { bytes };
             let partition = Partition {
                 range: PartitionRange::Bytes { start: split.start, end: split.end, first_row },
                 rows: split.rows,
                 schema: Arc::clone(schema),
-                column_bytes: vec![bytes; columns],
+                column_bytes: vec![stored; columns],
                 memory_bytes: schema
                     .fields()
                     .iter()
                     .map(|field| memory_estimate(field.data_type(), field.is_nullable(), split.rows, text))
                     .collect(),
                 row_oriented: true,
+                is_compressed,
                 statistics: RwLock::new(vec![None; columns]),
                 learnt: AtomicU64::new(0),
             };

@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use futures::TryStreamExt;
 use futures::future::try_join_all;
 use parquet::file::metadata::ParquetMetaData;
-use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Format, ObjectEntry};
+use thermocline_pushdown::{FileFormat, TextCompression};
 use thermocline_storage::{NodeClient, NodeError};
 
 use super::definition::views;
@@ -17,6 +17,7 @@ use super::location::Location;
 use super::partition::{Partition, PlannedObject};
 use super::partition_set::PartitionSet;
 use super::statistics::SnapshotStatistics;
+use super::unread::UnreadObjects;
 
 /// All objects of a table, each in one version. A query reads these versions or fails.
 #[derive(Debug)]
@@ -32,22 +33,44 @@ pub struct Snapshot {
 pub(super) struct Listing {
     /// Which node holds which objects.
     pub(super) nodes: Vec<(NodeClient, Vec<ObjectEntry>)>,
+    /// What else there is.
+    pub(super) unread: UnreadObjects,
 }
 
 impl Listing {
     /// Lists all locations at once.
     ///
     /// # Errors
-    /// If a node cannot be reached.
-    pub(super) async fn fetch(locations: &[Location], format: &FileFormat) -> Result<Self> {
-        let requests = locations.iter().flat_map(|location| {
-            location.nodes.iter().map(|node| async {
-                let mut objects = node.list(&location.prefix).await?;
-                objects.retain(|object| is_of_format(&object.path, format, &location.prefix));
-                Ok::<_, NodeError>((node.clone(), objects))
-            })
+    /// If a node cannot be reached, or a location is at none of its nodes, or is gone from one of which
+    /// `known` (the previous snapshot) has objects.
+    pub(super) async fn fetch(locations: &[Location], format: &FileFormat, known: &Snapshot) -> Result<Self> {
+        let requests = locations.iter().map(|location| async move {
+            let listed = location.nodes.iter().map(|node| node.listing(&location.prefix));
+            Ok::<_, NodeError>((location, try_join_all(listed).await?))
         });
-        Ok(Self { nodes: try_join_all(requests).await.map_err(DataFusionError::from)? })
+        let mut nodes = vec![];
+        let mut unread = UnreadObjects::default();
+        for (location, listed) in try_join_all(requests).await.map_err(DataFusionError::from)? {
+            let nowhere = listed.iter().all(|listed| listed.missing);
+            let gone = |node: &NodeClient| nowhere || known.has_objects(node, &location.prefix);
+            let gone = location.nodes.iter().zip(&listed).find(|(node, listed)| listed.missing && gone(node));
+            if let Some((node, _)) = gone {
+                return exec_err!("there is no file or directory '{}' at {}", location.prefix, node.label());
+            }
+            for (node, mut listed) in location.nodes.iter().zip(listed) {
+                listed.objects.retain(|object| {
+                    let is_read = is_of_format(&object.path, format, &location.prefix);
+                    if !is_read {
+                        unread.add(node, object.path.clone(), object.size, "its name has another extension");
+                    }
+                    is_read
+                });
+                unread.total += listed.skipped_total.saturating_sub(listed.skipped.len() as u64);
+                listed.skipped.into_iter().for_each(|entry| unread.add(node, entry.path, entry.size, &entry.reason));
+                nodes.push((node.clone(), listed.objects));
+            }
+        }
+        Ok(Self { nodes, unread })
     }
 
     /// How many objects there are.
@@ -60,11 +83,11 @@ impl Listing {
 /// names the object itself.
 fn is_of_format(path: &str, format: &FileFormat, prefix: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
-    path == prefix
-        || match format {
-            FileFormat::Parquet => name.ends_with(".parquet") || name.ends_with(".pq"),
-            FileFormat::Csv(_) => [".csv", ".tsv", ".txt", ".tbl"].iter().any(|extension| name.ends_with(extension)),
-        }
+    let (name, extensions): (_, &[&str]) = match format {
+        FileFormat::Parquet => (name.as_str(), &[".parquet", ".pq"]),
+        FileFormat::Csv(_) => (TextCompression::split(&name).0, &[".csv", ".tsv", ".txt", ".tbl"]),
+    };
+    path == prefix || extensions.iter().any(|extension| name.ends_with(extension))
 }
 
 impl Snapshot {
@@ -151,6 +174,14 @@ impl Snapshot {
             later.as_ref().is_some_and(|later| !later.contains(&(object.path.clone(), object.version.clone())))
         };
         self.objects.iter().filter(move |object| is_gone(object))
+    }
+
+    /// Whether there are objects below `prefix` at `node`.
+    fn has_objects(&self, node: &NodeClient, prefix: &str) -> bool {
+        let below = |path: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.objects
+            .iter()
+            .any(|object| object.node.label() == node.label() && (prefix.is_empty() || below(&object.entry.path)))
     }
 
     /// All partitions with their objects.

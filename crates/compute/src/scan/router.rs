@@ -156,9 +156,9 @@ fn pushed_by_index(scan: &HybridScanExec, requests: &[Vec<SegmentRequest>]) -> V
 /// Whether the fragment may run at the partition's storage node and is expected to pay.
 pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> bool {
     let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
-    // Parquet's own bytes are smaller than Arrow's for the same rows (design 5.1); a CSV partition
-    // is larger than any part of it.
-    let pays = partition.is_row_oriented()
+    // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows
+    // (design 5.1); a partition of plain text is larger than any part of it.
+    let pays = partition.is_plain_text()
         || (scan.fragment().reduces() && !scan.query().engine().shapes.raw_is_smaller(scan.shape()));
     may && pays && (!scan.link_is_free() || pays_without_link(scan))
 }

@@ -491,12 +491,12 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
     let Some(object) = group.object() else { return Ok(()) };
     let started = Instant::now();
     run.metrics.columns_scanned.add(run.columns.len() * group.len());
-    // A CSV answer streams; a Parquet answer must stay below what is stored, or the node says so.
+    // An answer of plain text streams; another must stay below what is stored, or the node says so.
     let bytes_in = group.stored_bytes(&run.columns);
     let rows_in = group.iter().map(|work| work.partition.rows).sum();
-    let row_oriented = group.iter().any(|work| work.partition.is_row_oriented());
+    let is_plain_text = group.iter().any(|work| work.partition.is_plain_text());
     let hints = Hints {
-        answer_bytes_max: if row_oriented { 0 } else { bytes_in.max(1) },
+        answer_bytes_max: if is_plain_text { 0 } else { bytes_in.max(1) },
         bytes_in,
         bytes_out_estimate: run.expected.bytes(rows_in),
         partitions_to_follow: run.pushed_left.load(Ordering::Relaxed) as u32,

@@ -1,5 +1,6 @@
 //! Sessions: SQL in, rows out, and everything that queries of one process share.
 
+mod blame;
 mod cpu_load;
 mod engine;
 mod index_statements;

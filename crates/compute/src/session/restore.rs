@@ -28,7 +28,7 @@ impl Session {
             return self.index_statement(index, false, None).await;
         }
         let (sql, view) = (statement.to_string(), view_name(&statement));
-        let plan = match (self.context.state().statement_to_plan(statement).await, view) {
+        let plan = match (self.plan(statement).await, view) {
             (Ok(plan), _) => plan,
             // What it is a view of is gone.
             (Err(error), Some(view)) => return self.leave_out_view(view, Some(sql), &error),
@@ -45,12 +45,14 @@ impl Session {
                 let created = self.define(DdlStatement::CreateView(view), false).await;
                 created.or_else(|error| self.leave_out_view(name, sql, &error))
             }
+            // The time zone of a view's definition.
+            plan @ LogicalPlan::Statement(_) => self.context.execute_logical_plan(plan).await.map(drop),
             _ => exec_err!("it defines nothing that a catalog has"),
         }
     }
 
     fn leave_out_view(&self, name: String, sql: Option<String>, error: &DataFusionError) -> Result<()> {
-        self.engine().set_view(&name, sql, false)?;
+        self.engine().set_view(&name, sql.map(|sql| self.with_time_zone(&sql)), false)?;
         self.leave_out(name, None, error)
     }
 

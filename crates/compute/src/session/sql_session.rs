@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -17,14 +17,16 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
-use thermocline_storage::{NodeConfig, NodeError};
+use thermocline_storage::{NodeConfig, NodeError, open_bucket};
+use url::Url;
 
+use super::blame::of_statement;
 use super::engine::{Engine, QueryRecord};
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::result::QueryResult;
 use super::timeout::within;
-use crate::catalog::{CatalogFile, ExternalTable, TableDefinition};
+use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::Separate;
 use crate::settings::Settings;
@@ -258,8 +260,7 @@ impl Session {
             return Ok(self.nothing());
         }
         let sql = statement.to_string();
-        let state = self.context.state();
-        let plan = state.statement_to_plan(show_tables(statement)?).await?;
+        let plan = self.plan(show_tables(statement)?).await?;
         match plan {
             // Storage nodes are asked what there is.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
@@ -285,6 +286,29 @@ impl Session {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context.execute_logical_plan(plan).await?;
                 self.query(sql, frame.into_unoptimized_plan(), deadline).await
+            }
+        }
+    }
+
+    /// Plans a statement, with the time zone that it says itself.
+    pub(super) async fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
+        let mut state = self.context.state();
+        if let Some(zone) = declared_time_zone(&statement) {
+            state.config_mut().options_mut().execution.time_zone = Some(zone);
+        }
+        state.statement_to_plan(statement).await.map_err(of_statement)
+    }
+
+    /// A view's definition, with the session's time zone if it has one: it is part of what types mean in
+    /// the definition.
+    pub(super) fn with_time_zone(&self, definition: &str) -> String {
+        match &self.context.state().config_options().execution.time_zone {
+            None => definition.to_owned(),
+            Some(zone) => {
+                let (definition, zone) = (definition.trim_end().trim_end_matches(';'), zone.replace('\'', "''"));
+                format!(
+                    "SET datafusion.execution.time_zone = '{zone}';\n{definition};\nRESET datafusion.execution.time_zone;"
+                )
             }
         }
     }
@@ -337,8 +361,11 @@ impl Session {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(context));
         let deadline = context.deadline();
+        if let LogicalPlan::Copy(copy) = plan {
+            self.prepare_copy(&copy.output_url)?;
+        }
         let task_context = state.task_ctx();
-        let physical = within(deadline, state.create_physical_plan(plan)).await??;
+        let physical = within(deadline, state.create_physical_plan(plan)).await?.map_err(of_statement)?;
         let schema = physical.schema();
         let physical: Arc<dyn ExecutionPlan> = physical;
         let mut rows = execute_stream(physical, task_context)?;
@@ -355,6 +382,23 @@ impl Session {
             Some((batch, rows))
         });
         Ok((schema, futures::stream::iter(first.map(Ok)).chain(rest).boxed()))
+    }
+
+    /// Makes the bucket known that a COPY writes to.
+    fn prepare_copy(&self, target: &str) -> Result<()> {
+        let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| *scheme != "file") else {
+            return Ok(());
+        };
+        let refused = |why: &dyn std::fmt::Display| {
+            plan_datafusion_err!("COPY TO '{target}': {why}; expected a path, file:// or s3://bucket/path")
+        };
+        let url = Url::parse(target).map_err(|error| refused(&error))?;
+        if scheme != "s3" {
+            return Err(refused(&format!("unknown scheme '{scheme}'")));
+        }
+        let bucket = open_bucket(&url).map_err(|error| refused(&error))?;
+        self.context.register_object_store(&url, bucket);
+        Ok(())
     }
 
     /// The answer of a statement without rows.
@@ -406,7 +450,7 @@ impl Session {
             }
             DdlStatement::CreateView(view) => {
                 let name = view.name.table().to_owned();
-                let sql = view.definition.clone();
+                let sql = view.definition.as_deref().map(|definition| self.with_time_zone(definition));
                 let is_absent = self.engine.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
                 if is_absent || self.engine.table(&name).is_some() || self.views.has_guest(&name) {
                     return plan_err!("{name} is a table already");
@@ -449,6 +493,10 @@ impl Session {
         }
         let settings = self.settings();
         let table = ExternalTable::create(definition, &self.engine.nodes, &settings).await?;
+        let unread = table.unread();
+        if keep && unread.total > 0 {
+            tracing::warn!("table {name}: {unread}; system.unread_objects has all of them");
+        }
         self.engine.add_table(Arc::new(table), statement.or_replace, keep)
     }
 }

@@ -13,7 +13,7 @@ use thermocline_storage::NodeClient;
 
 use super::columns::Columns;
 use super::table::SystemTable;
-use crate::catalog::{Partition, PlannedObject};
+use crate::catalog::{ExternalTable, Partition, PlannedObject, UnreadObject};
 use crate::index::IndexRow;
 use crate::session::{Engine, QueryRecord};
 use crate::settings::Settings;
@@ -25,6 +25,7 @@ type Make = fn(&Arc<Engine>, Settings) -> Arc<dyn TableProvider>;
 pub(super) const TABLES: &[(&str, Make)] = &[
     ("segments", segments),
     ("partitions", partitions),
+    ("unread_objects", unread_objects),
     ("queries", queries),
     ("storage_nodes", storage_nodes),
     ("indexes", indexes),
@@ -91,6 +92,22 @@ fn partitions(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
             }));
         }
         rows
+    })
+}
+
+fn unread_objects(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+    let columns = Columns::default()
+        .text("table_name", |(table, _): &(String, UnreadObject)| table)
+        .text("node", |(_, entry)| &entry.node)
+        .text("object", |(_, entry)| &entry.path)
+        .number("bytes", |(_, entry)| entry.bytes)
+        .text("reason", |(_, entry)| &entry.reason);
+    known(engine, columns, |engine| {
+        let of = |table: Arc<ExternalTable>| {
+            let name = table.definition.name.clone();
+            table.unread().entries.into_iter().map(move |entry| (name.clone(), entry))
+        };
+        engine.tables().into_iter().flat_map(of).collect()
     })
 }
 

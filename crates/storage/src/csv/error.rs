@@ -37,7 +37,10 @@ pub enum CsvError {
         data_type: DataType,
     },
     /// A field is no value of its column's type.
-    #[error("row {row}, byte {offset}: column '{column}': '{text}' is not a valid {data_type}")]
+    #[error(
+        "row {row}, byte {offset}: column '{column}': '{text}' is not a valid {data_type}; \
+         declare the column as VARCHAR to read it as text, or as null_value the text that stands for NULL"
+    )]
     InvalidValue {
         /// 1-based data row.
         row: u64,

@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::FlightData;
-use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
@@ -174,6 +174,8 @@ fn messages(
         .with_schema(schema)
         .with_options(options)
         .with_max_flight_data_size(MESSAGE_BYTES)
+        // The caller's plan has the type that the fragment has.
+        .with_dictionary_handling(DictionaryHandling::Resend)
         .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
     let bitmap = bitmap.map(|bitmap| Ok(FlightData { data_body: bitmap.into(), ..FlightData::default() }));
     futures::stream::iter(bitmap).chain(encoded)

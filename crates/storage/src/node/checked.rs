@@ -7,6 +7,7 @@ use thermocline_pushdown::validate::{MESSAGE_FIELDS_MAX, check_message};
 use thermocline_pushdown::wire::{ErrorKind, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
 
 use crate::NodeError;
+use crate::reader::text_bytes_max;
 
 /// Bytes of a path or a version of an object.
 const NAME_BYTES_MAX: usize = 4096;
@@ -45,12 +46,12 @@ pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {
                 .partitions
                 .iter()
                 .filter(|range| !range.row_groups)
-                .try_for_each(|range| check_range(&(range.start..range.end), object))?;
+                .try_for_each(|range| check_text_range(&(range.start..range.end), object))?;
             request.partitions.len()
         }
         Some(TicketKind::Bitmap(request)) => {
             let range = request.partition.filter(|range| !range.row_groups);
-            range.map_or(Ok(()), |range| check_range(&(range.start..range.end), object))?;
+            range.map_or(Ok(()), |range| check_text_range(&(range.start..range.end), object))?;
             1
         }
         _ => 1,
@@ -86,8 +87,18 @@ fn check_ranges(request: &RangesRequest, object: &ObjectEntry) -> Result<usize, 
     Ok(request.starts.len())
 }
 
+/// Checks a range of stored bytes.
 fn check_range(range: &Range<u64>, object: &ObjectEntry) -> Result<(), NodeError> {
-    if range.start <= range.end && range.end <= object.size {
+    check_within(range, object, object.size)
+}
+
+/// Checks a range of an object's text, which may be longer than what is stored.
+fn check_text_range(range: &Range<u64>, object: &ObjectEntry) -> Result<(), NodeError> {
+    check_within(range, object, text_bytes_max(object))
+}
+
+fn check_within(range: &Range<u64>, object: &ObjectEntry, end: u64) -> Result<(), NodeError> {
+    if range.start <= range.end && range.end <= end {
         return Ok(());
     }
     Err(NodeError::new(

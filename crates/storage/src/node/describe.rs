@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use datafusion::execution::memory_pool::MemoryPool;
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use prost::Message;
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry, Split};
-use thermocline_pushdown::{CsvFormat, FileFormat};
+use thermocline_pushdown::{CsvFormat, FileFormat, TextCompression};
 
 use super::StorageNode;
 use super::storage_node::required;
 use crate::csv::SplitScanner;
-use crate::reader::{csv_options, fetch_footer};
+use crate::reader::{csv_options, fetch_footer, text};
 use crate::recent::Recent;
 use crate::source::RootSource;
 use crate::{NodeError, RangeSource};
@@ -23,8 +24,6 @@ const DESCRIBED_AT_ONCE: usize = 16;
 const RESPONSE_BYTES: usize = 1 << 20;
 /// Descriptions in one message.
 const RESPONSE_OBJECTS_MAX: usize = 1024;
-/// Bytes of a CSV object scanned per read.
-const SCAN_BYTES: u64 = 8 << 20;
 /// CSV partitions are at least this large, whatever is asked for.
 const PARTITION_BYTES_MIN: u64 = 64 << 10;
 
@@ -94,7 +93,7 @@ impl StorageNode {
         if let Some(known) = self.descriptions.0.lock().get(&key) {
             return Ok(known.clone());
         }
-        let description = split_csv(Arc::new(source), csv, partition_bytes).await?;
+        let description = split_csv(Arc::new(source), csv, partition_bytes, self.context.memory_pool()).await?;
         let bytes = bytes_of(&key, &description);
         self.descriptions.0.lock().put(key, description.clone(), bytes);
         Ok(description)
@@ -136,26 +135,25 @@ fn responses(ready: Vec<Result<Description, NodeError>>) -> Vec<Result<DescribeR
     responses
 }
 
-/// Scans a whole CSV object once, reading ahead of the scan.
+/// Scans the text of a whole CSV object once, reading ahead of the scan. A compressed object is not
+/// cut: every piece of it would decompress all that is before it again.
 async fn split_csv(
     source: Arc<RootSource>,
     format: &CsvFormat,
     partition_bytes: u64,
+    memory: &Arc<dyn MemoryPool>,
 ) -> Result<Description, NodeError> {
     let object = source.object().clone();
     let bad = |error: crate::csv::CsvError| NodeError::new(ErrorKind::BadData, format!("{}: {error}", object.path));
+    let (partition_bytes, end) = match TextCompression::of_path(&object.path) {
+        TextCompression::None => (partition_bytes, object.size),
+        _ => (u64::MAX, u64::MAX),
+    };
     let mut scanner = SplitScanner::try_new(&csv_options(format), partition_bytes).map_err(bad)?;
-    let chunks = (0..object.size.div_ceil(SCAN_BYTES)).map(|chunk| {
-        let source = Arc::clone(&source);
-        let range = chunk * SCAN_BYTES..object.size.min((chunk + 1) * SCAN_BYTES);
-        async move { source.read(std::slice::from_ref(&range)).await }
-    });
-    let mut chunks = stream::iter(chunks).buffered(2);
-    while let Some(chunk) = chunks.try_next().await? {
-        for bytes in chunk {
-            scanner.push(&bytes).map_err(bad)?;
-        }
-        // The scan of a chunk takes a millisecond or two; let others have the thread in between.
+    let mut pieces = text(source, 0..end, memory);
+    while let Some(piece) = pieces.try_next().await? {
+        scanner.push(&piece).map_err(bad)?;
+        // The scan of a piece takes a millisecond or two; let others have the thread in between.
         tokio::task::yield_now().await;
     }
     let splits = scanner.finish().map_err(bad)?;

@@ -240,11 +240,11 @@ impl Building {
     async fn csv(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
         let format = self.reader.format.clone();
         let description = self.node.described(self.object.clone(), &format, self.partition_bytes).await?;
-        let batch_rows = self.node.config.batch_rows;
         let mut first_row = 0;
         for split in description.splits {
             sorting.writer.begin_section(PartitionRange::Bytes { start: split.start, end: split.end, first_row });
-            let mut batches = self.reader.located(split.start..split.end, first_row, self.column, batch_rows)?;
+            let mut batches =
+                self.reader.located(split.start..split.end, first_row, self.column, &self.node.context)?;
             while let Some((batch, spans)) = batches.try_next().await? {
                 sorting = sorting.add(&batch, spans.into_iter().map(position_of)).await?;
             }

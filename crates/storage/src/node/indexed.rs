@@ -153,8 +153,7 @@ impl IndexUse {
         found.sort_unstable();
         let records: Vec<Range<u64>> =
             found.iter().map(|record| record.at..record.at.saturating_add(u64::from(record.length))).collect();
-        let batch_rows = context.session_config().batch_size();
-        let batches = match reader.records(&records, &options.columns, batch_rows).await {
+        let batches = match reader.records(&records, &options.columns, context).await {
             Ok(batches) => batches,
             Err(error) if error.kind == ErrorKind::BadData => {
                 // Read in order, the partition gives the same error with the right row, or none.

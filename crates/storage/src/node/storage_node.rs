@@ -9,7 +9,7 @@ use datafusion::execution::TaskContext;
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
-use thermocline_pushdown::wire::{ErrorKind, NodeStatus, ObjectEntry, Origin, Ticket, TicketKind};
+use thermocline_pushdown::wire::{ErrorKind, ListResponse, NodeStatus, ObjectEntry, Origin, Ticket, TicketKind};
 
 use super::answer::MESSAGE_BYTES;
 use super::arbitrator::Arbitrator;
@@ -170,11 +170,11 @@ impl StorageNode {
         }
     }
 
-    /// Objects below `prefix`, by path.
+    /// What is below `prefix`, by path.
     ///
     /// # Errors
     /// See [`Root::list`].
-    pub async fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, NodeError> {
+    pub async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError> {
         self.root.list(prefix).await
     }
 

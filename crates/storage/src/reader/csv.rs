@@ -1,4 +1,4 @@
-//! CSV partitions: byte ranges read ahead, converted by our own decoder.
+//! CSV partitions: ranges of an object's text, converted by our own decoder.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,14 +15,10 @@ use thermocline_pushdown::wire::{self, ErrorKind, encode_scalar};
 use thermocline_pushdown::{Bitmap, CsvFormat, PartitionRange};
 
 use super::partition::wrong_bitmap;
+use super::text::text;
 use super::{PartitionReader, ReadOptions};
+use crate::NodeError;
 use crate::csv::{CsvDecoder, CsvError, CsvOptions};
-use crate::{NodeError, RangeSource};
-
-/// Bytes per read: small enough that the first batch comes soon.
-const CHUNK_BYTES: u64 = 4 << 20;
-/// Reads in flight, so that a large partition is fetched by several requests side by side.
-const CHUNKS_AHEAD: usize = 3;
 
 /// The decoder's options for a table's dialect.
 pub fn csv_options(format: &CsvFormat) -> CsvOptions {
@@ -35,7 +31,7 @@ pub fn csv_options(format: &CsvFormat) -> CsvOptions {
     }
 }
 
-/// Bytes `range` of the object, a whole number of records after `first_row` others.
+/// Bytes `range` of the object's text, a whole number of records after `first_row` others.
 pub(super) fn stream(
     reader: &PartitionReader,
     format: &CsvFormat,
@@ -61,7 +57,7 @@ pub(super) fn stream(
     let state = Decoding {
         object,
         decoder,
-        chunks: chunks(Arc::clone(&reader.source), range.clone()),
+        chunks: text(Arc::clone(&reader.source), range.clone(), context.memory_pool()),
         statistics: options.statistics.clone(),
         range: PartitionRange::Bytes { start: range.start, end: range.end, first_row },
         selecting: options.rows.clone().map(|rows| Selecting {
@@ -178,23 +174,6 @@ impl Decoding {
 
 fn encoded(value: Option<ArrayRef>) -> Option<Vec<u8>> {
     encode_scalar(&ScalarValue::try_from_array(&value?, 0).ok()?).ok()
-}
-
-pub(super) fn chunks(
-    source: Arc<dyn RangeSource>,
-    range: Range<u64>,
-) -> BoxStream<'static, Result<bytes::Bytes, NodeError>> {
-    let count = (range.end - range.start).div_ceil(CHUNK_BYTES);
-    let reads = (0..count).map(move |chunk| {
-        let source = Arc::clone(&source);
-        let start = range.start + chunk * CHUNK_BYTES;
-        let chunk = start..range.end.min(start + CHUNK_BYTES);
-        async move {
-            let read = source.read(std::slice::from_ref(&chunk)).await?;
-            Ok(read.into_iter().next().unwrap_or_default())
-        }
-    });
-    stream::iter(reads).buffered(CHUNKS_AHEAD).boxed()
 }
 
 pub(super) fn bad(object: &str, error: &CsvError) -> NodeError {

@@ -1,14 +1,18 @@
 //! Reading the needed columns of one partition, from wherever its bytes come.
 
 mod csv;
+mod decompress;
 mod footer_check;
 mod footers;
 mod parquet;
 mod partition;
 mod records;
+mod text;
 
 pub use csv::csv_options;
 pub use footers::{Footer, FooterCache, Footers};
 pub use parquet::decode_footer;
 pub(crate) use parquet::{fetch_footer, selected_share};
 pub use partition::{PartitionReader, ReadOptions};
+pub use text::text_sample;
+pub(crate) use text::{text, text_bytes_max};

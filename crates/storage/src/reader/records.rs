@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::DataFusionError;
+use datafusion::execution::TaskContext;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::ErrorKind;
-use thermocline_pushdown::{CsvFormat, FileFormat};
+use thermocline_pushdown::{CsvFormat, FileFormat, TextCompression};
 
-use super::csv::{bad, chunks};
+use super::csv::bad;
+use super::text::text;
 use super::{PartitionReader, csv_options};
 use crate::NodeError;
 use crate::csv::CsvDecoder;
@@ -21,8 +23,8 @@ const READ_SPAN_BYTES: u64 = 8 << 20;
 pub(crate) type Located = (RecordBatch, Vec<Range<u64>>);
 
 impl PartitionReader {
-    /// One column of bytes `range` of a CSV object, which begin with the record after `first_row`
-    /// others.
+    /// One column of bytes `range` of a CSV object's text, which begin with the record after
+    /// `first_row` others.
     ///
     /// # Errors
     /// As [`PartitionReader::stream`].
@@ -31,11 +33,12 @@ impl PartitionReader {
         range: Range<u64>,
         first_row: u64,
         column: usize,
-        batch_rows: usize,
+        context: &TaskContext,
     ) -> Result<BoxStream<'static, Result<Located, NodeError>>, NodeError> {
+        let batch_rows = context.session_config().batch_size();
         let decoder = self.decoder(vec![column], batch_rows)?.with_start(range.start, first_row + 1).with_spans();
         let object = self.source.object().path.clone();
-        let chunks = chunks(Arc::clone(&self.source), range);
+        let chunks = text(Arc::clone(&self.source), range, context.memory_pool());
         let batches = futures::stream::try_unfold((decoder, chunks, false), move |(mut decoder, mut chunks, done)| {
             let object = object.clone();
             async move {
@@ -72,11 +75,28 @@ impl PartitionReader {
         &self,
         records: &[Range<u64>],
         columns: &[usize],
-        batch_rows: usize,
+        context: &TaskContext,
     ) -> Result<Vec<RecordBatch>, NodeError> {
         // Past the header, if there is one: a record never begins where a header does.
         let start = records.first().map_or(0, |record| record.start);
-        let mut decoder = self.decoder(columns.to_vec(), batch_rows)?.with_start(start, 1);
+        let mut decoder = self.decoder(columns.to_vec(), context.session_config().batch_size())?.with_start(start, 1);
+        let object = &self.source.object().path;
+        if TextCompression::of_path(object) == TextCompression::None {
+            self.read_records(records, &mut decoder).await?;
+        } else {
+            self.pick_records(records, &mut decoder, context).await?;
+        }
+        decoder.finish().map_err(|error| bad(object, &error))?;
+        let batches: Vec<_> = std::iter::from_fn(|| decoder.next_batch()).collect();
+        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        if rows == records.len() {
+            return Ok(batches);
+        }
+        Err(NodeError::new(ErrorKind::BadData, format!("{object}: {} records gave {rows} rows", records.len())))
+    }
+
+    /// Reads only the records.
+    async fn read_records(&self, records: &[Range<u64>], decoder: &mut CsvDecoder) -> Result<(), NodeError> {
         let object = &self.source.object().path;
         let mut text = vec![];
         let mut rest = records;
@@ -91,13 +111,41 @@ impl PartitionReader {
             }
             decoder.decode(&text).map_err(|error| bad(object, &error))?;
         }
-        decoder.finish().map_err(|error| bad(object, &error))?;
-        let batches: Vec<_> = std::iter::from_fn(|| decoder.next_batch()).collect();
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
-        if rows == records.len() {
-            return Ok(batches);
+        Ok(())
+    }
+
+    /// Picks the records out of a compressed object's text as it goes by.
+    async fn pick_records(
+        &self,
+        records: &[Range<u64>],
+        decoder: &mut CsvDecoder,
+        context: &TaskContext,
+    ) -> Result<(), NodeError> {
+        let object = &self.source.object().path;
+        let mut offset = records.first().map_or(0, |record| record.start);
+        let end = records.last().map_or(0, |record| record.end);
+        let mut pieces = text(Arc::clone(&self.source), offset..end, context.memory_pool());
+        let mut picked = vec![];
+        let mut rest = records;
+        while let Some(piece) = pieces.try_next().await? {
+            let piece_end = offset + piece.len() as u64;
+            while let Some((record, later)) = rest.split_first()
+                && record.start < piece_end
+            {
+                let from = record.start.saturating_sub(offset) as usize;
+                let to = (record.end.min(piece_end).saturating_sub(offset)) as usize;
+                picked.extend_from_slice(piece.get(from..to).unwrap_or_default());
+                if record.end > piece_end {
+                    break;
+                }
+                picked.push(b'\n');
+                rest = later;
+            }
+            decoder.decode(&picked).map_err(|error| bad(object, &error))?;
+            picked.clear();
+            offset = piece_end;
         }
-        Err(NodeError::new(ErrorKind::BadData, format!("{object}: {} records gave {rows} rows", records.len())))
+        Ok(())
     }
 
     fn decoder(&self, columns: Vec<usize>, batch_rows: usize) -> Result<CsvDecoder, NodeError> {

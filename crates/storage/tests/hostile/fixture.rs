@@ -56,7 +56,7 @@ impl Node {
         std::fs::write(root.path().join("t.csv"), text).unwrap();
         let config = NodeConfig { memory_limit: 256 << 20, ..NodeConfig::default() };
         let node = StorageNode::new(Root::open(root.path().to_str().unwrap()).unwrap(), config).unwrap();
-        let object = node.list("t.csv").await.unwrap().remove(0);
+        let object = node.list("t.csv").await.unwrap().objects.remove(0);
         let server = serve(node, "127.0.0.1:0".parse().unwrap()).await.unwrap();
         let address = format!("http://{}", server.address());
         let schema = Arc::new(Schema::new(vec![

@@ -201,7 +201,7 @@ async fn indexes() -> Vec<Vec<u8>> {
     ]);
     let of_parquet = batch(0).project(&[0, 1, 2, 3, 4, 5, 6]).unwrap().schema();
     for (path, format, schema) in [("t.csv", csv, Arc::new(of_csv)), ("t.parquet", FileFormat::Parquet, of_parquet)] {
-        let object = node.list(path).await.unwrap().remove(0);
+        let object = node.list(path).await.unwrap().objects.remove(0);
         for field in schema.fields() {
             let request = IndexRequest {
                 object: Some(object.clone()),

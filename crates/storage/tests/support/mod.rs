@@ -33,7 +33,7 @@ impl Fixture {
         let text: String = (0..400_000_u64).map(|n| format!("{n},{}\n", n * 7919 % 1_000_003)).collect();
         std::fs::write(root.path().join("t.csv"), text).unwrap();
         let node = StorageNode::new(Root::open(root.path().to_str().unwrap()).unwrap(), config).unwrap();
-        let object = node.list("t.csv").await.unwrap().remove(0);
+        let object = node.list("t.csv").await.unwrap().objects.remove(0);
         let columns = ["a", "b"].map(|name| Field::new(name, DataType::Int64, true));
         Self { node, object, schema: Arc::new(Schema::new(columns.to_vec())), _root: root }
     }

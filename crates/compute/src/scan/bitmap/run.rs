@@ -89,8 +89,8 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
         return_bitmap: plan.returns_bitmap,
         compression: run.compression(&work.object) as i32,
         // An answer that is larger than the columns that are not cached would be worse than those. Of
-        // text, all columns would have to be fetched.
-        answer_bytes_max: if work.partition.is_row_oriented() { 0 } else { missing_bytes.max(1) },
+        // plain text, all columns would have to be fetched.
+        answer_bytes_max: if work.partition.is_plain_text() { 0 } else { missing_bytes.max(1) },
         accepts_pushback: run.call.accepts_pushback,
         bytes_in: missing_bytes,
         bytes_out_estimate: match plan.answer {

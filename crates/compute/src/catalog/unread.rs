@@ -1,0 +1,63 @@
+//! What a location holds and its table does not read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use thermocline_storage::NodeClient;
+
+/// Entries that are remembered of a table's locations.
+const UNREAD_MAX: usize = 1000;
+/// Names that a notice gives of one reason.
+const NAMED_MAX: usize = 3;
+
+/// A file, or what is no file, that a table leaves out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadObject {
+    /// The node that holds it.
+    pub node: String,
+    /// Path below the node's ROOT.
+    pub path: String,
+    /// Its bytes; 0 for what is no file.
+    pub bytes: u64,
+    /// Why, for people.
+    pub reason: String,
+}
+
+/// All that a table leaves out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct UnreadObjects {
+    /// The first of them.
+    pub entries: Vec<UnreadObject>,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl UnreadObjects {
+    pub(super) fn add(&mut self, node: &NodeClient, path: String, bytes: u64, reason: &str) {
+        self.total += 1;
+        if self.entries.len() < UNREAD_MAX {
+            let entry = UnreadObject { node: node.label().to_owned(), path, bytes, reason: reason.to_owned() };
+            self.entries.push(entry);
+        }
+    }
+}
+
+impl fmt::Display for UnreadObjects {
+    /// `5 entries are not read: 3 because its name has another extension (a.md, b.md, c.md), ...`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for entry in &self.entries {
+            by_reason.entry(&entry.reason).or_default().push(&entry.path);
+        }
+        let reasons: Vec<_> = by_reason
+            .iter()
+            .map(|(reason, paths)| {
+                let named = paths.iter().take(NAMED_MAX).copied().collect::<Vec<_>>().join(", ");
+                let more = if paths.len() > NAMED_MAX { ", ..." } else { "" };
+                format!("{reason}: {} ({named}{more})", paths.len())
+            })
+            .collect();
+        let entries = if self.total == 1 { "entry is" } else { "entries are" };
+        write!(f, "{} {entries} not read ({})", self.total, reasons.join("; "))
+    }
+}

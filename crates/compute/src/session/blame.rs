@@ -1,0 +1,31 @@
+//! Whose fault an error is.
+
+use datafusion::common::DataFusionError;
+
+/// The error as one of the statement.
+///
+/// DataFusion calls what its planner and its functions do not accept an internal error, and asks to
+/// report a bug; what fails here is the user's statement.
+pub(super) fn of_statement(error: DataFusionError) -> DataFusionError {
+    if let DataFusionError::Internal(message) = error.find_root() {
+        return DataFusionError::Plan(of_message(message.clone()));
+    }
+    match error {
+        DataFusionError::Plan(message) => DataFusionError::Plan(of_message(message)),
+        DataFusionError::Context(context, inner) => DataFusionError::Context(context, Box::new(of_statement(*inner))),
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            DataFusionError::Diagnostic(diagnostic, Box::new(of_statement(*inner)))
+        }
+        other => other,
+    }
+}
+
+/// The message without what DataFusion says of its own code. Before the candidates of a function, it
+/// lists why each of them does not fit.
+fn of_message(message: String) -> String {
+    const CANDIDATES: &str = "No function matches";
+    match message.split_once(CANDIDATES) {
+        Some((before, candidates)) if before.contains("Internal error") => format!("{CANDIDATES}{candidates}"),
+        _ => message,
+    }
+}
