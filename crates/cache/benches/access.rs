@@ -13,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int64Array};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use thermocline_cache::{
-    Access, Claim, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, column_bytes,
+    Access, Claim, Decoding, Lfu, Lru, ObjectKey, Policy, SegmentCache, SegmentKey, SegmentRequest, column_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
@@ -35,6 +35,7 @@ fn query(object: usize, columns: &[Arc<str>], bytes: usize) -> Query {
                 object: Arc::clone(&object),
                 partition: PartitionRange::RowGroups { start, end: start + 1 },
                 column: Arc::clone(column),
+                decoding: Decoding::of(&"Int64"),
             };
             columns.iter().map(|column| SegmentRequest { key: key(column), bytes }).collect()
         })

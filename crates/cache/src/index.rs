@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
-use crate::segment::{ObjectKey, SegmentKey};
+use crate::segment::{Decoding, ObjectKey, SegmentKey};
 use crate::slots::SlotId;
 
 /// Number of an object version that has slots.
@@ -34,13 +34,14 @@ struct Object {
 struct Position {
     partition: PartitionRange,
     column: Arc<str>,
+    decoding: Decoding,
 }
 
 impl Position {
     fn of(key: &SegmentKey) -> Self {
         // All of a key but its object: a part that is added to keys is missed by the compiler here.
-        let SegmentKey { object: _, partition, column } = key;
-        Self { partition: *partition, column: Arc::clone(column) }
+        let SegmentKey { object: _, partition, column, decoding } = key;
+        Self { partition: *partition, column: Arc::clone(column), decoding: *decoding }
     }
 }
 

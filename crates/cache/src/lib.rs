@@ -7,7 +7,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use arrow::array::{ArrayRef, Int64Array};
-//! use thermocline_cache::{Access, Claim, Lfu, ObjectKey, SegmentCache, SegmentKey, SegmentRequest};
+//! use thermocline_cache::{Access, Claim, Decoding, Lfu, ObjectKey, SegmentCache, SegmentKey, SegmentRequest};
 //! use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 //!
 //! let cache = SegmentCache::new(1 << 20, Arc::new(Lfu));
@@ -20,6 +20,7 @@
 //!     object: Arc::new(object),
 //!     partition: PartitionRange::RowGroups { start: 0, end: 1 },
 //!     column: "price".into(),
+//!     decoding: Decoding::of(&"Int64"),
 //! };
 //! let want = [vec![SegmentRequest { key: key.clone(), bytes: 2000 }]];
 //! for access in cache.access(&want).groups.into_iter().flatten() {
@@ -51,5 +52,5 @@ pub use accounting::{CountedBuffers, array_bytes, column_bytes};
 pub use cache::{Access, Accesses, CacheCounters, SegmentCache, SegmentInfo, SegmentRequest};
 pub use load::{Claim, LoadShare, LoadTicket, Pending};
 pub use policy::{FREQUENCY_HALF_LIFE, Lfu, Lru, Policy, Rank, SegmentUse, policy_named};
-pub use segment::{ObjectKey, PinnedSegment, SegmentKey};
+pub use segment::{Decoding, ObjectKey, PinnedSegment, SegmentKey};
 pub use state::REMEMBERED_MAX;

@@ -1,5 +1,6 @@
 //! Segments: one column of one partition.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -24,7 +25,9 @@ pub struct ObjectKey {
 
 /// Which column of which partition of which version of which object.
 ///
-/// The range is part of the key, so a changed partition size never mixes rows.
+/// The range is part of the key, so a changed partition size never mixes rows; how the column was
+/// decoded is, so a table that is defined anew under the same name never serves values of its former
+/// type or dialect.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct SegmentKey {
     /// The object, shared by the keys of all its segments.
@@ -33,6 +36,20 @@ pub struct SegmentKey {
     pub partition: PartitionRange,
     /// Name of the column.
     pub column: Arc<str>,
+    /// How its values were decoded.
+    pub decoding: Decoding,
+}
+
+/// Fingerprint of all that decides which values the bytes of a column become: type, dialect of the
+/// text, position among its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Decoding(u64);
+
+impl Decoding {
+    /// The fingerprint of `rules`, which are equal where columns decode alike.
+    pub fn of(rules: &impl Hash) -> Self {
+        Self(BuildHasherDefault::<DefaultHasher>::default().hash_one(rules))
+    }
 }
 
 /// A column in memory, in the chunks in which it was decoded.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Claim, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy, REMEMBERED_MAX,
-    SegmentCache, SegmentKey, SegmentRequest, SegmentUse, array_bytes,
+    Access, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy,
+    REMEMBERED_MAX, SegmentCache, SegmentKey, SegmentRequest, SegmentUse, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
 
@@ -20,6 +20,7 @@ fn key_of(object: &Arc<ObjectKey>, partition: u32, column: &str) -> SegmentKey {
         object: Arc::clone(object),
         partition: PartitionRange::RowGroups { start: partition, end: partition + 1 },
         column: column.into(),
+        decoding: Decoding::of(&"Int64"),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array};
 use thermocline_cache::{
-    Access, Claim, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy, SegmentCache,
+    Access, Claim, Decoding, FREQUENCY_HALF_LIFE, Lfu, LoadTicket, Lru, ObjectKey, PinnedSegment, Policy, SegmentCache,
     SegmentKey, SegmentRequest, SegmentUse, array_bytes,
 };
 use thermocline_pushdown::{ObjectPath, ObjectVersion, PartitionRange};
@@ -200,6 +200,7 @@ fn key(name: Name) -> SegmentKey {
         }),
         partition: PartitionRange::RowGroups { start: u32::from(partition), end: u32::from(partition) + 1 },
         column: column.to_string().into(),
+        decoding: Decoding::of(&"Int64"),
     }
 }
 

@@ -197,14 +197,15 @@ mod tests {
     use super::*;
 
     fn schema() -> Schema {
-        Schema::new(vec![Field::new("key", DataType::Int64, true), Field::new("share", DataType::Float64, true)])
+        let list = DataType::new_list(DataType::Int8, true);
+        Schema::new(vec![Field::new("key", DataType::Int64, true), Field::new("list", list, true)])
     }
 
     fn batch(keys: std::ops::Range<i64>) -> RecordBatch {
         let rows = keys.clone().count();
         let keys: ArrayRef = Arc::new(Int64Array::from_iter(keys.map(|key| (key % 7 != 0).then_some(key))));
-        let share = datafusion::arrow::array::new_null_array(&DataType::Float64, rows);
-        RecordBatch::try_new(Arc::new(schema()), vec![keys, share]).unwrap()
+        let list = datafusion::arrow::array::new_null_array(schema().field(1).data_type(), rows);
+        RecordBatch::try_new(Arc::new(schema()), vec![keys, list]).unwrap()
     }
 
     fn expression(keys: std::ops::Range<i64>) -> BloomFilterExpr {
@@ -264,7 +265,7 @@ mod tests {
         }
         refused(&BloomFilterMessage { hash_check: 1, ..good.clone() }, &key, "another hash function");
         refused(&good, &[], "0 columns");
-        refused(&good, &[col("share", &schema()).unwrap()], "Float64");
+        refused(&good, &[col("list", &schema()).unwrap()], "List");
         assert!(BloomFilterExpr::decode(&[0xff; 10], &key, &schema()).is_err());
     }
 }

@@ -143,11 +143,11 @@ fn mask(hash: u64) -> Block {
     SALT.map(|salt| 1 << ((hash as u32).wrapping_mul(salt) >> 27))
 }
 
-/// Whether equal keys of this type have equal hashes on both sides of a join. Floats do not (zeros
-/// of two signs), and nested values are not worth it.
+/// Whether equal keys of this type have equal hashes on both sides of a join. Floats have: readers
+/// yield them in one form (see [`canonical_floats`](crate::canonical_floats)). Nested values are not
+/// worth it.
 pub fn is_hashable(data_type: &DataType) -> bool {
-    data_type.is_integer()
-        || data_type.is_decimal()
+    data_type.is_numeric()
         || data_type.is_temporal()
         || data_type.is_string()
         || matches!(data_type, DataType::Boolean | DataType::Binary | DataType::LargeBinary | DataType::BinaryView)

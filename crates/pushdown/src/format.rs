@@ -32,11 +32,31 @@ pub struct CsvFormat {
     pub has_header: bool,
     /// The unquoted text that means NULL.
     pub null_text: String,
+    /// Which field of a record each column of the table is, where an object's header says otherwise
+    /// than the table; `None`: the fields are the columns, in their order.
+    pub fields: Option<CsvFields>,
+}
+
+/// Where the columns of a table are among the fields of an object's records.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct CsvFields {
+    /// Fields of a record.
+    pub count: u32,
+    /// Per column of the table the position of its field; `None` if the object has none, so that the
+    /// column is NULL.
+    pub of_columns: Vec<Option<u32>>,
 }
 
 impl Default for CsvFormat {
     fn default() -> Self {
-        Self { delimiter: b',', quote: Some(b'"'), escape: None, has_header: true, null_text: String::new() }
+        Self {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            has_header: true,
+            null_text: String::new(),
+            fields: None,
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod bloom_expr;
 mod bloom_filter;
 mod codec;
 mod digest;
+mod float_order;
 mod format;
 mod fragment;
 mod ids;
@@ -47,7 +48,10 @@ pub use bloom_expr::BloomFilterExpr;
 pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
 pub use digest::ContentDigest;
-pub use format::{CsvFormat, FileFormat, TextCompression};
+pub use float_order::{
+    CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, canonical_batch, canonical_floats, float_functions, has_floats,
+};
+pub use format::{CsvFields, CsvFormat, FileFormat, TextCompression};
 pub use fragment::{Fragment, FragmentError};
 pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};

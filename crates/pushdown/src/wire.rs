@@ -32,7 +32,7 @@ use datafusion_proto::protobuf;
 use prost::Message;
 
 use crate::validate::{MESSAGE_FIELDS_MAX, check_literal, check_message, check_schema};
-use crate::{CsvFormat, FileFormat, PartitionRange};
+use crate::{CsvFields, CsvFormat, FileFormat, PartitionRange};
 
 /// Version of these messages. Raised when an older peer could misread a newer one.
 pub const PROTOCOL_VERSION: u32 = 2;
@@ -219,6 +219,12 @@ pub struct Csv {
     /// See [`CsvFormat::null_text`].
     #[prost(string, tag = "5")]
     pub null_text: String,
+    /// See [`CsvFields::count`]; 0 without [`CsvFormat::fields`].
+    #[prost(uint32, tag = "6")]
+    pub field_count: u32,
+    /// See [`CsvFields::of_columns`], counted from 1; 0 for none.
+    #[prost(uint32, repeated, tag = "7")]
+    pub fields: Vec<u32>,
 }
 
 impl From<&FileFormat> for Format {
@@ -232,10 +238,17 @@ impl From<&FileFormat> for Format {
                     escape: csv.escape.map(u32::from),
                     has_header: csv.has_header,
                     null_text: csv.null_text.clone(),
+                    field_count: csv.fields.as_ref().map_or(0, |fields| fields.count),
+                    fields: csv.fields.iter().flat_map(|fields| &fields.of_columns).map(field_number).collect(),
                 }),
             },
         }
     }
+}
+
+/// The position of a field counted from 1; 0 for none.
+fn field_number(position: &Option<u32>) -> u32 {
+    position.map_or(0, |position| position.saturating_add(1))
 }
 
 impl TryFrom<&Format> for FileFormat {
@@ -255,6 +268,10 @@ impl TryFrom<&Format> for FileFormat {
             escape: csv.escape.map(|escape| byte(escape, "escape")).transpose()?,
             has_header: csv.has_header,
             null_text: csv.null_text.clone(),
+            fields: (csv.field_count > 0).then(|| CsvFields {
+                count: csv.field_count,
+                of_columns: csv.fields.iter().map(|field| field.checked_sub(1)).collect(),
+            }),
         }))
     }
 }

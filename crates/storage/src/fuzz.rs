@@ -82,6 +82,7 @@ pub fn csv(bytes: &[u8]) {
         escape: (pick & 4 != 0).then_some(b'\\'),
         has_header: pick & 8 != 0,
         null_text: if pick & 16 == 0 { String::new() } else { "NULL".into() },
+        fields: None,
     };
     let types = [
         DataType::Int64,

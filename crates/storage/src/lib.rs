@@ -56,7 +56,10 @@ pub use egress::{Egress, EgressStream};
 pub use error::NodeError;
 pub use index::is_indexable;
 pub use node::{Arbitration, ClientLimits, NodeConfig, NodeCounters, PushbackPolicy, Resources, StorageNode};
-pub use reader::{Footer, FooterCache, Footers, PartitionReader, ReadOptions, csv_options, decode_footer, text_sample};
+pub use reader::{
+    Footer, FooterCache, Footers, PartitionReader, ReadOptions, bounds_hold, csv_options, decode_footer, footer_schema,
+    text_sample,
+};
 pub use root::{Root, open_bucket};
 pub use service::{Server, serve};
 pub use source::{CountingSource, RangeSource};

@@ -250,7 +250,8 @@ fn read_with_arrow(table: &Table, projection: &[usize], batch_rows: usize) -> Ve
         let batch = batch.unwrap();
         let columns = batch.columns().iter().zip(schema.fields());
         let columns = columns.map(|(array, field)| compute::cast(array, field.data_type()).unwrap());
-        RecordBatch::try_new(schema.clone(), columns.collect()).unwrap()
+        let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
+        thermocline_pushdown::canonical_batch(batch).unwrap()
     });
     batches.collect()
 }

@@ -10,6 +10,8 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Value;
 use thermocline_pushdown::{CsvFormat, FileFormat};
 
+use super::table_schema::table_type;
+
 /// A `CREATE EXTERNAL TABLE` statement, understood.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
@@ -133,25 +135,10 @@ fn zone(data_type: &DataType) -> Option<&str> {
     }
 }
 
-/// The schema with strings as views, which is what the readers yield: short strings need no
-/// indirection, and a Parquet dictionary's values are shared rather than copied.
+/// The columns in the types in which a table has them.
 pub(crate) fn views(schema: &Schema) -> SchemaRef {
-    let fields: Vec<Field> = schema
-        .fields()
-        .iter()
-        .map(|field| {
-            let data_type = match field.data_type() {
-                DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
-                DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
-                DataType::Dictionary(_, values) if matches!(values.as_ref(), DataType::Utf8 | DataType::LargeUtf8) => {
-                    DataType::Utf8View
-                }
-                other => other.clone(),
-            };
-            Field::new(field.name(), data_type, field.is_nullable())
-        })
-        .collect();
-    Arc::new(Schema::new(fields))
+    let of_table = |field: &Arc<Field>| Field::new(field.name(), table_type(field.data_type()), field.is_nullable());
+    Arc::new(Schema::new(schema.fields().iter().map(of_table).collect::<Vec<_>>()))
 }
 
 fn format_of<'a>(

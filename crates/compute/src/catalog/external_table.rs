@@ -14,7 +14,6 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
-use futures::TryStreamExt;
 use parking_lot::Mutex;
 use thermocline_pushdown::validate::check_predicate;
 use thermocline_pushdown::wire::ObjectEntry;
@@ -24,8 +23,7 @@ use thermocline_storage::{NodeClient, csv_options, text_sample};
 
 use super::definition::TableDefinition;
 use super::location::{Location, Nodes};
-use super::partition::PlannedObject;
-use super::snapshot::{Listing, Snapshot, parquet_schema};
+use super::snapshot::{Listing, Snapshot};
 use super::unread::UnreadObjects;
 use crate::scan::HybridScanExec;
 use crate::session::QueryContext;
@@ -53,7 +51,7 @@ impl ExternalTable {
     /// Finds the table's objects and, unless given, its columns.
     ///
     /// # Errors
-    /// If a location is missing, empty or unreachable, or objects differ in their columns.
+    /// If a location is missing, empty or unreachable, or an object is corrupt.
     pub async fn create(definition: TableDefinition, nodes: &Nodes, settings: &Settings) -> Result<Self> {
         let options = thermocline_storage::RemoteOptions {
             request_timeout: settings.request_timeout,
@@ -95,7 +93,7 @@ impl ExternalTable {
     /// The table's objects as they are now.
     ///
     /// # Errors
-    /// If a node cannot be reached or an object is corrupt or has other columns.
+    /// If a node cannot be reached or an object is corrupt.
     pub async fn snapshot(&self, settings: &Settings) -> Result<Arc<Snapshot>> {
         let (partition_size, known) = self.latest.lock().clone();
         let listed = Listing::fetch(&self.locations, &self.definition.format, &known).await;
@@ -217,34 +215,15 @@ impl TableProvider for ExternalTable {
     }
 }
 
+/// Of Parquet, the columns that all objects have; of CSV, those that a sample of the first one suggests.
 async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings: &Settings) -> Result<SchemaRef> {
     let Some((node, entry)) =
         listing.nodes.iter().find_map(|(node, entries)| entries.first().map(|entry| (node, entry)))
     else {
         return plan_err!("table {}: it has no objects", definition.name);
     };
-    let request = thermocline_pushdown::wire::DescribeRequest {
-        objects: vec![entry.clone()],
-        format: Some((&definition.format).into()),
-        partition_bytes: settings.partition_size,
-    };
     match &definition.format {
-        FileFormat::Parquet => {
-            let description = node.describe(request).try_next().await?.unwrap_or_default();
-            let no_columns = Arc::new(Schema::empty());
-            let (object, footer) = PlannedObject::plan(
-                node.clone(),
-                entry.clone(),
-                description,
-                &definition.format,
-                &no_columns,
-                u64::MAX,
-            )?;
-            let Some(footer) = footer else {
-                return plan_err!("{}: no Parquet footer", entry.path);
-            };
-            parquet_schema(&object, &footer)
-        }
+        FileFormat::Parquet => listing.parquet_schema(settings.partition_size).await,
         FileFormat::Csv(csv) => infer_csv_schema(node, entry, &csv_options(csv)).await,
     }
 }

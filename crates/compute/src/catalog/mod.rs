@@ -1,5 +1,6 @@
 //! The catalog: external tables, where they live, how they are cut, what is known of them.
 
+mod column_range;
 mod definition;
 mod external_table;
 mod files;
@@ -8,6 +9,7 @@ mod partition;
 mod partition_set;
 mod snapshot;
 mod statistics;
+mod table_schema;
 mod unread;
 
 pub use definition::TableDefinition;

@@ -5,45 +5,18 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::array::Array;
-use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{Result, ScalarValue};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::Result;
 use parking_lot::RwLock;
-use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
-use thermocline_pushdown::wire::{ColumnStatistics, Description, ErrorKind, ObjectEntry, decode_scalar};
-use thermocline_pushdown::{FileFormat, ObjectPath, ObjectVersion, PartitionRange, TextCompression};
-use thermocline_storage::{NodeClient, NodeError, decode_footer};
+use thermocline_pushdown::wire::{ColumnStatistics, Description, ErrorKind, ObjectEntry, Split, decode_scalar};
+use thermocline_pushdown::{
+    CsvFields, CsvFormat, FileFormat, ObjectPath, ObjectVersion, PartitionRange, TextCompression,
+};
+use thermocline_storage::{NodeClient, NodeError, decode_footer, footer_schema};
 
-/// Smallest and largest value of a column in a partition.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ColumnRange {
-    /// No value is smaller.
-    pub min: ScalarValue,
-    /// No value is larger.
-    pub max: ScalarValue,
-    /// NULLs, if counted.
-    pub null_count: Option<u64>,
-}
-
-impl ColumnRange {
-    /// The range that covers all; `None` if there is none or one is not known.
-    pub fn covering(ranges: impl IntoIterator<Item = Option<ColumnRange>>) -> Option<ColumnRange> {
-        let mut all: Option<ColumnRange> = None;
-        for range in ranges {
-            let range = range?;
-            all = Some(match all {
-                None => range,
-                Some(all) => ColumnRange {
-                    min: if range.min < all.min { range.min } else { all.min },
-                    max: if range.max > all.max { range.max } else { all.max },
-                    null_count: all.null_count.zip(range.null_count).map(|(a, b)| a + b),
-                },
-            });
-        }
-        all
-    }
-}
+use super::column_range::{ColumnRange, RowGroupRanges, parquet_ranges};
+use super::table_schema::reads_as;
 
 /// One object of a table, in one version.
 #[derive(Debug)]
@@ -56,10 +29,12 @@ pub struct PlannedObject {
     pub path: ObjectPath,
     /// See [`PlannedObject::path`].
     pub version: ObjectVersion,
-    /// Columns of the CSV header; empty without one.
-    pub header: Vec<String>,
     /// Its partitions, in storage order.
     pub partitions: Vec<Arc<Partition>>,
+    /// Columns of the table that cannot be read of this object, by position, and why.
+    misfits: Vec<(usize, String)>,
+    /// Of CSV: where the table's columns are, if its header says otherwise than the table.
+    fields: Option<CsvFields>,
 }
 
 /// One partition of an object: the unit of routing.
@@ -142,45 +117,139 @@ impl Partition {
 }
 
 impl PlannedObject {
-    /// Cuts an object into partitions by what its node said of it. Gives back the footer as well, of a
-    /// format that has one; it is kept with those of the node, not with the object.
+    /// Cuts an object into partitions by what its node said of it. A footer is kept with those of the
+    /// node, not with the object.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if the description is corrupt or does not fit the table.
-    pub fn plan(
+    pub(super) fn plan(
         node: NodeClient,
         entry: ObjectEntry,
         description: Description,
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
-    ) -> Result<(Arc<Self>, Option<Arc<ParquetMetaData>>), NodeError> {
-        let (footer, partitions) = match format {
+        header_names: bool,
+    ) -> Result<Arc<Self>, NodeError> {
+        let bad = |why: &dyn std::fmt::Display| NodeError::new(ErrorKind::BadData, format!("{}: {why}", entry.path));
+        let (misfits, fields, partitions) = match format {
             FileFormat::Parquet => {
                 let footer = Arc::new(decode_footer(&entry.path, &description.footer)?);
                 node.footers().put(&entry, Arc::clone(&footer));
-                let partitions = parquet_partitions(&entry, &footer, schema, partition_bytes)
-                    .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{}: {error}", entry.path)))?;
-                (Some(footer), partitions)
+                let file = footer_schema(&entry.path, &footer)?;
+                let partitions = parquet_partitions(&entry, &footer, &file, schema, partition_bytes);
+                (misfits(&file, &footer, schema), None, partitions.map_err(|error| bad(&error))?)
             }
-            FileFormat::Csv(_) => (None, csv_partitions(&entry, &description, schema)),
+            FileFormat::Csv(_) => {
+                let fields = csv_fields(&description.header, schema, header_names).map_err(|why| bad(&why))?;
+                let missing = fields.as_ref().map_or_else(Vec::new, |fields| missing(fields, schema));
+                (missing, fields, csv_partitions(&entry, &description.splits, schema))
+            }
         };
         let object = Self {
             path: ObjectPath::new(entry.path.as_str()),
             version: ObjectVersion::new(entry.version.as_str()),
             node,
             entry,
-            header: description.header,
             partitions: partitions.into_iter().map(Arc::new).collect(),
+            misfits,
+            fields,
         };
-        Ok((Arc::new(object), footer))
+        Ok(Arc::new(object))
     }
+
+    /// Whether the columns of both objects are in the same fields.
+    pub(crate) fn has_fields_of(&self, other: &Self) -> bool {
+        self.fields == other.fields
+    }
+
+    /// How the object's bytes encode rows, of a table of `format`.
+    pub(crate) fn format(&self, format: &FileFormat) -> FileFormat {
+        match format {
+            FileFormat::Csv(csv) if self.fields.is_some() => {
+                FileFormat::Csv(CsvFormat { fields: self.fields.clone(), ..csv.clone() })
+            }
+            format => format.clone(),
+        }
+    }
+
+    /// Checks that `columns` (positions in the table) can be read of this object.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadData`], which names the object and the column, with both types or what else
+    /// keeps it from being the table's.
+    pub(crate) fn check_columns(&self, columns: &[usize]) -> Result<(), NodeError> {
+        match self.misfits.iter().find(|(position, _)| columns.contains(position)) {
+            None => Ok(()),
+            Some((_, why)) => Err(NodeError::new(ErrorKind::BadData, format!("{}: {why}", self.entry.path))),
+        }
+    }
+}
+
+/// Columns of the table that cannot be read of a Parquet object with columns `file`.
+fn misfits(file: &SchemaRef, footer: &ParquetMetaData, table: &SchemaRef) -> Vec<(usize, String)> {
+    let of_file: HashMap<&str, &DataType> =
+        file.fields().iter().map(|field| (field.name().as_str(), field.data_type())).collect();
+    let misfit = |column: &Field| match of_file.get(column.name().as_str()) {
+        None if column.is_nullable() || footer.file_metadata().num_rows() == 0 => None,
+        None => Some(format!("it has no column '{}', which is NOT NULL in the table", column.name())),
+        Some(found) if !reads_as(found, column.data_type()) => {
+            Some(format!("column '{}' is {} there and {} in the table", column.name(), found, column.data_type()))
+        }
+        Some(_) if !column.is_nullable() && states_nulls(footer, column.name()) => {
+            Some(format!("column '{}' has NULLs there and is NOT NULL in the table", column.name()))
+        }
+        Some(_) => None,
+    };
+    table.fields().iter().enumerate().filter_map(|(position, field)| Some((position, misfit(field)?))).collect()
+}
+
+/// Whether the footer counts NULLs in the column.
+fn states_nulls(footer: &ParquetMetaData, column: &str) -> bool {
+    footer.row_groups().iter().flat_map(|group| group.columns()).any(|chunk| {
+        matches!(chunk.column_path().parts(), [name] if name == column)
+            && chunk.statistics().and_then(|statistics| statistics.null_count_opt()).is_some_and(|count| count > 0)
+    })
+}
+
+/// Where the table's columns are in an object with this header; `None` if the header has the table's
+/// columns in their order, or there is none.
+///
+/// Columns are found by name if the header has one of them where the table does not, or another number
+/// of fields. Columns that the user declared may have other names than the fields of the header in
+/// their place: those are theirs to choose.
+fn csv_fields(header: &[String], schema: &Schema, inferred: bool) -> Result<Option<CsvFields>, String> {
+    let columns = schema.fields();
+    if header.is_empty() || (header.len() == columns.len() && header.iter().zip(columns).all(|(a, b)| a == b.name())) {
+        return Ok(None);
+    }
+    let field_of = |column: &str| header.iter().position(|name| name == column);
+    let of_columns: Vec<Option<u32>> =
+        columns.iter().map(|column| field_of(column.name()).and_then(|field| u32::try_from(field).ok())).collect();
+    let found = of_columns.iter().flatten().count();
+    let moved =
+        || of_columns.iter().enumerate().any(|(column, field)| field.is_some_and(|field| field as usize != column));
+    let alike = header.len() == columns.len();
+    match u32::try_from(header.len()) {
+        Ok(count) if found > 0 && (inferred || !alike || moved()) => Ok(Some(CsvFields { count, of_columns })),
+        _ if alike && !inferred => Ok(None),
+        _ => Err(format!("its header has none of the table's columns, but {} others", header.len())),
+    }
+}
+
+/// Columns that a CSV object lacks and the table says are not NULL.
+fn missing(fields: &CsvFields, schema: &Schema) -> Vec<(usize, String)> {
+    let columns = schema.fields().iter().zip(&fields.of_columns).enumerate();
+    let missing = columns.filter(|(_, (column, field))| field.is_none() && !column.is_nullable());
+    let why = |column: &Field| format!("it has no column '{}', which is NOT NULL in the table", column.name());
+    missing.map(|(position, (column, _))| (position, why(column))).collect()
 }
 
 /// Row groups, small neighbours taken together up to `partition_bytes`.
 fn parquet_partitions(
     entry: &ObjectEntry,
     footer: &ParquetMetaData,
+    file: &SchemaRef,
     schema: &SchemaRef,
     partition_bytes: u64,
 ) -> Result<Vec<Partition>> {
@@ -212,7 +281,7 @@ fn parquet_partitions(
             }
         }
     }
-    let ranges = parquet_ranges(footer, schema)?;
+    let ranges = parquet_ranges(footer, file, schema)?;
     let leaves = leaves_by_name(footer);
     groups.into_iter().map(|group| parquet_partition(footer, schema, &ranges, &leaves, group)).collect()
 }
@@ -231,7 +300,7 @@ fn leaves_by_name(footer: &ParquetMetaData) -> HashMap<&str, Range<usize>> {
 fn parquet_partition(
     footer: &ParquetMetaData,
     schema: &SchemaRef,
-    ranges: &[Vec<Option<ColumnRange>>],
+    ranges: &[RowGroupRanges],
     leaves: &HashMap<&str, Range<usize>>,
     group: Range<usize>,
 ) -> Result<Partition> {
@@ -248,9 +317,10 @@ fn parquet_partition(
             (stored + column.compressed_size().max(0) as u64, plain + column.uncompressed_size().max(0) as usize)
         });
         column_bytes.push(stored);
-        memory_bytes.push(memory_estimate(field.data_type(), field.is_nullable(), rows, plain));
-        let of_column = ranges.get(position).and_then(|ranges| ranges.get(group.clone()));
-        statistics.push(of_column.and_then(|ranges| ColumnRange::covering(ranges.iter().cloned())));
+        let range = ranges.get(position).and_then(|ranges| ranges.covering(group.clone()));
+        let nullable = range.as_ref().and_then(|range| range.null_count) != Some(0);
+        memory_bytes.push(memory_estimate(field.data_type(), nullable && field.is_nullable(), rows, plain));
+        statistics.push(range);
     }
     Ok(Partition {
         range: PartitionRange::RowGroups { start: group.start as u32, end: group.end as u32 },
@@ -265,44 +335,11 @@ fn parquet_partition(
     })
 }
 
-/// Per column of the table, per row group, what the footer says.
-fn parquet_ranges(footer: &ParquetMetaData, schema: &SchemaRef) -> Result<Vec<Vec<Option<ColumnRange>>>> {
-    let groups = footer.num_row_groups();
-    let file_schema = footer.file_metadata().schema_descr();
-    schema
-        .fields()
-        .iter()
-        .map(|field| {
-            let unknown = || vec![None; groups];
-            let Ok(converter) = StatisticsConverter::try_new(field.name(), schema, file_schema) else {
-                return Ok(unknown());
-            };
-            let metadata = footer.row_groups();
-            let (Ok(mins), Ok(maxes), Ok(nulls)) = (
-                converter.row_group_mins(metadata.iter()),
-                converter.row_group_maxes(metadata.iter()),
-                converter.row_group_null_counts(metadata.iter()),
-            ) else {
-                return Ok(unknown());
-            };
-            (0..groups)
-                .map(|group| {
-                    let min = ScalarValue::try_from_array(&mins, group)?;
-                    let max = ScalarValue::try_from_array(&maxes, group)?;
-                    let null_count = nulls.is_valid(group).then(|| nulls.value(group));
-                    Ok((!min.is_null() && !max.is_null()).then_some(ColumnRange { min, max, null_count }))
-                })
-                .collect()
-        })
-        .collect()
-}
-
-fn csv_partitions(entry: &ObjectEntry, description: &Description, schema: &SchemaRef) -> Vec<Partition> {
+fn csv_partitions(entry: &ObjectEntry, splits: &[Split], schema: &SchemaRef) -> Vec<Partition> {
     let is_compressed = TextCompression::of_path(&entry.path) != TextCompression::None;
     let mut first_row = 0;
     let columns = schema.fields().len();
-    description
-        .splits
+    splits
         .iter()
         .map(|split| {
             let bytes = split.end.saturating_sub(split.start);
@@ -343,17 +380,4 @@ fn memory_estimate(data_type: &DataType, nullable: bool, rows: u64, plain: usize
     };
     let nulls = if nullable { rows.div_ceil(8) } else { 0 };
     values + nulls + ARRAY_BYTES
-}
-
-impl From<&ColumnRange> for datafusion::common::ColumnStatistics {
-    fn from(range: &ColumnRange) -> Self {
-        use datafusion::common::stats::Precision;
-        // Parquet may have cut long strings, so the bounds hold but need not occur.
-        Self {
-            min_value: Precision::Inexact(range.min.clone()),
-            max_value: Precision::Inexact(range.max.clone()),
-            null_count: range.null_count.map_or(Precision::Absent, |count| Precision::Inexact(count as usize)),
-            ..Self::new_unknown()
-        }
-    }
 }

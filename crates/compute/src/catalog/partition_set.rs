@@ -13,7 +13,7 @@ use datafusion::logical_expr::Accumulator;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 
-use super::partition::ColumnRange;
+use super::column_range::ColumnRange;
 use super::statistics::{ColumnArrays, SnapshotStatistics};
 
 /// Some partitions of a snapshot, by their positions in it.

@@ -1,22 +1,21 @@
 //! A table's objects as one query sees them.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use futures::TryStreamExt;
 use futures::future::try_join_all;
-use parquet::file::metadata::ParquetMetaData;
-use thermocline_pushdown::wire::{DescribeRequest, ErrorKind, Format, ObjectEntry};
+use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
 use thermocline_pushdown::{FileFormat, TextCompression};
-use thermocline_storage::{NodeClient, NodeError};
+use thermocline_storage::{NodeClient, NodeError, decode_footer, footer_schema};
 
-use super::definition::views;
 use super::location::Location;
 use super::partition::{Partition, PlannedObject};
 use super::partition_set::PartitionSet;
 use super::statistics::SnapshotStatistics;
+use super::table_schema::SchemaUnion;
 use super::unread::UnreadObjects;
 
 /// All objects of a table, each in one version. A query reads these versions or fails.
@@ -71,6 +70,27 @@ impl Listing {
             }
         }
         Ok(Self { nodes, unread })
+    }
+
+    /// The union of the columns of Parquet objects. Their descriptions are not held, so that their
+    /// number does not matter; the nodes remember them.
+    ///
+    /// # Errors
+    /// If a node cannot be reached or an object is corrupt.
+    pub(super) async fn parquet_schema(&self, partition_bytes: u64) -> Result<SchemaRef> {
+        let mut union = SchemaUnion::default();
+        for (node, entries) in &self.nodes {
+            let format = Some(Format::from(&FileFormat::Parquet));
+            let mut descriptions = node.describe(DescribeRequest { objects: entries.clone(), format, partition_bytes });
+            for entry in entries {
+                let Some(description) = descriptions.try_next().await? else {
+                    return internal_err!("a node described fewer objects than were asked for");
+                };
+                let footer = decode_footer(&entry.path, &description.footer)?;
+                union.add(&footer_schema(&entry.path, &footer)?);
+            }
+        }
+        Ok(union.finish())
     }
 
     /// How many objects there are.
@@ -144,10 +164,15 @@ impl Snapshot {
                 let (Some(entry), Some(description)) = (unknown.next(), descriptions.try_next().await?) else {
                     return internal_err!("a node described fewer objects than were asked for");
                 };
-                let (planned, footer) =
-                    PlannedObject::plan(node.clone(), entry, description, format, schema, partition_bytes)?;
-                check_columns(&planned, footer.as_deref(), schema, header_names)?;
-                *object = Some(planned);
+                *object = Some(PlannedObject::plan(
+                    node.clone(),
+                    entry,
+                    description,
+                    format,
+                    schema,
+                    partition_bytes,
+                    header_names,
+                )?);
             }
             Ok::<_, DataFusionError>((objects.into_iter().flatten().collect::<Vec<_>>(), changed))
         });
@@ -201,82 +226,4 @@ fn unchanged(entries: &[ObjectEntry], known: &[Arc<PlannedObject>]) -> Vec<Optio
             known.next_if(|object| object.entry == *entry).cloned()
         })
         .collect()
-}
-
-/// The columns of a Parquet object, strings as views.
-pub(super) fn parquet_schema(object: &PlannedObject, footer: &ParquetMetaData) -> Result<SchemaRef> {
-    let file = footer.file_metadata();
-    let schema = parquet::arrow::parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
-        .map_err(|error| bad(object, &error))?;
-    Ok(views(&schema))
-}
-
-fn bad(object: &PlannedObject, why: &dyn std::fmt::Display) -> DataFusionError {
-    NodeError::new(ErrorKind::BadData, format!("{}: {why}", object.entry.path)).into()
-}
-
-/// An object must have every column of the table, with its type; it may have others.
-fn check_columns(
-    object: &PlannedObject,
-    footer: Option<&ParquetMetaData>,
-    schema: &Schema,
-    header_names: bool,
-) -> Result<()> {
-    if let Some(footer) = footer {
-        let file = parquet_schema(object, footer)?;
-        let columns: HashMap<&str, &DataType> =
-            file.fields().iter().map(|field| (field.name().as_str(), field.data_type())).collect();
-        for column in schema.fields() {
-            match columns.get(column.name().as_str()).copied() {
-                None => return Err(bad(object, &format!("it has no column '{}', which the table has", column.name()))),
-                Some(found) if !same_type(found, column.data_type()) => {
-                    return Err(bad(
-                        object,
-                        &format!(
-                            "column '{}' is {} there and {} in the table",
-                            column.name(),
-                            found,
-                            column.data_type()
-                        ),
-                    ));
-                }
-                Some(_) => {}
-            }
-        }
-        return Ok(());
-    }
-    if object.header.is_empty() {
-        return Ok(());
-    }
-    if object.header.len() != schema.fields().len() {
-        return Err(bad(
-            object,
-            &format!("its header has {} columns, the table has {}", object.header.len(), schema.fields().len()),
-        ));
-    }
-    // With columns given by the user the header is only counted: the names are theirs to choose.
-    if header_names
-        && let Some((found, column)) =
-            object.header.iter().zip(schema.fields()).find(|(found, column)| *found != column.name())
-    {
-        return Err(bad(object, &format!("its header has column '{found}' where the table has '{}'", column.name())));
-    }
-    Ok(())
-}
-
-/// Types between which the reader converts without loss.
-fn same_type(file: &arrow::datatypes::DataType, table: &arrow::datatypes::DataType) -> bool {
-    use arrow::datatypes::DataType::{Decimal128, Decimal256, Float32, Float64, Timestamp};
-    let integer_width = |data_type: &arrow::datatypes::DataType| {
-        data_type.is_signed_integer().then(|| data_type.primitive_width().unwrap_or(0))
-    };
-    if file == table {
-        return true;
-    }
-    match (file, table) {
-        (Float32, Float64) => true,
-        (Timestamp(_, file), Timestamp(_, table)) => file.is_some() == table.is_some(),
-        (Decimal128(p, s), Decimal128(tp, ts) | Decimal256(tp, ts)) => s == ts && p <= tp,
-        _ => matches!((integer_width(file), integer_width(table)), (Some(file), Some(table)) if file <= table),
-    }
 }

@@ -7,7 +7,8 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::ScalarValue;
 use parking_lot::RwLock;
 
-use super::partition::{ColumnRange, Partition};
+use super::column_range::ColumnRange;
+use super::partition::Partition;
 
 /// Ranges of columns over the partitions of a snapshot, made when a query first needs a column and
 /// kept for as long as the snapshot is.

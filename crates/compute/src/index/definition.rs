@@ -1,10 +1,12 @@
 //! What a user says of an index.
 
+use std::sync::Arc;
+
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
-use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, ObjectEntry, Origin};
+use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, Origin};
 
-use crate::catalog::{ExternalTable, quote_name};
+use crate::catalog::{ExternalTable, PlannedObject, quote_name};
 
 /// An index of one column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,14 +65,14 @@ impl IndexDefinition {
     pub(super) fn build_request(
         &self,
         table: &ExternalTable,
-        object: ObjectEntry,
+        object: &PlannedObject,
         origin: Origin,
         partition_bytes: u64,
     ) -> Result<IndexRequest> {
         Ok(IndexRequest {
             origin: Some(origin),
-            object: Some(object),
-            format: Some(Format::from(&table.definition.format)),
+            object: Some(object.entry.clone()),
+            format: Some(Format::from(&object.format(&table.definition.format))),
             table_schema: table.encoded_schema()?,
             column: self.column.clone(),
             partition_bytes,
@@ -80,24 +82,33 @@ impl IndexDefinition {
     pub(super) fn status_request(
         &self,
         table: &ExternalTable,
-        objects: Vec<ObjectEntry>,
+        objects: &[Arc<PlannedObject>],
     ) -> Result<IndexStatusRequest> {
         Ok(IndexStatusRequest {
-            objects,
-            format: Some(Format::from(&table.definition.format)),
+            objects: objects.iter().map(|object| object.entry.clone()).collect(),
+            format: format_of(table, objects),
             table_schema: table.encoded_schema()?,
             column: self.column.clone(),
         })
     }
 
-    pub(super) fn drop_request(&self, table: &ExternalTable, objects: Vec<ObjectEntry>) -> Result<DropIndexRequest> {
+    pub(super) fn drop_request(
+        &self,
+        table: &ExternalTable,
+        objects: &[Arc<PlannedObject>],
+    ) -> Result<DropIndexRequest> {
         Ok(DropIndexRequest {
-            objects,
-            format: Some(Format::from(&table.definition.format)),
+            objects: objects.iter().map(|object| object.entry.clone()).collect(),
+            format: format_of(table, objects),
             table_schema: table.encoded_schema()?,
             column: self.column.clone(),
         })
     }
+}
+
+/// The format of objects that share one.
+fn format_of(table: &ExternalTable, objects: &[Arc<PlannedObject>]) -> Option<Format> {
+    objects.first().map(|object| Format::from(&object.format(&table.definition.format)))
 }
 
 fn has_order(data_type: &DataType) -> bool {

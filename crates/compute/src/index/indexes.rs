@@ -307,7 +307,7 @@ async fn builds(
     let requests = objects
         .iter()
         .map(|object| {
-            let request = index.build_request(table, object.entry.clone(), origin.clone(), partition_bytes)?;
+            let request = index.build_request(table, object, origin.clone(), partition_bytes)?;
             Ok((Arc::clone(object), request))
         })
         .collect::<Result<Vec<_>>>()?;
@@ -327,8 +327,7 @@ async fn statuses(
     let mut statuses = vec![];
     for (node, objects) in by_node(objects) {
         for some in objects.chunks(STATUS_OBJECTS_MAX) {
-            let entries = some.iter().map(|object| object.entry.clone()).collect();
-            let found = node.index_status(index.status_request(table, entries)?).await?;
+            let found = node.index_status(index.status_request(table, some)?).await?;
             statuses.extend(some.iter().cloned().zip(found));
         }
     }
@@ -350,8 +349,7 @@ async fn removed(
 ) -> Result<()> {
     let removals = futures::stream::iter(nodes).then(|(node, objects)| async move {
         for some in objects.chunks(STATUS_OBJECTS_MAX) {
-            let entries = some.iter().map(|object| object.entry.clone()).collect();
-            node.drop_index(index.drop_request(table, entries)?).await?;
+            node.drop_index(index.drop_request(table, some)?).await?;
         }
         Ok(())
     });
@@ -359,10 +357,12 @@ async fn removed(
     outcomes.into_iter().collect()
 }
 
+/// Objects that one request may name: of one node, their columns in the same fields.
 fn by_node(objects: Vec<Arc<PlannedObject>>) -> Vec<(NodeClient, Vec<Arc<PlannedObject>>)> {
     let mut nodes: Vec<(NodeClient, Vec<Arc<PlannedObject>>)> = vec![];
     for object in objects {
-        match nodes.iter_mut().find(|(node, _)| node.label() == object.node.label()) {
+        let alike = |others: &[Arc<PlannedObject>]| others.first().is_some_and(|other| other.has_fields_of(&object));
+        match nodes.iter_mut().find(|(node, others)| node.label() == object.node.label() && alike(others)) {
             Some((_, objects)) => objects.push(object),
             None => nodes.push((object.node.clone(), vec![object])),
         }

@@ -135,6 +135,15 @@ impl HybridScanExec {
             .map(|((object, partition), _)| (Arc::clone(object), Arc::clone(partition)))
             .collect();
 
+        // Partitions of an object follow each other.
+        let mut checked: Option<&Arc<PlannedObject>> = None;
+        for (object, _) in &partitions {
+            if !checked.is_some_and(|checked| Arc::ptr_eq(checked, object)) {
+                object.check_columns(&columns)?;
+                checked = Some(object);
+            }
+        }
+
         let input = Arc::new(table_schema.project(&columns)?);
         let statistics = input_statistics(&input, &columns, &partitions, &set);
         let mut fragment = Fragment::scan_with_statistics(Arc::clone(&input), statistics);
@@ -443,6 +452,9 @@ impl HybridScanExec {
 /// bounds are not known or cannot be counted.
 fn share_of(column: usize, values: u64, set: &PartitionSet) -> Option<f64> {
     let range = set.range_of(column)?;
+    if range.max.data_type().is_floating() {
+        return None;
+    }
     let width = range.max.distance_u64(&range.min)?.saturating_add(1);
     Some(values as f64 / width as f64)
 }

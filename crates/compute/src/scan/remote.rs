@@ -16,10 +16,10 @@ use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
 use thermocline_pushdown::wire::{
-    Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, RangesRequest, Ticket,
-    TicketKind,
+    Compression, ErrorKind, Format, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, RangesRequest,
+    Ticket, TicketKind,
 };
-use thermocline_pushdown::{PartitionRange, PushbackToken};
+use thermocline_pushdown::{FileFormat, PartitionRange, PushbackToken};
 use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
 
 use super::arrow_message::check_arrow_message;
@@ -150,7 +150,7 @@ pub(super) struct FragmentCall {
     /// See [`FragmentRequest::shape`].
     pub(super) shape: u64,
     pub(super) table_schema: Content,
-    pub(super) format: thermocline_pushdown::wire::Format,
+    pub(super) format: FileFormat,
     pub(super) query: Arc<QueryContext>,
     /// Whether the node may answer that the stored bytes should be fetched instead.
     pub(super) accepts_pushback: bool,
@@ -195,7 +195,7 @@ impl FragmentCall {
         let request = FragmentRequest {
             origin: Some(self.query.origin()),
             object: Some(object.entry.clone()),
-            format: Some(self.format.clone()),
+            format: Some(Format::from(&object.format(&self.format))),
             partitions: partitions.iter().map(|partition| partition.range.into()).collect(),
             compression: compression as i32,
             answer_bytes_max: hints.answer_bytes_max,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use thermocline_cache::{Access, ObjectKey, SegmentKey, SegmentRequest};
-use thermocline_pushdown::Route;
+use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest};
+use thermocline_pushdown::{FileFormat, Route};
 
 use super::bitmap::{BitmapPlan, Choice, Chooser};
 use super::by_index::ByIndex;
@@ -174,6 +174,7 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
     // Partitions of one object come one after the other and share its key.
     let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>)> = None;
+    let decodings: Vec<Decoding> = scan.columns().iter().map(|column| decoding(scan, *column)).collect();
     scan.partitions()
         .iter()
         .map(|(object, partition)| {
@@ -183,8 +184,14 @@ fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
             scan.columns()
                 .iter()
                 .zip(scan.column_names())
-                .map(|(column, name)| SegmentRequest {
-                    key: SegmentKey { object: Arc::clone(&key), partition: partition.range, column: Arc::clone(name) },
+                .zip(&decodings)
+                .map(|((column, name), decoding)| SegmentRequest {
+                    key: SegmentKey {
+                        object: Arc::clone(&key),
+                        partition: partition.range,
+                        column: Arc::clone(name),
+                        decoding: *decoding,
+                    },
                     bytes: partition.memory_bytes(*column),
                 })
                 .collect()
@@ -194,4 +201,14 @@ fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
 
 fn object_key(scan: &HybridScanExec, object: &PlannedObject) -> ObjectKey {
     ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
+}
+
+/// What decides the values of a table's column: its type, and for text the dialect and which field of
+/// a record it is.
+fn decoding(scan: &HybridScanExec, column: usize) -> Decoding {
+    let of_type = scan.table_schema().fields().get(column).map(|field| (field.data_type(), field.is_nullable()));
+    // Fields are found by position, or by name among all of the table's names.
+    let names = || scan.table_schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>();
+    let field = matches!(scan.format(), FileFormat::Csv(_)).then(|| (column, names()));
+    Decoding::of(&(of_type, scan.format(), field))
 }

@@ -17,7 +17,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::{Access, PinnedSegment};
-use thermocline_pushdown::wire::{Compression, ErrorKind, Format};
+use thermocline_pushdown::wire::{Compression, ErrorKind};
 use thermocline_pushdown::{FileFormat, Fragment, PartitionRange, PushbackToken, Route};
 use thermocline_storage::{Content, PartitionReader, RangeSource, ReadOptions};
 use tokio::sync::mpsc;
@@ -136,7 +136,7 @@ impl ScanRun {
                 fragment: Content::fragment(scan.encoded().cloned().unwrap_or_default()),
                 shape: BuildHasherDefault::<DefaultHasher>::default().hash_one(scan.shape()).max(1),
                 table_schema: Content::schema(Arc::clone(scan.encoded_schema())),
-                format: Format::from(scan.format()),
+                format: scan.format().clone(),
                 query: Arc::clone(&query),
                 accepts_pushback: settings.pushback,
                 metrics: metrics.clone(),
@@ -184,7 +184,7 @@ impl ScanRun {
     fn reader(&self, object: &Arc<PlannedObject>, source: Arc<dyn RangeSource>) -> PartitionReader {
         PartitionReader {
             source,
-            format: self.format.clone(),
+            format: object.format(&self.format),
             table_schema: Arc::clone(&self.table_schema),
             footers: object.node.footers().clone(),
         }

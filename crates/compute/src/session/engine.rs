@@ -9,7 +9,7 @@ use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
-use thermocline_pushdown::QueryId;
+use thermocline_pushdown::{QueryId, float_functions};
 use thermocline_storage::NodeConfig;
 
 use super::cpu_load::CpuLoad;
@@ -146,6 +146,13 @@ impl Shapes {
         shapes.insert(Arc::clone(shape));
     }
 
+    /// Forgets the shapes of a table that is gone: one of the same name may hold other data.
+    pub(crate) fn forget_table(&self, table: &str) {
+        let is_of = |shape: &Arc<str>| shape.strip_prefix(table).is_some_and(|rest| rest.starts_with(": "));
+        self.raw_is_smaller.lock().retain(|shape| !is_of(shape));
+        self.observed.lock().retain(|shape, _| !is_of(shape));
+    }
+
     /// What earlier executions of the shape selected and sent.
     pub(crate) fn observed(&self, shape: &Arc<str>) -> Observed {
         self.observed.lock().get(shape).copied().unwrap_or_default()
@@ -166,6 +173,13 @@ impl Shapes {
     }
 }
 
+/// The functions that a storage node has.
+fn wire_context() -> Arc<TaskContext> {
+    let context = SessionContext::new();
+    float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+    context.task_ctx()
+}
+
 impl Engine {
     /// An engine whose definitions are kept in `catalog`, or nowhere.
     pub fn new(settings: &Settings, catalog: Option<CatalogFile>, embedded: NodeConfig) -> Arc<Self> {
@@ -184,7 +198,7 @@ impl Engine {
             next_query: AtomicU64::new(1),
             process: format!("{:x}-{started:x}", std::process::id()),
             load: CpuLoad::new(),
-            wire_context: SessionContext::new().task_ctx(),
+            wire_context: wire_context(),
         })
     }
 
@@ -251,6 +265,8 @@ impl Engine {
         })?;
         // Its objects may be other ones, or the same read in another way.
         self.indexes.of_table(&name).iter().for_each(|index| self.indexes.forget(&index.name));
+        self.cache.remove_table(&name);
+        self.shapes.forget_table(&name);
         Ok(())
     }
 
@@ -267,6 +283,8 @@ impl Engine {
         })?;
         // The catalog has forgotten them with the table.
         self.indexes.of_table(name).iter().for_each(|index| drop(self.indexes.remove(&index.name)));
+        self.cache.remove_table(name);
+        self.shapes.forget_table(name);
         Ok(true)
     }
 

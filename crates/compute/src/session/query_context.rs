@@ -27,7 +27,7 @@ pub struct QueryContext {
     /// When its statement's time is over; `None` if it has no limit. The statement may have begun long before.
     deadline: Option<Instant>,
     /// Tables as this query sees them: two scans of one table read the same objects.
-    snapshots: tokio::sync::Mutex<HashMap<String, Arc<Snapshot>>>,
+    snapshots: tokio::sync::Mutex<HashMap<usize, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
     partitions_total: AtomicU64,
     /// What scans of another engine share, by type.
@@ -152,8 +152,10 @@ impl QueryContext {
 
     /// `table`'s objects, the same for the whole query.
     pub(crate) async fn snapshot(&self, table: &ExternalTable) -> Result<Arc<Snapshot>> {
+        // Not by name: a view may hold a table that has been defined anew since.
+        let table_id = std::ptr::from_ref(table).addr();
         let mut snapshots = self.snapshots.lock().await;
-        if let Some(known) = snapshots.get(&table.definition.name) {
+        if let Some(known) = snapshots.get(&table_id) {
             return Ok(Arc::clone(known));
         }
         let before = table.latest();
@@ -166,7 +168,7 @@ impl QueryContext {
         {
             self.engine.indexes.keep_up(&table, &snapshot, self.settings.partition_size);
         }
-        snapshots.insert(table.definition.name.clone(), Arc::clone(&snapshot));
+        snapshots.insert(table_id, Arc::clone(&snapshot));
         Ok(snapshot)
     }
 

@@ -28,7 +28,7 @@ use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
-use crate::plan::Separate;
+use crate::plan::{FloatOrder, Separate};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
@@ -121,11 +121,14 @@ impl Session {
         let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
         let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
-        let state = SessionStateBuilder::new_with_default_features()
+        let mut state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_physical_optimizer_rule(Arc::new(Separate::default()))
-            .build();
+            .with_physical_optimizer_rule(Arc::new(Separate::default()));
+        if let Some(rule) = FloatOrder::new() {
+            state = state.with_analyzer_rule(Arc::new(rule));
+        }
+        let state = state.build();
         let context = SessionContext::new_with_state(state);
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();

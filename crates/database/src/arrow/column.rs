@@ -72,7 +72,10 @@ impl Column {
             (Self::Integer(column), ValueRef::Null) => column.append_null(),
             (Self::BigInt(column), ValueRef::Int(value)) => column.append_value(value),
             (Self::BigInt(column), ValueRef::Null) => column.append_null(),
-            (Self::Double(column), ValueRef::Float(value)) => column.append_value(value),
+            // The one form of equal floats, which is what the analytic engine compares.
+            (Self::Double(column), ValueRef::Float(value)) => {
+                column.append_value(if value.is_nan() { f64::NAN } else { value + 0.0 });
+            }
             (Self::Double(column), ValueRef::Null) => column.append_null(),
             (Self::Decimal(column, scale), ValueRef::Decimal(value)) => {
                 column.append_value(units(value, *scale).ok_or_else(|| misfit(ValueRef::Decimal(value)))?);

@@ -1,5 +1,7 @@
 //! Functions by name. What is not listed here does not run at storage.
 
+use crate::float_order::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY};
+
 /// How the size of a scalar function's result relates to its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
@@ -45,6 +47,7 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "atanh",
             "bit_length",
             "btrim",
+            CANONICAL_FLOAT,
             "cardinality",
             "cbrt",
             "ceil",
@@ -66,6 +69,8 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "exp",
             "factorial",
             "find_in_set",
+            FLOAT_KEY,
+            FLOAT_OF_KEY,
             "floor",
             "from_unixtime",
             "gcd",
@@ -232,6 +237,7 @@ pub(super) fn is_operator(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::float_functions;
     use datafusion::execution::FunctionRegistry;
     use datafusion::prelude::SessionContext;
 
@@ -239,6 +245,7 @@ mod tests {
     #[test]
     fn every_listed_function_is_there_and_not_volatile() {
         let context = SessionContext::new();
+        float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
         for name in SCALAR.iter().flat_map(|(_, names)| *names) {
             let function = context.udf(name).unwrap_or_else(|_| panic!("no function {name}"));
             assert_eq!(function.name(), *name, "an alias");

@@ -19,8 +19,8 @@ use super::text::{StringColumn, StringViewColumn};
 #[derive(Debug, Clone, Default)]
 pub struct ColumnStatistics {
     /// Least value, an array of length 1 of the column's type; `None` if there
-    /// is no value, or none is kept for the type (strings and Booleans). Floats
-    /// are in total order: NaN is above infinity.
+    /// is no value, or none is kept for the type (strings and Booleans). Of
+    /// floats, NaN is above infinity.
     pub min: Option<ArrayRef>,
     /// Greatest value, likewise.
     pub max: Option<ArrayRef>,
@@ -347,28 +347,33 @@ impl<N: TryFrom<i64> + TryFrom<i128>> Parser<N> for Integer {
     }
 }
 
+/// Floats in their one form: see [`thermocline_pushdown::canonical_floats`].
 #[derive(Debug)]
 struct Float;
 
 impl Parser<f64> for Float {
     #[inline(always)]
     fn fast(&self, data: &[u8], start: usize, len: usize) -> Option<f64> {
-        number::fast_f64(data, start, len)
+        // -0.0 becomes 0.0.
+        Some(number::fast_f64(data, start, len)? + 0.0)
     }
 
     fn parse(&self, text: &[u8]) -> Option<f64> {
-        number::float(text)
+        let value: f64 = number::float(text)?;
+        Some(if value.is_nan() { f64::NAN } else { value + 0.0 })
     }
 }
 
 impl Parser<f32> for Float {
     #[inline(always)]
     fn fast(&self, data: &[u8], start: usize, len: usize) -> Option<f32> {
-        number::fast_f32(data, start, len)
+        // -0.0 becomes 0.0.
+        Some(number::fast_f32(data, start, len)? + 0.0)
     }
 
     fn parse(&self, text: &[u8]) -> Option<f32> {
-        number::float(text)
+        let value: f32 = number::float(text)?;
+        Some(if value.is_nan() { f32::NAN } else { value + 0.0 })
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::bom::BomFilter;
@@ -44,8 +44,8 @@ const WINDOW_BYTES: usize = 16 << 10;
 /// ```
 #[derive(Debug)]
 pub struct CsvDecoder {
-    /// Schema of the file.
-    file_schema: SchemaRef,
+    /// Fields of a record.
+    field_count: usize,
     /// Schema of the batches.
     schema: SchemaRef,
     has_header: bool,
@@ -78,16 +78,16 @@ pub struct CsvDecoder {
 /// A wanted column.
 #[derive(Debug)]
 struct Projected {
-    /// Its index in the file.
-    index: usize,
+    /// Which field of a record it is; `None` if there is none, so that it is NULL.
+    index: Option<usize>,
     values: Box<dyn Column>,
 }
 
 impl CsvDecoder {
     /// A decoder of a whole object.
     ///
-    /// `schema` names all columns of the file in file order; `projection` the
-    /// indices of the wanted ones, in any order. With no wanted columns the
+    /// `schema` names all columns, in file order unless the options say which
+    /// fields they are; `projection` the indices of the wanted ones, in any order. With no wanted columns the
     /// batches have a row count only. Each batch but the last has `batch_rows`
     /// rows (at least 1).
     ///
@@ -107,6 +107,20 @@ impl CsvDecoder {
                 reason: "a CSV table needs a column, a batch needs a row".to_owned(),
             });
         }
+        let field_count = match &options.fields {
+            None => schema.fields().len(),
+            Some(fields) if fields.of_columns.len() != schema.fields().len() => {
+                let reason = format!("{} columns have a field, of {}", fields.of_columns.len(), schema.fields().len());
+                return Err(CsvError::InvalidOptions { reason });
+            }
+            Some(fields) => match fields.of_columns.iter().flatten().find(|field| **field >= fields.count) {
+                None => fields.count as usize,
+                Some(field) => {
+                    let reason = format!("field {field} is not among the {} of a record", fields.count);
+                    return Err(CsvError::InvalidOptions { reason });
+                }
+            },
+        };
         let mut columns = Vec::with_capacity(projection.len());
         let mut fields = Vec::with_capacity(projection.len());
         for index in projection {
@@ -119,6 +133,10 @@ impl CsvDecoder {
                 column: field.name().clone(),
                 data_type: field.data_type().clone(),
             })?;
+            let index = match &options.fields {
+                None => Some(index),
+                Some(fields) => fields.of_columns.get(index).copied().flatten().map(|field| field as usize),
+            };
             columns.push(Projected { index, values });
             fields.push(Arc::clone(field));
         }
@@ -128,7 +146,7 @@ impl CsvDecoder {
         let dialect = options.dialect();
         Ok(Self {
             schema: Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone())),
-            file_schema: schema,
+            field_count,
             has_header: options.has_header,
             columns,
             has_text,
@@ -309,7 +327,7 @@ impl CsvDecoder {
     /// Takes the line before the first data row.
     fn skip_header(&mut self, record: &[u8]) -> Result<(), CsvError> {
         if !matches!(record, b"\n" | b"\r\n") {
-            let expected = self.file_schema.fields().len();
+            let expected = self.field_count;
             let found = self.index.count_fields(record);
             if found != expected {
                 return Err(CsvError::FieldCount {
@@ -329,7 +347,7 @@ impl CsvDecoder {
     /// Decodes the complete records at the start of `data`, which starts with
     /// a record, and returns their length in bytes.
     fn decode_records(&mut self, data: &[u8]) -> Result<usize, CsvError> {
-        let columns = self.file_schema.fields().len();
+        let columns = self.field_count;
         // Taken out because the records borrow it while the columns change.
         let mut index = self.index.take();
         let records = index.records(data, columns);
@@ -370,7 +388,7 @@ impl CsvDecoder {
                 row: self.row,
                 offset: self.offset + start as u64,
                 found,
-                expected: self.file_schema.fields().len(),
+                expected: self.field_count,
                 text: excerpt(records.data().get(start..end).unwrap_or_default().trim_ascii_end()),
             }),
         }
@@ -381,7 +399,8 @@ impl CsvDecoder {
         let first = fields.rows.start;
         let mut error = None;
         for (position, column) in self.columns.iter_mut().enumerate() {
-            fields.column = column.index;
+            let Some(index) = column.index else { continue };
+            fields.column = index;
             if let Err((row, bad)) = column.values.append(&fields) {
                 // Later columns matter only where they fail in an earlier row.
                 fields.rows.end = row;
@@ -407,7 +426,7 @@ impl CsvDecoder {
     fn field_error(&self, records: &Records<'_>, position: usize, record: usize, row: u64, bad: BadField) -> CsvError {
         let field = self.schema.field(position);
         let column = field.name().clone();
-        let file_column = self.columns.get(position).map_or(0, |column| column.index);
+        let file_column = self.columns.get(position).and_then(|column| column.index).unwrap_or_default();
         let (start, end) = records.field(record, file_column);
         let offset = self.offset + start as u64;
         let text = || excerpt(records.data().get(start..end).unwrap_or_default());
@@ -427,7 +446,11 @@ impl CsvDecoder {
             return Ok(());
         }
         let with_statistics = self.with_statistics;
-        let arrays = self.columns.iter_mut().map(|column| column.values.finish(with_statistics)).collect();
+        let arrays = self.columns.iter_mut().zip(self.schema.fields()).map(|(column, field)| match column.index {
+            None => new_null_array(field.data_type(), self.pending_rows),
+            Some(_) => column.values.finish(with_statistics),
+        });
+        let arrays = arrays.collect();
         let options = RecordBatchOptions::new().with_row_count(Some(self.pending_rows));
         let batch = RecordBatch::try_new_with_options(self.schema(), arrays, &options)?;
         self.pending_rows = 0;

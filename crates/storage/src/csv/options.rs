@@ -1,5 +1,7 @@
 //! What the caller says about the file.
 
+use thermocline_pushdown::CsvFields;
+
 use super::error::CsvError;
 
 /// Longest record accepted, in bytes. It bounds what an unclosed quote can
@@ -20,11 +22,21 @@ pub struct CsvOptions {
     pub has_header: bool,
     /// An unquoted field with exactly this text is NULL.
     pub null_text: String,
+    /// Which field of a record each column of the schema is; `None`: they are the schema's columns in
+    /// its order.
+    pub fields: Option<CsvFields>,
 }
 
 impl Default for CsvOptions {
     fn default() -> Self {
-        Self { delimiter: b',', quote: Some(b'"'), escape: None, has_header: true, null_text: String::new() }
+        Self {
+            delimiter: b',',
+            quote: Some(b'"'),
+            escape: None,
+            has_header: true,
+            null_text: String::new(),
+            fields: None,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ use prost::Message;
 use thermocline_pushdown::wire::{ObjectEntry, Range};
 
 /// Raised when an older reader would misread a newer file, or the reverse.
-pub(super) const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 pub(super) const MAGIC: [u8; 8] = *b"TCINDEX\n";
 /// Encoded bytes from which on a block is closed: one read of a disk, and few keys too many.
 pub(super) const BLOCK_BYTES: usize = 8 << 10;
@@ -269,8 +269,8 @@ mod tests {
         assert_eq!(bytes.len(), TAIL_BYTES);
         assert_eq!(bytes[..16], [2, 1, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(bytes[16..24], 0xe71f_a219_0541_574b_u64.to_le_bytes());
-        assert_eq!(bytes[24..], *b"\x01\0\0\0TCINDEX\n");
-        assert_eq!(parse_tail(&bytes), Some((1, root)));
+        assert_eq!(bytes[24..], *b"\x02\0\0\0TCINDEX\n");
+        assert_eq!(parse_tail(&bytes), Some((2, root)));
         assert_eq!(parse_tail(&bytes[1..]), None);
         assert_eq!(parse_tail(&[0; TAIL_BYTES]), None);
     }

@@ -26,7 +26,7 @@ pub fn is_indexable(data_type: &DataType) -> bool {
 /// | type | key |
 /// |---|---|
 /// | integers, decimals, dates, times | big-endian, the sign bit flipped |
-/// | floats | the bits in the order of IEEE 754's totalOrder, -0.0 as 0.0 |
+/// | floats | the bits in the order of IEEE 754's totalOrder, -0.0 as 0.0, one NaN above all |
 /// | Boolean | 0 or 1 |
 /// | strings, binary | the bytes themselves, the first [`KEY_BYTES_MAX`] of them |
 pub(crate) fn for_each_key(array: &dyn Array, mut take: impl FnMut(usize, &[u8])) -> bool {
@@ -126,11 +126,13 @@ ordered_bytes! {
     u32: |value| value;
     u64: |value| value;
     f32: |value| {
-        let bits = if value == 0.0 { 0 } else { value.to_bits() };
+        let value = if value.is_nan() { f32::NAN } else { value + 0.0 };
+        let bits = value.to_bits();
         bits ^ if bits >> 31 == 1 { u32::MAX } else { 1 << 31 }
     };
     f64: |value| {
-        let bits = if value == 0.0 { 0 } else { value.to_bits() };
+        let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
+        let bits = value.to_bits();
         bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
     };
 }
@@ -219,13 +221,13 @@ fn key_range(range: &ValueRange, data_type: &DataType) -> Option<KeyRange> {
     let (low, low_open) = match &range.low {
         Bound::Unbounded => (vec![], false),
         Bound::Included(value) => (key(value, data_type)?, false),
-        Bound::Excluded(value) => opened(key(value, data_type)?, data_type),
+        Bound::Excluded(value) => opened(key(value, data_type)?),
     };
     let (high, high_open) = match &range.high {
         Bound::Unbounded => (None, false),
         Bound::Included(value) => (Some(key(value, data_type)?), false),
         Bound::Excluded(value) => {
-            let (key, open) = opened(key(value, data_type)?, data_type);
+            let (key, open) = opened(key(value, data_type)?);
             (Some(key), open)
         }
     };
@@ -233,8 +235,8 @@ fn key_range(range: &ValueRange, data_type: &DataType) -> Option<KeyRange> {
 }
 
 /// A key that a range ends before, if no other value has the same key.
-fn opened(key: Vec<u8>, data_type: &DataType) -> (Vec<u8>, bool) {
-    let exact = key.len() < KEY_BYTES_MAX && !data_type.is_floating();
+fn opened(key: Vec<u8>) -> (Vec<u8>, bool) {
+    let exact = key.len() < KEY_BYTES_MAX;
     (key, exact)
 }
 
@@ -277,6 +279,8 @@ mod tests {
             assert!(keys.iter().all(|key| key.len() <= KEY_BYTES_MAX));
         }
         assert_eq!(keys(Arc::new(Float64Array::from(vec![-0.0, 0.0])))[0], [0x80, 0, 0, 0, 0, 0, 0, 0]);
+        let nans = keys(Arc::new(Float64Array::from(vec![f64::NAN, -f64::NAN, f64::from_bits(0x7ff8_0000_0000_0007)])));
+        assert!(nans.iter().all(|key| *key == nans[0]), "{nans:?}");
         assert!(!is_indexable(&DataType::new_list(DataType::Int8, true)));
         assert!(!is_indexable(&DataType::Null));
     }

@@ -6,6 +6,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use thermocline_pushdown::float_functions;
 
 use super::arbitrator::Arbitrator;
 use super::budget::Budget;
@@ -32,8 +33,10 @@ impl Resources {
         let pool: Arc<dyn MemoryPool> = Arc::new(FairSpillPool::new(config.fragment_bytes()));
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
         let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
+        let context = SessionContext::new_with_config_rt(session, runtime);
+        float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
         Ok(Self {
-            context: SessionContext::new_with_config_rt(session, runtime).task_ctx(),
+            context: context.task_ctx(),
             arbitrator: Arbitrator::new(config),
             budget: Budget::new(config.budget_bytes()),
             reading: Budget::new(config.reading_bytes()),

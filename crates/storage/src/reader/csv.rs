@@ -28,6 +28,7 @@ pub fn csv_options(format: &CsvFormat) -> CsvOptions {
         escape: format.escape,
         has_header: format.has_header,
         null_text: format.null_text.clone(),
+        fields: format.fields.clone(),
     }
 }
 

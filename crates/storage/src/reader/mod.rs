@@ -3,6 +3,7 @@
 mod csv;
 mod decompress;
 mod footer_check;
+mod footer_schema;
 mod footers;
 mod parquet;
 mod partition;
@@ -10,6 +11,7 @@ mod records;
 mod text;
 
 pub use csv::csv_options;
+pub use footer_schema::{bounds_hold, footer_schema};
 pub use footers::{Footer, FooterCache, Footers};
 pub use parquet::decode_footer;
 pub(crate) use parquet::{fetch_footer, selected_share};

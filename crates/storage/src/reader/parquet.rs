@@ -5,9 +5,11 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use bytes::Bytes;
 use datafusion::common::DataFusionError;
+use datafusion::common::config::TableParquetOptions;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::datasource::physical_plan::parquet::{ParquetAccessPlan, RowGroupAccess};
@@ -28,10 +30,11 @@ use parquet::file::metadata::{
     ColumnChunkMetaData, PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData,
 };
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
-use thermocline_pushdown::Bitmap;
 use thermocline_pushdown::wire::ErrorKind;
+use thermocline_pushdown::{Bitmap, canonical_batch};
 
 use super::footer_check::check_footer;
+use super::footer_schema::{int96_unit, prunable};
 use super::partition::wrong_bitmap;
 use super::{Footer, PartitionReader, ReadOptions};
 use crate::{NodeError, RangeSource};
@@ -66,9 +69,33 @@ pub(super) fn stream(
         let plan = scan_plan(&reader, footer, row_groups, &options)?;
         plan.execute(0, context)
     };
+    let columns = Arc::clone(&schema);
+    let batches = opened.into_stream().try_flatten().and_then(move |batch| {
+        let batch = of_table(batch, &columns);
+        async move { batch }
+    });
     let named = move |error: DataFusionError| DataFusionError::from(NodeError::from(error).context(&object));
-    let stream = opened.into_stream().try_flatten().map_err(named).boxed();
-    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, stream)))
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches.map_err(named).boxed())))
+}
+
+/// A batch as it was read, as one of the table's: floats are in their one form, and the table may say
+/// that a column has no NULLs.
+fn of_table(batch: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFusionError> {
+    for (column, field) in batch.columns().iter().zip(schema.fields()) {
+        if !field.is_nullable() && column.logical_null_count() > 0 {
+            let why = format!("column '{}' has NULLs there and is NOT NULL in the table", field.name());
+            return Err(NodeError::new(ErrorKind::BadData, why).into());
+        }
+    }
+    let batch = canonical_batch(batch)?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}
+
+/// The table's columns as any object may have them: a column that it lacks is NULL.
+fn as_found(table: &SchemaRef) -> SchemaRef {
+    let nullable = |field: &FieldRef| field.as_ref().clone().with_nullable(true);
+    Arc::new(Schema::new(table.fields().iter().map(nullable).collect::<Vec<_>>()))
 }
 
 fn scan_plan(
@@ -93,15 +120,26 @@ fn scan_plan(
     }
     let access = access_plan(&object.path, metadata, row_groups.clone(), options.rows.as_deref())?;
     // Without the index at hand, the source would load and decode it anew for each partition.
-    let has_pages = metadata.column_index().is_some() && lists_pages(metadata, row_groups);
+    let has_pages = metadata.column_index().is_some() && lists_pages(metadata, row_groups.clone());
 
-    let mut source = ParquetSource::new(Arc::clone(&reader.table_schema))
+    let predicate = match &options.predicate {
+        None => None,
+        Some(predicate) => {
+            let predicate = over_table(predicate, &reader.table_schema)?;
+            prunable(&predicate, &reader.table_schema, &object.path, metadata, row_groups)?
+        }
+    };
+
+    let mut parquet = TableParquetOptions::default();
+    parquet.global.coerce_int96 = Some(int96_unit(metadata, &reader.table_schema).to_owned());
+    let mut source = ParquetSource::new(as_found(&reader.table_schema))
+        .with_table_parquet_options(parquet)
         .with_parquet_file_reader_factory(Arc::new(SourceReaderFactory { source: Arc::clone(&reader.source), footer }))
         .with_pushdown_filters(options.late_materialisation)
-        .with_enable_page_index(has_pages && options.predicate.is_some())
+        .with_enable_page_index(has_pages && predicate.is_some())
         .with_bloom_filter_on_read(false);
-    if let Some(predicate) = &options.predicate {
-        source = source.with_predicate(over_table(predicate, &reader.table_schema)?);
+    if let Some(predicate) = predicate {
+        source = source.with_predicate(predicate);
     }
     let file = PartitionedFile::new(object.path.clone(), object.size).with_extension(access);
     let config = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))

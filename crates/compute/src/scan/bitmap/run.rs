@@ -11,7 +11,7 @@ use datafusion::common::{Result, internal_datafusion_err};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use thermocline_cache::{Access, PinnedSegment};
-use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, TicketKind};
+use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, Format, TicketKind};
 use thermocline_pushdown::{Bitmap, Fragment, PushbackToken, Route};
 use thermocline_storage::NodeError;
 
@@ -82,7 +82,7 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     let request = BitmapRequest {
         origin: Some(run.query.origin()),
         object: Some(work.object.entry.clone()),
-        format: Some(run.call.format.clone()),
+        format: Some(Format::from(&work.object.format(&run.call.format))),
         partition: Some(work.partition.range.into()),
         bitmap,
         combine: plan.combine as i32,

@@ -1,0 +1,735 @@
+//! Objects whose columns differ in type, unit, order and statistics, NaN and zeros of two signs: every
+//! mode gives DuckDB's rows, cold and warm.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::*;
+use arrow::datatypes::*;
+use parquet::arrow::ArrowWriter;
+use parquet::data_type::{ByteArray, Int96, Int96Type};
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, ParquetMetaDataWriter};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::file::statistics::{Statistics, ValueStatistics};
+use parquet::file::writer::SerializedFileWriter;
+use support::oracle::{Oracle, Row};
+use support::rows::{assert_same, canonical};
+use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_pushdown::Mode;
+use thermocline_storage::NodeConfig;
+
+/// A directory of objects, a database without a link to it and one behind a link, and DuckDB.
+struct Lake {
+    directory: tempfile::TempDir,
+    sessions: Vec<Session>,
+    duckdb: Oracle,
+    /// Whether [`Lake::check`] leaves the cache as it is.
+    keep_cache: bool,
+}
+
+impl Lake {
+    async fn new() -> Self {
+        let mut sessions = vec![];
+        for egress in [None, Some(10 << 30)] {
+            let settings = Settings { partition_size: 64 << 10, ..Settings::default() };
+            let embedded = NodeConfig { egress, late_materialisation: egress.is_some(), ..NodeConfig::default() };
+            let options = SessionOptions { settings, embedded, threads: Some(2), ..SessionOptions::default() };
+            sessions.push(Session::open(options).await.unwrap());
+        }
+        Self { directory: tempfile::tempdir().unwrap(), sessions, duckdb: Oracle::start(), keep_cache: false }
+    }
+
+    fn path(&self, table: &str, object: usize) -> PathBuf {
+        let directory = self.directory.path().join(table);
+        std::fs::create_dir_all(&directory).unwrap();
+        directory.join(format!("{object:03}.parquet"))
+    }
+
+    async fn run(&self, sql: &str) {
+        for session in &self.sessions {
+            session.run(sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
+        }
+    }
+
+    /// A table over `objects`, each of one column `c` beside `id`, with `columns` declared if any are;
+    /// DuckDB has `c` as `of_duckdb`.
+    async fn table(&mut self, name: &str, objects: &[ArrayRef], columns: &str, of_duckdb: &str) {
+        let mut first_id = 0;
+        for (position, values) in objects.iter().enumerate() {
+            write(&self.path(name, position), first_id, values);
+            first_id += values.len() as i64;
+        }
+        self.define(name, columns, of_duckdb).await;
+    }
+
+    async fn define(&mut self, name: &str, columns: &str, of_duckdb: &str) {
+        self.run_definition(name, columns).await;
+        let location = self.directory.path().join(name).display().to_string();
+        self.duckdb.query(&format!(
+            "CREATE OR REPLACE TABLE {name} AS SELECT id, c::{of_duckdb} AS c
+             FROM read_parquet('{location}/*.parquet', union_by_name = true)"
+        ));
+    }
+
+    async fn run_definition(&self, name: &str, columns: &str) {
+        let location = self.directory.path().join(name).display().to_string();
+        self.run(&format!("CREATE EXTERNAL TABLE {name} {columns} STORED AS PARQUET LOCATION '{location}'")).await;
+    }
+
+    /// Has DuckDB copy the objects' rows, before somebody spoils the statistics: it believes them.
+    fn remember(&mut self, name: &str) {
+        let location = self.directory.path().join(name).display().to_string();
+        self.duckdb.query(&format!("CREATE TABLE {name} AS SELECT * FROM read_parquet('{location}/*.parquet')"));
+    }
+
+    /// A table with the columns that its objects have; DuckDB has `columns` of it.
+    async fn define_by_name(&mut self, name: &str, columns: &str) {
+        let location = self.directory.path().join(name).display().to_string();
+        self.run(&format!("CREATE EXTERNAL TABLE {name} STORED AS PARQUET LOCATION '{location}'")).await;
+        self.duckdb_by_name(name, columns);
+    }
+
+    fn duckdb_by_name(&mut self, name: &str, columns: &str) {
+        self.duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW {name} AS SELECT {columns}
+             FROM read_parquet('{}/*.parquet', union_by_name = true)",
+            self.directory.path().join(name).display()
+        ));
+    }
+
+    /// Compares `queries` with DuckDB's answers in all modes, cold and warm.
+    async fn check(&mut self, queries: &[String]) {
+        let expected: Vec<Vec<Row>> = queries.iter().map(|sql| self.duckdb.query(sql)).collect();
+        for (link, session) in self.sessions.iter().enumerate() {
+            for mode in Mode::ALL {
+                session.set("mode", mode.name()).unwrap();
+                if !self.keep_cache {
+                    session.engine().cache.clear();
+                }
+                for run in ["cold", "warm"] {
+                    for (sql, expected) in queries.iter().zip(&expected) {
+                        let context = format!("{mode} {run}, link {link}: {sql}");
+                        let result = session.run(sql).await.unwrap_or_else(|error| panic!("{context}: {error}"));
+                        assert_same(canonical(&result), expected.clone(), false, &context);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares everything that statistics and orders decide: comparisons of `c` with `constants`,
+    /// NULLs, groups, order, joins.
+    async fn check_column(&mut self, table: &str, constants: &[&str]) {
+        let mut queries = vec![
+            format!("SELECT count(*), count(c), count(DISTINCT c) FROM {table}"),
+            format!("SELECT id FROM {table} WHERE c IS NULL"),
+            format!("SELECT id FROM {table} WHERE c IS NOT NULL"),
+            format!("SELECT count(*), min(id), max(id) FROM {table} GROUP BY c"),
+            format!("SELECT id FROM {table} ORDER BY c NULLS LAST, id LIMIT 3"),
+            format!("SELECT id FROM {table} ORDER BY c DESC NULLS LAST, id LIMIT 3"),
+            format!("SELECT a.id, b.id FROM {table} a JOIN {table} b ON a.c = b.c"),
+            format!("SELECT id FROM {table} WHERE c IN (SELECT c FROM {table} WHERE id % 3 = 0)"),
+            format!("SELECT id FROM {table} WHERE c = (SELECT min(c) FROM {table})"),
+            format!("SELECT id FROM {table} WHERE c = (SELECT max(c) FROM {table})"),
+        ];
+        for constant in constants {
+            for operator in ["=", "<>", "<", "<=", ">", ">="] {
+                queries.push(format!("SELECT id FROM {table} WHERE c {operator} {constant}"));
+            }
+        }
+        if let [first, .., last] = constants {
+            queries.push(format!("SELECT id FROM {table} WHERE c IN ({first}, {last})"));
+            queries.push(format!("SELECT id FROM {table} WHERE c BETWEEN {first} AND {last}"));
+        }
+        self.check(&queries).await;
+    }
+
+    /// The errors of a query, one for each mode and run.
+    async fn errors(&self, sql: &str) -> Vec<String> {
+        let mut errors = vec![];
+        for session in &self.sessions {
+            for mode in Mode::ALL {
+                session.set("mode", mode.name()).unwrap();
+                errors.push(session.run(sql).await.map(|_: QueryResult| ()).unwrap_err().to_string());
+            }
+        }
+        errors
+    }
+}
+
+/// Small row groups of several pages, so that both are pruned.
+fn properties() -> WriterProperties {
+    WriterProperties::builder()
+        .set_max_row_group_row_count(Some(6))
+        .set_data_page_row_count_limit(2)
+        .set_write_batch_size(2)
+        .build()
+}
+
+fn write(path: &Path, first_id: i64, values: &ArrayRef) {
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(first_id..first_id + values.len() as i64));
+    write_columns(path, &[("id", ids), ("c", Arc::clone(values))], properties());
+}
+
+fn write_columns(path: &Path, columns: &[(&str, ArrayRef)], properties: WriterProperties) {
+    let batch = RecordBatch::try_from_iter_with_nullable(
+        columns.iter().map(|(name, values)| (*name, Arc::clone(values), values.null_count() > 0)),
+    )
+    .unwrap();
+    let mut writer =
+        ArrowWriter::try_new(std::fs::File::create(path).unwrap(), batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+}
+
+/// Sorted values around the constants, with a NULL, over several row groups.
+fn spaced(step: i64) -> Vec<Option<i64>> {
+    (-9..9_i64).map(|at| (at != 4).then_some(at * step)).collect()
+}
+
+fn timestamps<T: ArrowTimestampType>(step: i64, zone: Option<&str>) -> ArrayRef {
+    Arc::new(PrimitiveArray::<T>::from_iter(spaced(step)).with_timezone_opt(zone))
+}
+
+const TIMES: &[&str] = &[
+    "TIMESTAMP '1970-01-01 00:00:00'",
+    "TIMESTAMP '1970-01-01 00:00:03'",
+    "TIMESTAMP '1969-12-31 23:59:58.5'",
+    "TIMESTAMP '1970-01-01 00:00:08'",
+    "TIMESTAMP '2100-01-01 00:00:00'",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn timestamps_of_any_unit() {
+    let mut lake = Lake::new().await;
+    let second: [ArrayRef; 3] = [
+        timestamps::<TimestampMillisecondType>(1_000, None),
+        timestamps::<TimestampMicrosecondType>(1_000_000, None),
+        timestamps::<TimestampNanosecondType>(1_000_000_000, None),
+    ];
+    for (object, values) in second.iter().enumerate() {
+        for (at, declared) in ["TIMESTAMP", "TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP(9)"].iter().enumerate() {
+            let name = format!("t{object}{at}");
+            let columns = format!("(id BIGINT NOT NULL, c {declared})");
+            lake.table(&name, std::slice::from_ref(values), &columns, "TIMESTAMP").await;
+            lake.check_column(&name, TIMES).await;
+        }
+    }
+    for (name, order) in [("mixed", [0, 1, 2]), ("reversed", [2, 1, 0]), ("between", [1, 0, 2])] {
+        lake.table(name, &order.map(|at| Arc::clone(&second[at])), "", "TIMESTAMP").await;
+        lake.check_column(name, TIMES).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn instants_of_several_zones() {
+    let mut lake = Lake::new().await;
+    lake.duckdb.query("SET TimeZone = 'UTC'");
+    let objects = [
+        timestamps::<TimestampMillisecondType>(1_000, Some("UTC")),
+        timestamps::<TimestampMicrosecondType>(1_000_000, Some("Europe/Berlin")),
+        timestamps::<TimestampMicrosecondType>(500_000, Some("+05:30")),
+    ];
+    lake.table("zones", &objects, "", "TIMESTAMPTZ").await;
+    let constants = ["TIMESTAMPTZ '1970-01-01 00:00:03+00'", "TIMESTAMPTZ '1970-01-01 01:00:02+01'"];
+    lake.check_column("zones", &constants).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn numbers_of_several_widths() {
+    let mut lake = Lake::new().await;
+    let decimal = |precision: u8, scale: i8, step: i64| -> ArrayRef {
+        let values = spaced(step).into_iter().map(|value| value.map(i128::from));
+        Arc::new(values.collect::<Decimal128Array>().with_precision_and_scale(precision, scale).unwrap())
+    };
+    let constants = ["0", "2", "2.5", "-7.25", "8.9999"];
+    for (name, declared, of_duckdb) in
+        [("inferred", "", "DECIMAL(38, 4)"), ("declared", "(id BIGINT, c DECIMAL(24, 6))", "DECIMAL(24, 6)")]
+    {
+        let objects = [
+            decimal(9, 2, 125),
+            Arc::new(Int32Array::from_iter(spaced(1).into_iter().map(|value| value.map(|value| value as i32)))),
+            decimal(18, 4, 12_345),
+            Arc::new(Int16Array::from(vec![i16::MIN, -1, 2, i16::MAX])),
+            decimal(5, 1, -15),
+        ];
+        lake.table(name, &objects, declared, of_duckdb).await;
+        lake.check_column(name, &constants).await;
+    }
+
+    let integers: [ArrayRef; 4] = [
+        Arc::new(UInt32Array::from(vec![0, 1, 7, u32::MAX - 1, u32::MAX, 1 << 31, 3])),
+        Arc::new(Int8Array::from(vec![Some(i8::MIN), None, Some(7)])),
+        Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 1 << 31, -1, 0, 7, 8])),
+        Arc::new(UInt16Array::from(vec![u16::MAX, 0, 7])),
+    ];
+    let constants = ["7", "2147483648", "4294967295", "-128", "9223372036854775807"];
+    lake.table("integers", &integers, "", "BIGINT").await;
+    lake.check_column("integers", &constants).await;
+    let unsigned: [ArrayRef; 2] =
+        [Arc::new(UInt64Array::from(vec![0, u64::MAX, 1 << 63, 7])), Arc::new(Int64Array::from(vec![-1, i64::MAX]))];
+    lake.table("unsigned", &unsigned, "", "HUGEINT").await;
+    lake.check_column("unsigned", &["7", "9223372036854775808", "18446744073709551615"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_in_another_order_than_declared() {
+    let mut lake = Lake::new().await;
+    let path = lake.path("swapped", 0);
+    let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..20));
+    let values: ArrayRef = Arc::new(Int64Array::from_iter_values((0..20).map(|id| 1000 - id)));
+    write_columns(&path, &[("c", values), ("unused", Arc::clone(&ids)), ("id", ids)], properties());
+    lake.define("swapped", "(id BIGINT, c BIGINT)", "BIGINT").await;
+    lake.check_column("swapped", &["990", "10", "981", "1000"]).await;
+    lake.check(&["SELECT c FROM swapped WHERE id BETWEEN 3 AND 7".into()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_whose_statistics_are_cut() {
+    let mut lake = Lake::new().await;
+    let stem = "ü".repeat(60);
+    let values: Vec<String> = (0..12).map(|at| format!("{stem}{}{}", char::from(b'a' + at), "z".repeat(90))).collect();
+    let last = char::MAX.to_string().repeat(40);
+    let mut text: Vec<Option<&str>> = values.iter().map(|value| Some(value.as_str())).collect();
+    text.extend([None, Some(""), Some(last.as_str()), Some("b")]);
+    let quoted: Vec<String> = [&values[0], &values[7], &last].iter().map(|value| format!("'{value}'")).collect();
+    let constants: Vec<&str> = quoted.iter().map(String::as_str).chain(["''", "'b'"]).collect();
+    let objects: [ArrayRef; 4] = [
+        Arc::new(StringArray::from(text.clone())),
+        Arc::new(LargeStringArray::from(text.clone())),
+        Arc::new(text.iter().copied().collect::<DictionaryArray<Int32Type>>()),
+        Arc::new(StringViewArray::from(text)),
+    ];
+    lake.table("cut", &objects, "", "VARCHAR").await;
+    lake.check_column("cut", &constants).await;
+}
+
+/// INT96, which no statistics order: beyond the years of nanoseconds, and before 1970.
+#[tokio::test(flavor = "multi_thread")]
+async fn timestamps_of_int96() {
+    let mut lake = Lake::new().await;
+    let path = lake.path("old", 0);
+    let schema = "message m { required int64 id; optional int96 c; }";
+    let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties())).unwrap();
+    // Julian days, of which 2 440 588 is 1970-01-01, and nanoseconds of the day.
+    let days = [2_440_588_i64, 2_440_589, 2_440_000, 5_373_484, 2_415_021, 2_488_070];
+    for group in 0..2 {
+        let mut row_group = writer.next_row_group().unwrap();
+        let mut column = row_group.next_column().unwrap().unwrap();
+        let ids: Vec<i64> = (group * 6..group * 6 + 6).collect();
+        column.typed::<parquet::data_type::Int64Type>().write_batch(&ids, None, None).unwrap();
+        column.close().unwrap();
+        let mut column = row_group.next_column().unwrap().unwrap();
+        let values: Vec<Int96> = days
+            .iter()
+            .map(|day| {
+                let nanos = group as u64 * 3_600_000_000_000 + 1_000;
+                let mut value = Int96::new();
+                value.set_data(nanos as u32, (nanos >> 32) as u32, *day as u32);
+                value
+            })
+            .collect();
+        column.typed::<Int96Type>().write_batch(&values, Some(&[1; 6]), None).unwrap();
+        column.close().unwrap();
+        row_group.close().unwrap();
+    }
+    writer.close().unwrap();
+    let constants = [
+        "TIMESTAMP '1970-01-01 00:00:00.000001'",
+        "TIMESTAMP '2200-01-01 00:00:00'",
+        "TIMESTAMP '1900-06-01 00:00:00'",
+    ];
+    for (name, columns) in [("old", ""), ("old6", "(id BIGINT, c TIMESTAMP(6))")] {
+        if name != "old" {
+            std::fs::copy(lake.path("old", 0), lake.path(name, 0)).unwrap();
+        }
+        lake.define(name, columns, "TIMESTAMP").await;
+        lake.check_column(name, &constants).await;
+        lake.check(&[format!("SELECT id, c FROM {name}")]).await;
+    }
+}
+
+/// Writes the object at `path` again with a footer in which `edit` has changed the statistics of
+/// every chunk of the second column.
+fn edit_statistics(path: &Path, edit: impl Fn(&Statistics) -> Option<Statistics>) {
+    let bytes = std::fs::read(path).unwrap();
+    let file = std::fs::File::open(path).unwrap();
+    let footer: ParquetMetaData = ParquetMetaDataReader::new().parse_and_finish(&file).unwrap();
+    let length = u32::from_le_bytes(bytes[bytes.len() - 8..bytes.len() - 4].try_into().unwrap()) as usize;
+    let mut written = bytes[..bytes.len() - 8 - length].to_vec();
+    let mut builder = footer.into_builder();
+    let groups = builder.take_row_groups().into_iter().map(|group| {
+        let mut group = group.into_builder();
+        let columns = group.take_columns().into_iter().enumerate().map(|(position, column)| {
+            let statistics = column.statistics().filter(|_| position == 1).map(&edit);
+            match statistics {
+                None => column,
+                Some(None) => column.into_builder().clear_statistics().build().unwrap(),
+                Some(Some(statistics)) => column.into_builder().set_statistics(statistics).build().unwrap(),
+            }
+        });
+        let columns = columns.collect();
+        group.set_column_metadata(columns).build().unwrap()
+    });
+    let groups = groups.collect();
+    let footer = builder.set_row_groups(groups).build();
+    ParquetMetaDataWriter::new(&mut written, &footer).finish().unwrap();
+    std::fs::write(path, written).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn statistics_of_old_and_sloppy_writers() {
+    let mut lake = Lake::new().await;
+    // The order of signed bytes, in which text beyond ASCII comes first.
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "zz", "é", "b", "ö", "c"]));
+    write(&lake.path("signed", 0), 0, &text);
+    lake.remember("signed");
+    edit_statistics(&lake.path("signed", 0), |_| {
+        let value = |text: &str| Some(ByteArray::from(text));
+        Some(Statistics::ByteArray(ValueStatistics::new(value("é"), value("zz"), None, Some(0), true)))
+    });
+    lake.run_definition("signed", "").await;
+    lake.check_column("signed", &["'zz'", "'a'", "'é'", "'ö'", "'x'"]).await;
+
+    // NULLs that nobody counted.
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(1), None, Some(3), None, Some(5), Some(6)]));
+    write(&lake.path("uncounted", 0), 0, &values);
+    lake.remember("uncounted");
+    edit_statistics(&lake.path("uncounted", 0), |_| Some(Statistics::int32(Some(1), Some(6), None, None, false)));
+    lake.run_definition("uncounted", "").await;
+    lake.check_column("uncounted", &["1", "4", "7"]).await;
+
+    // None at all, and none but NULLs.
+    for (name, statistics) in [("none", EnabledStatistics::None), ("nulls", EnabledStatistics::Page)] {
+        let ids: ArrayRef = Arc::new(Int64Array::from_iter_values(0..12));
+        let values: ArrayRef = Arc::new(Int32Array::from_iter((0..12).map(|at| (at < 5).then_some(at))));
+        let properties = properties().into_builder().set_statistics_enabled(statistics).build();
+        write_columns(&lake.path(name, 0), &[("id", ids), ("c", values)], properties);
+        lake.define(name, "", "INTEGER").await;
+        lake.check_column(name, &["1", "4", "7"]).await;
+    }
+}
+
+/// Floats in every form, each value next to such as a row group's bounds leave out.
+fn floats() -> Vec<Option<f64>> {
+    let other_nan = f64::from_bits(0x7ff8_0000_0000_0001);
+    vec![
+        Some(1.5),
+        Some(f64::NAN),
+        Some(-1.0),
+        Some(0.0),
+        None,
+        Some(-0.0),
+        Some(-f64::NAN),
+        Some(f64::NAN),
+        None,
+        None,
+        Some(other_nan),
+        Some(f64::NAN),
+        Some(-0.0),
+        Some(-0.0),
+        Some(-0.0),
+        None,
+        Some(-0.0),
+        Some(-0.0),
+        Some(0.0),
+        Some(0.0),
+        None,
+        Some(0.0),
+        Some(0.0),
+        Some(0.0),
+        Some(f64::INFINITY),
+        Some(f64::NEG_INFINITY),
+        Some(f64::MAX),
+        Some(f64::MIN),
+        Some(5.0),
+        Some(f64::NAN),
+        Some(f64::INFINITY),
+        Some(f64::INFINITY),
+        Some(2.0),
+        Some(3.0),
+        Some(4.0),
+        Some(1.5),
+        Some(1.0),
+        Some(2.0),
+        Some(3.0),
+        Some(4.0),
+        Some(5.0),
+        Some(6.0),
+    ]
+}
+
+const FLOATS: &[&str] =
+    &["0.0", "CAST('-0' AS DOUBLE)", "CAST('NaN' AS DOUBLE)", "CAST('inf' AS DOUBLE)", "1.5", "-1.0", "5.5"];
+
+/// What orders, groups and joins floats, computed ones among them.
+fn float_queries(table: &str) -> Vec<String> {
+    [
+        "SELECT {t}.id FROM {t} JOIN (SELECT id % 3 AS g, max(c) AS x, min(c) AS n FROM {t} GROUP BY id % 3) m
+         ON {t}.id % 3 = m.g AND ({t}.c = m.x OR {t}.c = m.n)",
+        "SELECT {t}.id FROM {t} JOIN (SELECT id AS g, max(c) AS x, min(c) AS n FROM {t} GROUP BY id) m
+         ON {t}.id = m.g AND {t}.c = m.x AND {t}.c = m.n",
+        "SELECT id FROM {t} WHERE c * -1 >= 0.0",
+        "SELECT id FROM {t} WHERE -c = 0.0",
+        "SELECT id FROM {t} WHERE c - c = 0",
+        "SELECT id FROM {t} WHERE c - c > 1e308",
+        "SELECT id FROM {t} WHERE c * 0.0 <> 0",
+        "SELECT id FROM {t} WHERE c IN (0.0, CAST('NaN' AS DOUBLE), 1.5)",
+        "SELECT id FROM {t} WHERE c IS DISTINCT FROM -c",
+        "SELECT count(*), min(id) FROM {t} GROUP BY c * 0.0",
+        "SELECT count(*), min(id) FROM {t} GROUP BY -c, id % 2",
+        "SELECT count(DISTINCT c * -1), count(DISTINCT abs(c)) FROM {t}",
+        "SELECT a.id, b.id FROM {t} a JOIN {t} b ON a.c * -1 = b.c",
+        "SELECT a.id, b.id FROM {t} a JOIN {t} b ON a.c = b.c AND a.id % 2 = b.id % 2 WHERE a.c > 1",
+        "SELECT a.id, b.id FROM (SELECT id, -c AS n FROM {t}) a JOIN (SELECT id, c * 1 AS n FROM {t}) b ON a.n = b.n",
+        "SELECT id FROM {t} ORDER BY -c DESC NULLS LAST, id LIMIT 9",
+        "SELECT id, rank() OVER (ORDER BY c NULLS FIRST), rank() OVER (ORDER BY -c NULLS FIRST) FROM {t}",
+        "SELECT id, count(*) OVER (PARTITION BY c * -1) FROM {t}",
+        "SELECT id % 7, count(*) FROM {t} WHERE id < 30 OR id > 36 GROUP BY id % 7 HAVING max(c * -1) > 0",
+        "SELECT id FROM {t} WHERE c BETWEEN -1 AND 0",
+        "SELECT id FROM {t} WHERE c NOT BETWEEN 0 AND 2",
+        "SELECT id FROM {t} WHERE NOT (c < 2)",
+        "SELECT id FROM {t} WHERE CASE c WHEN 0 THEN true ELSE false END",
+        "SELECT id FROM {t} WHERE nullif(c * -1, 0) IS NULL",
+        "SELECT id FROM {t} WHERE greatest(c, 2.0) = 2.0",
+        "SELECT id FROM {t} WHERE c > ALL (SELECT o.c FROM {t} o WHERE o.id > 36)",
+        "SELECT id FROM {t} WHERE round(c / 4) = 0 AND round(c / -4) = 0",
+        "SELECT count(*) FROM (SELECT c FROM {t} UNION SELECT -c FROM {t}) u",
+        "SELECT count(*) FROM (SELECT c FROM {t} INTERSECT SELECT -c FROM {t}) u",
+    ]
+    .map(|sql| sql.replace("{t}", table))
+    .to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_order_of_floats() {
+    let mut lake = Lake::new().await;
+    let narrow = floats().into_iter().map(|value| value.map(|value| value as f32));
+    let objects: [ArrayRef; 2] = [Arc::new(Float64Array::from(floats())), Arc::new(narrow.collect::<Float32Array>())];
+    lake.table("wide", &objects[..1], "", "DOUBLE").await;
+    lake.table("narrow", &objects[1..], "", "FLOAT").await;
+    lake.table("mixed", &objects, "", "DOUBLE").await;
+
+    // The same rows as text.
+    let directory = lake.directory.path().join("text");
+    std::fs::create_dir_all(&directory).unwrap();
+    let lines = floats().into_iter().enumerate().map(|(id, value)| match value {
+        Some(value) => format!("{id},{value:?}\n"),
+        None => format!("{id},\n"),
+    });
+    std::fs::write(directory.join("0.csv"), format!("id,c\n{}", lines.collect::<String>())).unwrap();
+    lake.run(&format!(
+        "CREATE EXTERNAL TABLE text (id BIGINT, c DOUBLE) STORED AS CSV LOCATION '{}'",
+        directory.display()
+    ))
+    .await;
+    lake.duckdb.query("CREATE VIEW text AS SELECT * FROM wide");
+    for indexed in [false, true] {
+        for table in ["wide", "narrow", "mixed", "text"] {
+            if indexed {
+                lake.run(&format!("CREATE INDEX {table}_c ON {table} (c)")).await;
+            }
+            lake.check_column(table, FLOATS).await;
+            lake.check(&float_queries(table)).await;
+        }
+    }
+}
+
+fn int32(values: impl IntoIterator<Item = Option<i32>>) -> ArrayRef {
+    Arc::new(Int32Array::from_iter(values))
+}
+
+fn ids(ids: std::ops::Range<i64>) -> ArrayRef {
+    Arc::new(Int64Array::from_iter_values(ids))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_lack_a_column_or_have_more() {
+    let mut lake = Lake::new().await;
+    let words: ArrayRef = Arc::new(StringArray::from_iter_values((0..12).map(|at| format!("w{at}"))));
+    write_columns(&lake.path("u", 0), &[("id", ids(0..12)), ("c", int32((0..12).map(Some)))], properties());
+    write_columns(&lake.path("u", 1), &[("s", Arc::clone(&words)), ("id", ids(12..24))], properties());
+    let with_nulls = int32((0..12).map(|at| (at % 2 == 0).then_some(at)));
+    write_columns(&lake.path("u", 2), &[("c", with_nulls), ("id", ids(24..36)), ("s", words)], properties());
+    lake.run(&format!(
+        "CREATE EXTERNAL TABLE u STORED AS PARQUET LOCATION '{}'",
+        lake.directory.path().join("u").display()
+    ))
+    .await;
+    let view = |lake: &mut Lake| {
+        let location = lake.directory.path().join("u").display().to_string();
+        lake.duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW u AS SELECT id, c, s FROM read_parquet('{location}/*.parquet', union_by_name = true)"
+        ));
+    };
+    let queries: Vec<String> = [
+        "SELECT id, c, s FROM u",
+        "SELECT c FROM u",
+        "SELECT s, count(*) FROM u GROUP BY s",
+        "SELECT id FROM u WHERE s IS NULL",
+        "SELECT id FROM u WHERE c IS NULL",
+        "SELECT id FROM u WHERE c IS NULL AND s > 'w3'",
+        "SELECT id FROM u WHERE c IS NOT NULL OR s = 'w1'",
+        "SELECT count(*), count(c), count(s), min(c), max(s) FROM u",
+        "SELECT id FROM u WHERE coalesce(c, -1) < 3",
+        "SELECT count(*) FROM u",
+        "SELECT c FROM u ORDER BY c NULLS FIRST LIMIT 30",
+        "SELECT a.id, b.id FROM u a JOIN u b ON a.c = b.c AND a.s = b.s",
+        "SELECT a.id FROM u a LEFT JOIN u b ON a.s = b.s AND b.c = 4 WHERE b.id IS NULL",
+    ]
+    .map(String::from)
+    .to_vec();
+    view(&mut lake);
+    lake.check(&queries).await;
+
+    // Later objects: with NULLs, without the columns, with columns of their own.
+    write_columns(&lake.path("u", 3), &[("id", ids(36..38)), ("c", int32([None, Some(7)]))], properties());
+    write_columns(&lake.path("u", 4), &[("id", ids(38..40)), ("new", int32([Some(1), None]))], properties());
+    view(&mut lake);
+    lake.check(&queries).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_type_that_does_not_widen_is_an_error_of_its_column() {
+    let mut lake = Lake::new().await;
+    write_columns(&lake.path("x", 0), &[("id", ids(0..3)), ("c", int32([Some(1), None, Some(3)]))], properties());
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b"]));
+    write_columns(&lake.path("x", 1), &[("id", ids(3..5)), ("c", text)], properties());
+    lake.define_by_name("x", "id").await;
+    lake.check(&["SELECT id FROM x".into(), "SELECT count(*), max(id) FROM x".into()]).await;
+    for sql in ["SELECT c FROM x", "SELECT count(*) FROM x WHERE c IS NULL", "SELECT id FROM x ORDER BY c LIMIT 1"] {
+        for error in lake.errors(sql).await {
+            let names = ["001.parquet", "'c'", "Utf8", "Int32"].iter().all(|part| error.contains(part));
+            assert!(names, "{sql}: {error}");
+        }
+    }
+    // A later object of a wider type, likewise.
+    let wide: ArrayRef = Arc::new(Int64Array::from(vec![1 << 40]));
+    write_columns(&lake.path("y", 0), &[("id", ids(0..1)), ("c", int32([Some(1)]))], properties());
+    lake.define_by_name("y", "id").await;
+    write_columns(&lake.path("y", 1), &[("id", ids(1..2)), ("c", wide)], properties());
+    lake.duckdb_by_name("y", "id");
+    lake.check(&["SELECT id FROM y".into()]).await;
+    for error in lake.errors("SELECT c FROM y").await {
+        assert!(["001.parquet", "'c'", "Int64", "Int32"].iter().all(|part| error.contains(part)), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn not_null_is_kept_or_an_error() {
+    let lake = Lake::new().await;
+    let values = int32([Some(1), None, Some(3)]);
+    write_columns(&lake.path("n", 0), &[("id", ids(0..3)), ("c", Arc::clone(&values))], properties());
+    write_columns(&lake.path("m", 0), &[("id", ids(0..3))], properties());
+    write_columns(&lake.path("k", 0), &[("id", ids(0..3)), ("c", values)], properties());
+    edit_statistics(&lake.path("k", 0), |_| None);
+    for name in ["n", "m", "k"] {
+        let location = lake.directory.path().join(name).display().to_string();
+        lake.run(&format!(
+            "CREATE EXTERNAL TABLE {name} (id BIGINT NOT NULL, c INT NOT NULL) STORED AS PARQUET LOCATION '{location}'"
+        ))
+        .await;
+        for _ in ["cold", "warm"] {
+            for error in lake.errors(&format!("SELECT sum(c) FROM {name}")).await {
+                let names = ["000.parquet", "'c'", "NOT NULL"].iter().all(|part| error.contains(part));
+                assert!(names, "{name}: {error}");
+            }
+        }
+        for session in &lake.sessions {
+            assert_eq!(session.run(&format!("SELECT id FROM {name}")).await.unwrap().rows(), 3);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_table_defined_anew_is_decoded_anew() {
+    let mut lake = Lake::new().await;
+    let path = lake.directory.path().join("d.csv");
+    std::fs::write(&path, "1,2,NA\n01,NA,4\n3,-,\n").unwrap();
+    let definitions = [
+        ("(a INT, b VARCHAR, c VARCHAR)", "NA", "{'a': 'INT', 'b': 'VARCHAR', 'c': 'VARCHAR'}"),
+        ("(a INT, b VARCHAR, c VARCHAR)", "-", "{'a': 'INT', 'b': 'VARCHAR', 'c': 'VARCHAR'}"),
+        ("(a VARCHAR, b VARCHAR, c VARCHAR)", "-", "{'a': 'VARCHAR', 'b': 'VARCHAR', 'c': 'VARCHAR'}"),
+        ("(c VARCHAR, b VARCHAR, a VARCHAR)", "-", "{'c': 'VARCHAR', 'b': 'VARCHAR', 'a': 'VARCHAR'}"),
+        ("(b VARCHAR, c VARCHAR, a VARCHAR)", "NA", "{'b': 'VARCHAR', 'c': 'VARCHAR', 'a': 'VARCHAR'}"),
+    ];
+    for (columns, null, of_duckdb) in definitions {
+        lake.run(&format!(
+            "CREATE EXTERNAL TABLE d {columns} STORED AS CSV LOCATION '{}' OPTIONS (has_header 'false', null_value '{null}')",
+            path.display()
+        ))
+        .await;
+        lake.duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW d AS SELECT * FROM read_csv('{}', header = false, nullstr = '{null}', columns = {of_duckdb})",
+            path.display()
+        ));
+        // Twice: the second time the cache holds what the first one's modes left there.
+        let queries = ["SELECT a, b, c FROM d", "SELECT a FROM d WHERE b IS NULL", "SELECT c FROM d WHERE a = '1'"];
+        lake.keep_cache = true;
+        lake.check(&queries.map(String::from)).await;
+        for session in &lake.sessions {
+            assert!(session.engine().cache.bytes().0 > 0, "nothing was cached");
+            session.run("DROP TABLE d").await.unwrap();
+            assert_eq!(session.engine().cache.bytes(), (0, 0), "{columns}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_columns_by_the_names_of_headers() {
+    let mut lake = Lake::new().await;
+    let directory = lake.directory.path().join("h");
+    std::fs::create_dir_all(&directory).unwrap();
+    let objects =
+        ["id,c,s\n1,10,a\n2,,b\n", "s,id\nc,3\nd,4\n", "extra,c,id,s\nx,30,5,e\ny,40,6,\n", "c,s,id\n50,f,7\n"];
+    for (position, text) in objects.iter().enumerate() {
+        std::fs::write(directory.join(format!("{position}.csv")), text).unwrap();
+    }
+    let location = directory.display().to_string();
+    let types = "{'id': 'BIGINT', 'c': 'INT', 's': 'VARCHAR'}";
+    lake.duckdb.query(&format!(
+        "CREATE VIEW h AS SELECT id, c, s
+         FROM read_csv('{location}/*.csv', header = true, delim = ',', union_by_name = true, types = {types})"
+    ));
+    let queries = [
+        "SELECT id, c, s FROM h",
+        "SELECT c FROM h",
+        "SELECT id FROM h WHERE c IS NULL",
+        "SELECT id FROM h WHERE c >= 30 AND s > 'e'",
+        "SELECT count(*), sum(c), min(s) FROM h",
+        "SELECT id FROM h WHERE c = 40",
+    ]
+    .map(String::from);
+    for columns in ["", "(id BIGINT, c INT, s VARCHAR)", "(s VARCHAR, id BIGINT NOT NULL, c INT)"] {
+        lake.run(&format!("CREATE EXTERNAL TABLE h {columns} STORED AS CSV LOCATION '{location}'")).await;
+        lake.check(&queries).await;
+        lake.run("CREATE INDEX h_c ON h (c)").await;
+        lake.check(&queries).await;
+        lake.run("DROP TABLE h").await;
+    }
+
+    // Names that the header does not have: the fields are the columns, in their order.
+    lake.run(&format!(
+        "CREATE EXTERNAL TABLE own (x BIGINT, y INT, z VARCHAR) STORED AS CSV LOCATION '{location}/0.csv'"
+    ))
+    .await;
+    lake.duckdb.query("CREATE VIEW own AS SELECT id AS x, c AS y, s AS z FROM h WHERE id < 3");
+    lake.check(&["SELECT x, y, z FROM own".into(), "SELECT z FROM own WHERE y = 10".into()]).await;
+
+    // A column that is there and may not be missing.
+    lake.run(&format!(
+        "CREATE EXTERNAL TABLE strict (id BIGINT, c INT NOT NULL) STORED AS CSV LOCATION '{location}/1.csv'"
+    ))
+    .await;
+    for error in lake.errors("SELECT sum(c) FROM strict").await {
+        assert!(["1.csv", "'c'", "NOT NULL"].iter().all(|part| error.contains(part)), "{error}");
+    }
+    lake.duckdb.query("CREATE VIEW strict AS SELECT id FROM h WHERE id IN (3, 4)");
+    lake.check(&["SELECT id FROM strict".into()]).await;
+}
