@@ -31,6 +31,7 @@
 //!
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
+mod arrow_types;
 mod client;
 mod clients;
 mod connections;
@@ -50,6 +51,7 @@ mod service;
 mod source;
 mod walk;
 
+pub use arrow_types::decode_arrow_schema;
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
 pub use content::{Content, ContentKind};
 pub use egress::{Egress, EgressStream};

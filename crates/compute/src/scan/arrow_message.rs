@@ -7,6 +7,7 @@
 use arrow::datatypes::{DataType, Schema};
 use arrow::ipc::{BodyCompressionMethod, CompressionType, Message, MessageHeader, RecordBatch, root_as_message};
 use arrow_flight::FlightData;
+use thermocline_storage::decode_arrow_schema;
 
 /// Bytes that the buffers of one message may become; a node makes messages of about 2 MiB.
 const UNCOMPRESSED_BYTES_MAX: u64 = 512 << 20;
@@ -34,7 +35,7 @@ pub(super) fn check_arrow_message(data: &FlightData, expected: &Schema) -> Resul
 
 /// The types decide what is made of all buffers to come.
 fn check_schema(data: &FlightData, expected: &Schema) -> Result<(), String> {
-    let found = Schema::try_from(data).map_err(|error| format!("the schema of the answer: {error}"))?;
+    let found = decode_arrow_schema(&data.data_header).map_err(|why| format!("the schema of the answer: {why}"))?;
     let same = found.fields().len() == expected.fields().len()
         && found.fields().iter().zip(expected.fields()).all(|(found, expected)| {
             let (found, expected) = (found.data_type(), expected.data_type());
@@ -220,7 +221,7 @@ mod tests {
         let mut random = rand::rngs::StdRng::seed_from_u64(seed);
         for codec in CODECS {
             for message in messages(codec) {
-                for _ in 0..2000 {
+                for _ in 0..200 {
                     let mut header = message.data_header.to_vec();
                     let at = random.random_range(0..header.len());
                     header[at] = random.random();

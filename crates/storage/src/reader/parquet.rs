@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{FieldRef, Schema, SchemaRef};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::common::config::TableParquetOptions;
@@ -23,6 +25,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::arrow::arrow_reader::{ArrowReaderOptions, RowSelection};
 use parquet::arrow::async_reader::{AsyncFileReader, MetadataFetch};
 use parquet::errors::ParquetError;
@@ -37,7 +40,7 @@ use super::footer_check::check_footer;
 use super::footer_schema::{int96_unit, prunable};
 use super::partition::wrong_bitmap;
 use super::{Footer, PartitionReader, ReadOptions};
-use crate::{NodeError, RangeSource};
+use crate::{NodeError, RangeSource, decode_arrow_schema};
 
 /// What the first read of a footer fetches: enough for most footers in one round trip.
 const FOOTER_GUESS_BYTES: u64 = 64 << 10;
@@ -307,7 +310,25 @@ pub fn decode_footer(object: &str, footer: &[u8]) -> Result<ParquetMetaData, Nod
             return Err(bad("a row group has negative sizes".into()));
         }
     }
+    check_arrow_schema(&decoded).map_err(bad)?;
     Ok(decoded)
+}
+
+/// The Arrow schema that a writer put into the footer, by which columns get their types.
+fn check_arrow_schema(footer: &ParquetMetaData) -> Result<(), String> {
+    const CONTINUATION: [u8; 4] = [0xff; 4];
+    let entries = footer.file_metadata().key_value_metadata().into_iter().flatten();
+    let schemas = entries.filter(|entry| entry.key == ARROW_SCHEMA_META_KEY).filter_map(|entry| entry.value.as_ref());
+    for encoded in schemas {
+        let bytes = BASE64_STANDARD.decode(encoded).map_err(|error| format!("its Arrow schema: {error}"))?;
+        // Newer writers put a mark and the length before the message.
+        let message = match bytes.split_at_checked(8) {
+            Some((head, message)) if head.starts_with(&CONTINUATION) => message,
+            _ => &bytes,
+        };
+        decode_arrow_schema(message).map_err(|why| format!("its Arrow schema: {why}"))?;
+    }
+    Ok(())
 }
 
 async fn read_one(source: &dyn RangeSource, range: Range<u64>) -> Result<Bytes, NodeError> {
