@@ -9,18 +9,21 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, Literal,
+    BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, DynamicFilterTracking, InListExpr, Literal,
 };
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
+use futures::future::join_all;
 use thermocline_pushdown::{BloomFilter, BloomFilterExpr};
 
 use crate::join::BuildKeys;
 
-/// A join that has not finished its build side by then is not waited for any longer: a filter can
-/// save work, it must not hold up a query.
-const WAIT_MAX: Duration = Duration::from_secs(10);
+/// Wait of a scan for all of its filters together. A join wants no row of a scan before the scan's
+/// filter is final, but operators in between (one that brings partitions together, an inner join's
+/// build side) ask for rows as soon as the query starts. A scan that has waited this long for a slow
+/// build side then works beside it, unfiltered.
+pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// A filter that somebody above the scan is still making.
 #[derive(Debug, Clone)]
@@ -79,14 +82,26 @@ impl DynamicFilter {
     }
 
     /// Waits until the filter is final, if that can be waited for.
-    pub(super) async fn ready(&self) {
+    ///
+    /// DataFusion 55's `wait_complete` alone may wait for ever. It looks at the filter's flag and
+    /// then subscribes to a `tokio::sync::watch` channel; `mark_complete` sets the flag and then
+    /// sends. A channel without a subscriber keeps nothing of what is sent, so that who looks before
+    /// the flag is set and subscribes after the sending finds "in progress" for good. A subscription
+    /// that exists before the look makes the channel keep the value.
+    async fn ready(&self) {
         if self.awaited
             && let Some(filter) = self.expression.downcast_ref::<DynamicFilterPhysicalExpr>()
-            && tokio::time::timeout(WAIT_MAX, filter.wait_complete()).await.is_err()
         {
-            tracing::debug!("a join's filter did not come within {WAIT_MAX:?}");
+            let _subscription = DynamicFilterTracking::classify(&self.expression);
+            filter.wait_complete().await;
         }
     }
+}
+
+/// Waits until all filters are final that can be waited for, at most `wait_max` in all. Returns
+/// whether they are.
+pub(super) async fn all_ready(filters: &[DynamicFilter], wait_max: Duration) -> bool {
+    tokio::time::timeout(wait_max, join_all(filters.iter().map(DynamicFilter::ready))).await.is_ok()
 }
 
 /// What the filters say now, as an ordinary predicate over the table's columns: comparisons and
@@ -171,5 +186,99 @@ impl Bloom {
     pub(super) fn predicate(&self, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
         let keys: Result<_> = self.keys.iter().map(|key| reassign_expr_columns(Arc::clone(key), schema)).collect();
         Ok(Arc::new(BloomFilterExpr::new(keys?, Arc::clone(&self.filter))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::hint::spin_loop;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Context, Waker};
+
+    use arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::physical_expr::expressions::{col, lit};
+
+    use super::*;
+
+    const ROUNDS: usize = 50_000;
+
+    fn awaited(filter: Arc<DynamicFilterPhysicalExpr>) -> DynamicFilter {
+        DynamicFilter { expression: filter, awaited: true, build_keys: None }
+    }
+
+    fn new_filter() -> Arc<DynamicFilterPhysicalExpr> {
+        let schema = Schema::new(vec![Field::new("key", DataType::Int64, true)]);
+        Arc::new(DynamicFilterPhysicalExpr::new(vec![col("key", &schema).unwrap()], lit(true)))
+    }
+
+    /// Two threads meet here in every round. They spin, because one that slept would go on too late.
+    fn meet(arrived: &AtomicUsize, round: usize) {
+        arrived.fetch_add(1, Ordering::SeqCst);
+        let mut spins = 0_u32;
+        while arrived.load(Ordering::SeqCst) < 2 * (round + 1) {
+            spin_loop();
+            spins += 1;
+            if spins.is_multiple_of(10_000) {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Filters that are waited for until `wait` ends, each completed at another moment around that in
+    /// which the waiting begins. Returns how many are complete and still waited for.
+    fn stuck(wait: impl AsyncFn(&DynamicFilter)) -> usize {
+        // Longer than it takes to begin to wait.
+        const SPINS_MAX: usize = 32;
+        let filters: Vec<_> = (0..ROUNDS).map(|_| new_filter()).collect();
+        let (begin, end) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for (round, filter) in filters.iter().enumerate() {
+                    meet(&begin, round);
+                    (0..round % SPINS_MAX).for_each(|_| spin_loop());
+                    filter.mark_complete();
+                    meet(&end, round);
+                }
+            });
+            let mut context = Context::from_waker(Waker::noop());
+            filters
+                .iter()
+                .enumerate()
+                .map(|(round, filter)| {
+                    let filter = awaited(Arc::clone(filter));
+                    let mut waiting = pin!(wait(&filter));
+                    meet(&begin, round);
+                    (0..round / SPINS_MAX % SPINS_MAX).for_each(|_| spin_loop());
+                    let early = waiting.as_mut().poll(&mut context).is_ready();
+                    meet(&end, round);
+                    usize::from(!early && waiting.poll(&mut context).is_pending())
+                })
+                .sum()
+        })
+    }
+
+    #[test]
+    fn a_filter_completed_at_any_moment_is_heard_of() {
+        let alone = stuck(async |filter| {
+            filter.expression.downcast_ref::<DynamicFilterPhysicalExpr>().unwrap().wait_complete().await;
+        });
+        // Of how many it is depends on the machine; with 0, this test shows nothing.
+        println!("of {ROUNDS} scans, {alone} are stuck with wait_complete alone");
+        assert_eq!(stuck(DynamicFilter::ready), 0, "of {ROUNDS} scans wait for a filter that is complete");
+    }
+
+    #[tokio::test]
+    async fn only_filters_of_hash_joins_are_awaited() {
+        let wait = Duration::from_millis(20);
+        let mut filters: Vec<_> = (0..4).map(|_| awaited(new_filter())).collect();
+        assert!(!all_ready(&filters, wait).await);
+        filters.iter_mut().for_each(|filter| filter.awaited = false);
+        let complete = new_filter();
+        complete.mark_complete();
+        filters.push(awaited(complete));
+        assert!(all_ready(&filters, Duration::from_secs(3600)).await);
     }
 }

@@ -30,8 +30,9 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode};
 use tokio::sync::OnceCell;
 
-use super::dynamic_filter::{Bloom, DynamicFilter, current_predicate, lists, without_lists};
+use super::dynamic_filter::{Bloom, DynamicFilter, WAIT_MAX, all_ready, current_predicate, lists, without_lists};
 use super::metrics::ScanMetrics;
+use super::morsels::MORSEL_ROWS;
 use super::router;
 use super::run::{ScanRun, output};
 use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
@@ -172,7 +173,10 @@ impl HybridScanExec {
             let projection: Arc<dyn ExecutionPlan> = Arc::new(projection);
             fragment = fragment.with_operator(&projection)?;
         }
-        let outputs = config.target_partitions().min(partitions.len()).max(1);
+        let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+        // What is cached is shared out by morsels, so that a single partition occupies all cores.
+        let units = partitions.len().max(rows.div_ceil(MORSEL_ROWS as u64) as usize);
+        let outputs = config.target_partitions().min(units).max(1);
         let column_names =
             columns.iter().map(|column| Arc::from(table_schema.field(*column).name().as_str())).collect();
         let source = Source {
@@ -580,8 +584,9 @@ impl ExecutionPlan for HybridScanExec {
             let run = scan
                 .run
                 .get_or_try_init(|| async {
-                    for filter in &scan.dynamic {
-                        filter.ready().await;
+                    if !all_ready(&scan.dynamic, WAIT_MAX).await {
+                        tracing::debug!(shape = %scan.shape, "a join's filter did not come in time");
+                        scan.metrics.filters_missed.add(1);
                     }
                     Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)?))
                 })

@@ -100,6 +100,10 @@ impl Columns {
         Self { schema, rows, columns: segments.into_iter().map(CachedColumn::new).collect() }
     }
 
+    pub(super) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// All rows in batches of at most `batch_rows` rows.
     pub(super) fn batches(self, batch_rows: usize) -> impl Iterator<Item = Result<RecordBatch>> + Send {
         let mut start = 0;

@@ -14,6 +14,8 @@ pub struct ScanMetrics {
     pub partitions_pruned: Count,
     /// Bloom filters of joins that were applied.
     pub bloom_filters: Count,
+    /// Scans that went on without the filter of a join, which took too long to make it.
+    pub filters_missed: Count,
     /// Partitions that were pushed down, and pulled up after all because the node was busy, or its
     /// answer would have been larger than the stored bytes or did not fit its memory.
     pub partitions_pushed_back: Count,
@@ -78,6 +80,7 @@ impl ScanMetrics {
             partitions_done: count("partitions_done"),
             partitions_pruned: count("partitions_pruned"),
             bloom_filters: count("bloom_filters"),
+            filters_missed: count("filters_missed"),
             partitions_pushed_back: count("partitions_pushed_back"),
             bytes_from_storage: count("bytes_from_storage"),
             bytes_to_storage: count("bytes_to_storage"),

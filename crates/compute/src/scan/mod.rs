@@ -11,6 +11,7 @@ mod group_source;
 mod hybrid_scan;
 mod local;
 mod metrics;
+mod morsels;
 mod remote;
 mod router;
 mod run;

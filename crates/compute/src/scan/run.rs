@@ -16,7 +16,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
-use thermocline_cache::{Access, PinnedSegment};
+use thermocline_cache::Access;
 use thermocline_pushdown::wire::{Compression, ErrorKind};
 use thermocline_pushdown::{FileFormat, Fragment, PartitionRange, PushbackToken, Route};
 use thermocline_storage::{Content, PartitionReader, RangeSource, ReadOptions};
@@ -31,6 +31,7 @@ use super::group_source::{GroupSource, chunk_ranges};
 use super::hybrid_scan::HybridScanExec;
 use super::local::Columns;
 use super::metrics::ScanMetrics;
+use super::morsels::Morsels;
 use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
 use crate::catalog::{Partition, PlannedObject};
@@ -50,7 +51,7 @@ pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 #[derive(Debug)]
 pub(super) struct ScanRun {
     /// Partitions whose columns are all in memory.
-    cached: Mutex<VecDeque<Work>>,
+    cached: Morsels,
     /// Partitions to pull up from nodes without a link in between.
     at_hand: Mutex<VecDeque<Work>>,
     /// Partitions to load or pull up.
@@ -90,7 +91,8 @@ impl ScanRun {
         let metrics = scan.scan_metrics().clone();
         let query = Arc::clone(scan.query());
         query.register(metrics.clone(), scan.partitions().len());
-        let (mut cached, mut at_hand) = (VecDeque::new(), VecDeque::new());
+        let input = scan.fragment().input_schema();
+        let (mut cached, mut at_hand) = (vec![], VecDeque::new());
         let (mut fetched, mut pushed, mut selected) = (vec![], vec![], VecDeque::new());
         let mut largest = 1;
         for work in route(scan, &metrics) {
@@ -98,7 +100,7 @@ impl ScanRun {
                 largest = largest.max(work.partition.stored_bytes(scan.columns()));
             }
             match work.route {
-                Route::Local => cached.push_back(work),
+                Route::Local => cached.push(hits(work, &input)),
                 Route::Pullup if work.segments.is_empty() && !work.object.node.crosses_link() => {
                     at_hand.push_back(work);
                 }
@@ -117,7 +119,7 @@ impl ScanRun {
         let in_flight = in_flight(largest.max(of_groups.unwrap_or(0)));
         let above = scan.fragment().selection()?.above;
         Ok(Self {
-            cached: Mutex::new(cached),
+            cached: Morsels::new(cached),
             at_hand: Mutex::new(at_hand),
             fetched: Mutex::new(fetched),
             pushed: Mutex::new(pushed),
@@ -127,7 +129,7 @@ impl ScanRun {
             ahead: in_flight.div_ceil(scan.outputs()),
             yields_selected: !above.reduces(),
             fragment: scan.fragment_here().clone(),
-            input: scan.fragment().input_schema(),
+            input,
             columns: scan.columns().to_vec(),
             table_schema: Arc::clone(scan.table_schema()),
             format: scan.format().clone(),
@@ -327,24 +329,30 @@ fn queue<T: 'static>(
     }))
 }
 
-/// Partitions that need no I/O.
+/// The columns of a partition that is all cached.
+fn hits(work: Work, schema: &SchemaRef) -> Columns {
+    let hit = |access| match access {
+        Access::Hit(segment) => Some(segment),
+        Access::Load(_) | Access::Missing => None,
+    };
+    Columns::new(Arc::clone(schema), work.partition.rows as usize, work.segments.into_iter().filter_map(hit))
+}
+
+/// Partitions that need no I/O, morsel by morsel.
+///
+/// Nothing here ever waits, so a task that aggregates these rows would keep its thread to the end of
+/// the scan, and with it the task that was woken last on that thread, which no other thread may take
+/// over: often the one that reads the scan's other output stream, as all of them wait for the routes
+/// to be made. So the stream yields before every morsel, the first one included.
 fn cached(run: Arc<ScanRun>) -> Batches {
-    queue(run, |run| &run.cached)
-        .map(|(run, work)| {
-            let pins: Vec<PinnedSegment> = work
-                .segments
-                .into_iter()
-                .filter_map(|access| match access {
-                    Access::Hit(segment) => Some(segment),
-                    Access::Load(_) | Access::Missing => None,
-                })
-                .collect();
-            let columns = Columns::new(Arc::clone(&run.input), work.partition.rows as usize, pins);
-            run.metrics.partitions_done.add(1);
-            stream::iter(columns.batches(run.context.session_config().batch_size()))
-        })
-        .flatten()
-        .boxed()
+    stream::unfold(run, |run| async move {
+        tokio::task::yield_now().await;
+        let morsel = run.cached.take(run.context.session_config().batch_size())?;
+        run.metrics.partitions_done.add(usize::from(morsel.is_last()));
+        Some((stream::iter(morsel.batches()), run))
+    })
+    .flatten()
+    .boxed()
 }
 
 /// Partitions whose bytes are at hand, one at a time: there is nothing to wait for, and a task in
