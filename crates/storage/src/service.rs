@@ -158,7 +158,11 @@ impl FlightService for NodeService {
             "describe" => return Ok(streamed(admitted, self.node.describe(decoded(&action)?)?)),
             "put_fragment" => self.put(ContentKind::Fragment, &action)?,
             "put_schema" => self.put(ContentKind::Schema, &action)?,
-            "status" => self.node.status().encode_to_vec(),
+            "status" => {
+                // What the question itself takes is nothing to tell: a node at rest holds nothing.
+                admitted.account.give_back(usize::MAX);
+                self.node.status().encode_to_vec()
+            }
             "index_status" => self.node.index_status(decoded(&action)?).await?.encode_to_vec(),
             "drop_index" => self.node.drop_index(decoded(&action)?).await?.encode_to_vec(),
             other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),

@@ -50,7 +50,11 @@ async fn rows_by_stream(objects: usize, rows: usize) -> Vec<Vec<usize>> {
         }
         passes.push(pass);
     }
-    assert_eq!(query.stats().partitions(thermocline_pushdown::Route::Local), objects as u64, "the second pass is cached");
+    assert_eq!(
+        query.stats().partitions(thermocline_pushdown::Route::Local),
+        objects as u64,
+        "the second pass is cached"
+    );
     passes
 }
 
