@@ -74,11 +74,20 @@ async fn objects_with_other_columns() {
     let folder = good_table();
     write_parquet(&folder.path().join("t/1.parquet"), vec![("a", numbers(0..10))]);
     let session = session().await;
-    fails(&session, &create(folder.path(), "PARQUET", ""), &["1.parquet", "no column 's'"]).await;
+    session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+    assert_eq!(count(&session, "SELECT count(*) FROM t WHERE s IS NULL").await, "10");
+    session.run("DROP TABLE t").await.unwrap();
+    // A column that every object must have values of is another matter.
+    session.run(&create(folder.path(), "PARQUET", "(a BIGINT, s VARCHAR NOT NULL)")).await.unwrap();
+    fails(&session, "SELECT max(s) FROM t", &["1.parquet", "no column 's'"]).await;
+    session.run("DROP TABLE t").await.unwrap();
 
     let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));
     write_parquet(&folder.path().join("t/1.parquet"), vec![("a", Arc::clone(&text)), ("s", text)]);
-    fails(&session, &create(folder.path(), "PARQUET", ""), &["1.parquet", "column 'a'", "Int64"]).await;
+    session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
+    assert_eq!(count(&session, "SELECT count(s) FROM t").await, "1001");
+    fails(&session, "SELECT max(a) FROM t", &["1.parquet", "column 'a'", "Int64"]).await;
+    session.run("DROP TABLE t").await.unwrap();
 
     // Narrower integers are read as the table's.
     let text: ArrayRef = Arc::new(StringArray::from(vec!["x"]));

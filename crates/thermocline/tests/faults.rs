@@ -119,11 +119,13 @@ async fn a_dropped_query_stops_at_the_node() {
     let sql = create_table_sql(LINEORDER, DataFormat::Csv, &format!("thermocline://{}/lineorder", node.address));
     session.run(&sql).await.unwrap();
     session.set("mode", "pushdown").unwrap();
-    // Quadratic in the text, so that it would run for minutes.
-    let slow = "SELECT count(*) FROM lineorder WHERE length(repeat(lo_shipmode, 2000)) + length(reverse(repeat(lo_shipmode, 2000))) < 3";
+    // Two hundred digests of each row, so that it would run for long.
+    let digests = |seed: usize| (0..10).fold(format!("concat(lo_shipmode, '{seed}')"), |of, _| format!("sha512({of})"));
+    let terms: Vec<_> = (0..20).map(|seed| format!("{} = sha512('none')", digests(seed))).collect();
+    let slow = format!("SELECT count(*) FROM lineorder WHERE {}", terms.join(" OR "));
     let query = tokio::spawn({
         let session = session.clone();
-        async move { session.run(slow).await }
+        async move { session.run(&slow).await }
     });
     let pid = node.process.id();
     // Ticks that the node works in half a second, once they are as wanted or patience ends.

@@ -148,14 +148,15 @@ fn format_of<'a>(
 ) -> Result<FileFormat> {
     match file_type.to_ascii_uppercase().as_str() {
         "PARQUET" => match options.next() {
-            Some((key, _)) => plan_err!("table {name}: a Parquet table has no option '{key}'"),
+            Some((key, _)) => plan_err!("table {name}: a Parquet table has no option '{}'", option_name(key)),
             None => Ok(FileFormat::Parquet),
         },
         "CSV" => {
             let mut csv = CsvFormat::default();
             for (key, value) in options {
                 // `format.has_header` is how DataFusion spells it, `header` how DuckDB does.
-                match option_name(key).as_str() {
+                let option = option_name(key);
+                match option.as_str() {
                     "has_header" | "header" => csv.has_header = boolean(name, key, value)?,
                     "delimiter" | "delim" | "sep" => csv.delimiter = byte(name, key, value)?,
                     "quote" => csv.quote = optional_byte(name, key, value)?,
@@ -163,7 +164,7 @@ fn format_of<'a>(
                     "null_value" | "nullstr" | "null" => csv.null_text.clone_from(value),
                     _ => {
                         return plan_err!(
-                            "table {name}: a CSV table has no option '{key}'; there are has_header, delimiter, quote, escape, null_value, {TIME_ZONE}"
+                            "table {name}: a CSV table has no option '{option}'; there are has_header, delimiter, quote, escape, null_value, {TIME_ZONE}"
                         );
                     }
                 }

@@ -13,8 +13,9 @@ use super::caption::Caption;
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
 /// The colours of Okabe and Ito, which people tell apart whatever colours they see; without yellow,
-/// which is too light for lines, and black, which is the text's.
-const COLOURS: [RGBColor; 7] = [
+/// which is too light for lines, and black, which is the text's; then three of Tol's, for those of a
+/// bench that compares with other systems.
+const COLOURS: [RGBColor; 10] = [
     RGBColor(0x00, 0x72, 0xB2),
     RGBColor(0xE6, 0x9F, 0x00),
     RGBColor(0x00, 0x9E, 0x73),
@@ -22,6 +23,9 @@ const COLOURS: [RGBColor; 7] = [
     RGBColor(0xCC, 0x79, 0xA7),
     RGBColor(0x56, 0xB4, 0xE9),
     RGBColor(0x77, 0x77, 0x77),
+    RGBColor(0x33, 0x22, 0x88),
+    RGBColor(0x99, 0x99, 0x33),
+    RGBColor(0x88, 0x22, 0x55),
 ];
 
 /// Text, axes.
