@@ -520,7 +520,11 @@ fn errors_name_the_place() {
         (b"x,a\n2\n", "row 1, byte 8: column 'id': 'x' is not a valid Int32"),
         (b"x,a\n2,\"b\"c", "row 1, byte 8: column 'id': 'x' is not a valid Int32"),
     ];
+    // What a value of another type can be mended by is said behind it.
+    const ADVICE: &str =
+        "; declare the column as VARCHAR to read it as text, or as null_value the text that stands for NULL";
     for (data, expected) in cases {
+        let expected = format!("{expected}{}", if expected.contains("valid") { ADVICE } else { "" });
         let data = [b"id,name\n", data].concat();
         for size in [1, 5, usize::MAX] {
             let decoder = CsvDecoder::try_new(schema.clone(), &CsvOptions::default(), vec![0, 1], 10).unwrap();
