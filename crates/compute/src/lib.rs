@@ -25,6 +25,7 @@
 mod catalog;
 mod index;
 mod join;
+mod learning;
 mod plan;
 mod scan;
 mod session;

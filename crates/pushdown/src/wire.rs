@@ -361,8 +361,8 @@ pub struct FragmentRequest {
     /// Whether rows may be found through the node's indexes.
     #[prost(bool, tag = "16")]
     pub use_indexes: bool,
-    /// Equal for fragments that tend to select alike, although keys of a join that are part of them
-    /// differ; 0 if only equal fragments are.
+    /// Equal for fragments that differ only in literals and in keys of joins; 0 if only equal fragments
+    /// are alike.
     #[prost(uint64, tag = "17")]
     pub shape: u64,
     /// Digest of the fragment, if `fragment` is empty: the node was sent it before, or answers

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use thermocline_pushdown::Lookup;
 
-use super::bitmap::expected_selectivity;
 use super::hybrid_scan::HybridScanExec;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
@@ -45,8 +44,9 @@ impl<'a> ByIndex<'a> {
         if lookups.is_empty() {
             return None;
         }
-        let observed = scan.query().engine().shapes.observed(scan.shape()).selectivity;
-        let selectivity = observed.unwrap_or_else(|| expected_selectivity(scan));
+        let expected = scan.expected();
+        let observed = scan.query().engine().experience.observed(scan.shape(), expected, None);
+        let selectivity = observed.selectivity.unwrap_or(expected.selectivity);
         Some(Self { scan, indexes, lookups, selectivity })
     }
 

@@ -7,7 +7,7 @@ use super::hybrid_scan::HybridScanExec;
 /// Bytes of a value whose width is not known.
 const VALUE_BYTES: usize = 16;
 
-/// What a scan's fragment is expected to yield, as far as statistics say.
+/// What a scan's fragment is expected to yield.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpectedAnswer {
     /// Bytes over all partitions, or of each if `each`; `None` if nothing is known.
@@ -19,8 +19,13 @@ pub(super) struct ExpectedAnswer {
 }
 
 impl ExpectedAnswer {
-    /// That of `scan`.
+    /// That of `scan`: as executions have shown it, or as statistics say.
     pub(super) fn of(scan: &HybridScanExec) -> Self {
+        let all_rows = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
+        let observed = scan.query().engine().experience.observed(scan.shape(), scan.expected(), None);
+        if let Some(per_row) = observed.answer_bytes {
+            return Self { bytes: Some(per_row * all_rows as f64), each: false, rows: all_rows };
+        }
         let fragment = scan.fragment();
         let chain = fragment.chain();
         let each = chain
@@ -40,11 +45,7 @@ impl ExpectedAnswer {
             true => None,
             false => fragment.statistics().ok().and_then(|statistics| statistics.num_rows.get_value().copied()),
         };
-        Self {
-            bytes: rows.map(|rows| rows as f64 * width as f64),
-            each,
-            rows: scan.partitions().iter().map(|(_, partition)| partition.rows).sum(),
-        }
+        Self { bytes: rows.map(|rows| rows as f64 * width as f64), each, rows: all_rows }
     }
 
     /// Bytes of the answer for partitions of `rows` rows that are asked for together; 0 if not known,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
@@ -37,6 +37,7 @@ use super::router;
 use super::run::{ScanRun, output};
 use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use crate::join::BuildKeys;
+use crate::learning::{Expected, Shape};
 use crate::session::QueryContext;
 use crate::settings::Settings;
 
@@ -63,8 +64,10 @@ pub struct HybridScanExec {
     /// Why the fragment cannot travel, or the operator above it is not part of it; `None` if there is
     /// nothing that storage nodes would not do.
     not_pushed: Option<Arc<str>>,
-    /// Table and fragment as text.
-    shape: Arc<str>,
+    /// What executions of the fragment are remembered by.
+    shape: Shape,
+    /// What statistics expect of the fragment; made when it is first asked for.
+    expected: OnceLock<Expected>,
     /// Rows per output partition at the most; `None` for all.
     fetch: Option<usize>,
     /// Whether an operator above has a copy in the fragment, so that no further one may follow.
@@ -197,7 +200,7 @@ impl HybridScanExec {
     }
 
     fn build(source: Arc<Source>, fragment: Fragment, fetch: Option<usize>, closed: bool) -> Result<Self> {
-        let shape: Arc<str> = format!("{}: {fragment}", source.table).into();
+        let shape = Shape::of(&source.table, &fragment);
         // What a node would refuse (a function that it does not run, an expression that is too deep)
         // runs here; so does everything at a bucket.
         let context = source.query.engine().wire_context();
@@ -228,6 +231,7 @@ impl HybridScanExec {
             encoded: encoded.map(Arc::new),
             not_pushed,
             shape,
+            expected: OnceLock::new(),
             fetch,
             closed,
             properties: Arc::new(properties),
@@ -266,9 +270,9 @@ impl HybridScanExec {
             }
         }
         // Values of one execution are not part of what is remembered of the fragment.
-        let mut shape = Arc::clone(&self.shape);
+        let mut shape = self.shape;
         for bloom in &blooms {
-            shape = format!("{shape} -> bloom {:?}", bloom.single_column()).into();
+            shape = shape.in_case_of(bloom.single_column());
             there = there.with_filter_below(bloom.predicate(&input)?)?;
         }
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
@@ -394,9 +398,23 @@ impl HybridScanExec {
         self.encoded.as_ref()
     }
 
-    /// Table and fragment as text: executions of one shape tend to select alike.
-    pub(super) fn shape(&self) -> &Arc<str> {
-        &self.shape
+    /// What executions of the fragment are remembered by.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// What statistics expect of the fragment, over all partitions.
+    pub(super) fn expected(&self) -> Expected {
+        *self.expected.get_or_init(|| {
+            let rows: u64 = self.partitions().iter().map(|(_, partition)| partition.rows).sum();
+            let filtered = self.fragment.filter_alone().and_then(|filter| filter.statistics());
+            let filtered = filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied());
+            let selectivity = match filtered {
+                Some(selected) if rows > 0 => (selected as f64 / rows as f64).clamp(0.0, 1.0),
+                _ => 1.0,
+            };
+            Expected { selectivity, answers_rows: !self.fragment.condenses() }
+        })
     }
 
     /// Whether nothing is saved by sending less: the nodes are in this process, behind no limit, and
@@ -577,7 +595,7 @@ impl ExecutionPlan for HybridScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        tracing::trace!(partition, shape = %self.shape, "scan starts");
+        tracing::trace!(partition, table = %self.source.table, fragment = %self.fragment, "scan starts");
         let scan = self.clone();
         let schema = self.schema();
         let rows = async move {
@@ -585,7 +603,7 @@ impl ExecutionPlan for HybridScanExec {
                 .run
                 .get_or_try_init(|| async {
                     if !all_ready(&scan.dynamic, WAIT_MAX).await {
-                        tracing::debug!(shape = %scan.shape, "a join's filter did not come in time");
+                        tracing::debug!(table = %scan.source.table, fragment = %scan.fragment, "a join's filter did not come in time");
                         scan.metrics.filters_missed.add(1);
                     }
                     Ok::<_, DataFusionError>(Arc::new(ScanRun::new(&scan.narrowed()?, &context)?))

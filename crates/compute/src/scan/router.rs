@@ -10,6 +10,7 @@ use super::by_index::ByIndex;
 use super::hybrid_scan::HybridScanExec;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
+use crate::learning::Place;
 
 /// One partition, its route, and what the cache has of it.
 #[derive(Debug)]
@@ -67,7 +68,7 @@ pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
                 Route::Load
             } else {
                 let cached: Vec<bool> = segments.iter().map(|access| matches!(access, Access::Hit(_))).collect();
-                match chooser.choose(partition, &cached) {
+                match chooser.choose(object, partition, &cached) {
                     Choice::Pushdown => {
                         // What the cache holds of the partition is not used, so it need not stay pinned.
                         segments.clear();
@@ -114,7 +115,7 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
         .iter()
         .zip(cached)
         .zip(by_index)
-        .map(|(((_, partition), (cached, admitted)), by_index)| {
+        .map(|(((object, partition), (cached, admitted)), by_index)| {
             let hits = cached.iter().filter(|cached| **cached).count();
             if hits == needed {
                 return Route::Local;
@@ -125,7 +126,7 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
             if admitted {
                 return Route::Load;
             }
-            match chooser.choose(partition, &cached) {
+            match chooser.choose(object, partition, &cached) {
                 Choice::Pushdown => Route::Pushdown,
                 Choice::Bitmap(_) => Route::Bitmap,
                 Choice::Pullup => Route::Pullup,
@@ -154,12 +155,15 @@ fn pushed_by_index(scan: &HybridScanExec, requests: &[Vec<SegmentRequest>]) -> V
 }
 
 /// Whether the fragment may run at the partition's storage node and is expected to pay.
-pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> bool {
+pub(super) fn pushdown_pays(scan: &HybridScanExec, object: &PlannedObject, partition: &Partition) -> bool {
+    let raw_is_smaller = || {
+        let place = Place::new(&object.path, partition.range);
+        scan.query().engine().experience.raw_is_smaller(scan.shape(), scan.expected(), place)
+    };
     let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
     // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows
     // (design 5.1); a partition of plain text is larger than any part of it.
-    let pays = partition.is_plain_text()
-        || (scan.fragment().reduces() && !scan.query().engine().shapes.raw_is_smaller(scan.shape()));
+    let pays = partition.is_plain_text() || (scan.fragment().reduces() && !raw_is_smaller());
     may && pays && (!scan.link_is_free() || pays_without_link(scan))
 }
 
@@ -167,7 +171,7 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, partition: &Partition) -> boo
 /// at most this many bytes per row read, as far as executions have shown.
 fn pays_without_link(scan: &HybridScanExec) -> bool {
     const ANSWER_BYTES_PER_ROW_MAX: f64 = 0.25;
-    let observed = scan.query().engine().shapes.observed(scan.shape()).answer_bytes;
+    let observed = scan.query().engine().experience.observed(scan.shape(), scan.expected(), None).answer_bytes;
     scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 

@@ -1,7 +1,6 @@
 //! One execution of a scan: partitions in flight, their rows merged into the output streams.
 
 use std::collections::VecDeque;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
@@ -35,6 +34,7 @@ use super::morsels::Morsels;
 use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
 use crate::catalog::{Partition, PlannedObject};
+use crate::learning::{Expected, Place, Shape};
 use crate::session::QueryContext;
 use crate::settings::WireCompression;
 
@@ -78,7 +78,9 @@ pub(super) struct ScanRun {
     /// What the fragment is expected to make of the partitions that are pushed down.
     pub(super) expected: ExpectedAnswer,
     pub(super) query: Arc<QueryContext>,
-    pub(super) shape: Arc<str>,
+    pub(super) shape: Shape,
+    /// What statistics expect of the fragment, which `shape` has learnt to correct.
+    statistics: Expected,
     pub(super) metrics: ScanMetrics,
     pub(super) context: Arc<TaskContext>,
     /// The same for reading segments.
@@ -136,7 +138,7 @@ impl ScanRun {
             fetch: datafusion::physical_plan::ExecutionPlan::fetch(scan),
             call: FragmentCall {
                 fragment: Content::fragment(scan.encoded().cloned().unwrap_or_default()),
-                shape: BuildHasherDefault::<DefaultHasher>::default().hash_one(scan.shape()).max(1),
+                shape: scan.shape().general(),
                 table_schema: Content::schema(Arc::clone(scan.encoded_schema())),
                 format: scan.format().clone(),
                 query: Arc::clone(&query),
@@ -145,7 +147,8 @@ impl ScanRun {
                 indexes: indexes_of(scan),
             },
             expected: ExpectedAnswer::of(scan),
-            shape: Arc::clone(scan.shape()),
+            shape: scan.shape(),
+            statistics: scan.expected(),
             query,
             metrics,
             context: Arc::clone(context),
@@ -196,6 +199,19 @@ impl ScanRun {
     /// here, or those whose answer is the fragment's result.
     pub(super) fn waiting(&self, rows: bool) -> usize {
         if rows { self.selected.lock().len() } else { self.pushed_left.load(Ordering::Relaxed) }
+    }
+
+    /// Remembers what the fragment selected of partitions and how large the answer was, as far as they
+    /// are known.
+    pub(super) fn observe(&self, works: &[Work], selected: Option<u64>, answer_bytes: Option<u64>) {
+        let rows = works.iter().map(|work| work.partition.rows).sum();
+        let experience = &self.query.engine().experience;
+        experience.observe(self.shape, self.statistics, (&places(works), rows), selected, answer_bytes);
+    }
+
+    /// Remembers whether the stored bytes of partitions were smaller than the answer.
+    pub(super) fn learn_raw_is_smaller(&self, shape: Shape, works: &[Work], smaller: bool) {
+        self.query.engine().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {
@@ -276,6 +292,10 @@ fn with_batches_of(rows: usize, context: &Arc<TaskContext>) -> Arc<TaskContext> 
         context.window_functions().clone(),
         context.runtime_env(),
     ))
+}
+
+fn places(works: &[Work]) -> Vec<Place> {
+    works.iter().map(|work| Place::new(&work.object.path, work.partition.range)).collect()
 }
 
 /// One output stream: what is processed here and what storage nodes send, as they come.
@@ -519,7 +539,7 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         }
         Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {
-                run.query.engine().shapes.remember_raw_is_smaller(&run.shape);
+                run.learn_raw_is_smaller(run.shape, &group, true);
             }
             pull_up_instead(&run, &group, error.pushback).await?
         }
@@ -537,7 +557,8 @@ async fn push(run: Arc<ScanRun>, group: Group, sender: Sender) -> Result<()> {
         // What leaves an aggregate or a limit does not tell how many rows passed the filter.
         let selected = run.yields_selected.then_some(rows_out);
         let bytes = bytes.load(Ordering::Relaxed);
-        run.query.engine().shapes.observe(&run.shape, rows_in, selected, Some(bytes));
+        run.observe(&group, selected, Some(bytes));
+        run.learn_raw_is_smaller(run.shape, &group, false);
     }
     run.metrics.time_compute.add_duration(started.elapsed());
     run.metrics.partitions_done.add(group.len());

@@ -1,6 +1,6 @@
 //! What all sessions of a process share: the cache, the nodes, what was observed, what has run.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,12 +16,11 @@ use super::cpu_load::CpuLoad;
 use super::query_context::QueryStats;
 use crate::catalog::{CatalogFile, ExternalTable, Nodes};
 use crate::index::{IndexDefinition, Indexes};
+use crate::learning::Experience;
 use crate::settings::Settings;
 
 /// Finished queries that `system.queries` remembers.
 const QUERIES_MAX: usize = 10_000;
-/// Fragment shapes of which something is remembered.
-const SHAPES_MAX: usize = 10_000;
 
 /// The shared part of a database.
 ///
@@ -30,7 +29,7 @@ const SHAPES_MAX: usize = 10_000;
 ///
 /// ```text
 ///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
-///   the cache's, `nodes`', `shapes`' and `queries`' locks: alone
+///   the cache's, `nodes`', `experience`'s and `queries`' locks: alone
 /// ```
 #[derive(Debug)]
 pub struct Engine {
@@ -39,7 +38,7 @@ pub struct Engine {
     /// Storage nodes.
     pub nodes: Arc<Nodes>,
     /// What executions of fragments showed.
-    pub(crate) shapes: Shapes,
+    pub(crate) experience: Experience,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
     /// same; readers of `definitions` do not wait for the file.
     changing: Mutex<()>,
@@ -102,77 +101,6 @@ pub struct QueryRecord {
     pub error: Option<String>,
 }
 
-/// What earlier executions of a fragment over a table showed.
-#[derive(Debug, Default)]
-pub(crate) struct Shapes {
-    raw_is_smaller: Mutex<HashSet<Arc<str>>>,
-    observed: Mutex<HashMap<Arc<str>, Observed>>,
-}
-
-/// What executions of one fragment selected and sent, per row of the partitions; recent ones weigh
-/// more. `None` where no execution has shown it.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Observed {
-    /// Rows that passed the fragment's filter.
-    pub(crate) selectivity: Option<f64>,
-    /// Bytes of the answer that a storage node gave to the whole fragment.
-    pub(crate) answer_bytes: Option<f64>,
-}
-
-impl Observed {
-    fn add(&mut self, selectivity: Option<f64>, answer_bytes: Option<f64>) {
-        let recent = |known: Option<f64>, now: Option<f64>| match (known, now) {
-            (Some(known), Some(now)) => Some((known + now) / 2.0),
-            (known, now) => now.or(known),
-        };
-        self.selectivity = recent(self.selectivity, selectivity);
-        self.answer_bytes = recent(self.answer_bytes, answer_bytes);
-    }
-}
-
-impl Shapes {
-    /// Whether a node found its answer to be larger than the stored columns.
-    pub(crate) fn raw_is_smaller(&self, shape: &Arc<str>) -> bool {
-        self.raw_is_smaller.lock().contains(shape)
-    }
-
-    /// Remembers that it did.
-    pub(crate) fn remember_raw_is_smaller(&self, shape: &Arc<str>) {
-        let mut shapes = self.raw_is_smaller.lock();
-        if shapes.len() >= SHAPES_MAX {
-            // Forgetting costs one answer a shape, so which go first does not matter.
-            shapes.clear();
-        }
-        shapes.insert(Arc::clone(shape));
-    }
-
-    /// Forgets the shapes of a table that is gone: one of the same name may hold other data.
-    pub(crate) fn forget_table(&self, table: &str) {
-        let is_of = |shape: &Arc<str>| shape.strip_prefix(table).is_some_and(|rest| rest.starts_with(": "));
-        self.raw_is_smaller.lock().retain(|shape| !is_of(shape));
-        self.observed.lock().retain(|shape, _| !is_of(shape));
-    }
-
-    /// What earlier executions of the shape selected and sent.
-    pub(crate) fn observed(&self, shape: &Arc<str>) -> Observed {
-        self.observed.lock().get(shape).copied().unwrap_or_default()
-    }
-
-    /// Remembers what an execution over a partition of `rows` rows selected and sent; `None` for
-    /// what it does not show.
-    pub(crate) fn observe(&self, shape: &Arc<str>, rows: u64, selected: Option<u64>, answer_bytes: Option<u64>) {
-        if rows == 0 {
-            return;
-        }
-        let mut shapes = self.observed.lock();
-        if shapes.len() >= SHAPES_MAX && !shapes.contains_key(shape) {
-            shapes.clear();
-        }
-        let per_row = |value: u64| value as f64 / rows as f64;
-        shapes.entry(Arc::clone(shape)).or_default().add(selected.map(per_row), answer_bytes.map(per_row));
-    }
-}
-
 /// The functions that a storage node has.
 fn wire_context() -> Arc<TaskContext> {
     let context = SessionContext::new();
@@ -189,7 +117,7 @@ impl Engine {
         Arc::new(Self {
             cache: SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy)),
             nodes: Nodes::new(embedded, settings.footer_cache_size),
-            shapes: Shapes::default(),
+            experience: Experience::default(),
             changing: Mutex::default(),
             definitions: RwLock::default(),
             indexes: Arc::default(),
@@ -266,7 +194,7 @@ impl Engine {
         // Its objects may be other ones, or the same read in another way.
         self.indexes.of_table(&name).iter().for_each(|index| self.indexes.forget(&index.name));
         self.cache.remove_table(&name);
-        self.shapes.forget_table(&name);
+        self.experience.forget_table(&name);
         Ok(())
     }
 
@@ -284,7 +212,7 @@ impl Engine {
         // The catalog has forgotten them with the table.
         self.indexes.of_table(name).iter().for_each(|index| drop(self.indexes.remove(&index.name)));
         self.cache.remove_table(name);
-        self.shapes.forget_table(name);
+        self.experience.forget_table(name);
         Ok(true)
     }
 

@@ -8,7 +8,8 @@ use thermocline_pushdown::{Bitmap, Selection};
 use super::super::hybrid_scan::HybridScanExec;
 use super::super::router::pushdown_pays;
 use super::plan::BitmapPlan;
-use crate::catalog::Partition;
+use crate::catalog::{Partition, PlannedObject};
+use crate::learning::Place;
 
 /// Partitions of more rows take no bitmap: it would not fit a request (16 MiB).
 const ROWS_MAX: u64 = 64 << 20;
@@ -50,11 +51,10 @@ pub(in super::super) struct Chooser<'a> {
     scan: &'a HybridScanExec,
     /// `None` if no bitmap may be used.
     selection: Option<Selection>,
-    /// Share of a partition's rows that statistics expect to pass the filter.
-    selectivity_expected: f64,
-    /// The same as the last executions observed it, if there were any.
+    /// Share of the partition's rows that pass the filter, as executions observed it or, before there
+    /// were any, as statistics expect it.
     selectivity: f64,
-    /// Bytes per row that pushdown was seen to move.
+    /// Bytes per row that pushdown of the partition was seen to move.
     answer_bytes: Option<f64>,
     plans: HashMap<Vec<bool>, Plans>,
 }
@@ -65,25 +65,32 @@ impl<'a> Chooser<'a> {
         let may = settings.bitmaps && settings.mode.pushes() && settings.mode.caches() && scan.pushes();
         let selection =
             may.then(|| scan.fragment().selection().ok()).flatten().filter(|selection| selection.predicate.is_some());
-        let observed = scan.query().engine().shapes.observed(scan.shape());
-        let selectivity_expected = if selection.is_some() { expected_selectivity(scan) } else { 1.0 };
-        let selectivity = observed.selectivity.filter(|_| selection.is_some()).unwrap_or(selectivity_expected);
-        let answer_bytes = observed.answer_bytes;
-        Self { scan, selection, selectivity_expected, selectivity, answer_bytes, plans: HashMap::new() }
+        Self { scan, selection, selectivity: 1.0, answer_bytes: None, plans: HashMap::new() }
     }
 
     /// What to do with `partition`, of which these needed columns are `cached`.
-    pub(in super::super) fn choose(&mut self, partition: &Partition, cached: &[bool]) -> Choice {
-        let pushes = pushdown_pays(self.scan, partition);
+    pub(in super::super) fn choose(
+        &mut self,
+        object: &PlannedObject,
+        partition: &Partition,
+        cached: &[bool],
+    ) -> Choice {
+        let pushes = pushdown_pays(self.scan, object, partition);
         let otherwise = if pushes { Choice::Pushdown } else { Choice::Pullup };
         if self.selection.is_none() || !cached.contains(&true) || partition.rows > ROWS_MAX {
             return otherwise;
         }
-        if pushes && self.selectivity_expected < SELECTIVITY_MIN {
+        let expected = self.scan.expected();
+        if pushes && expected.selectivity < SELECTIVITY_MIN {
             return otherwise;
         }
+        let experience = &self.scan.query().engine().experience;
+        let place = Place::new(&object.path, partition.range);
+        let observed = experience.observed(self.scan.shape(), expected, Some(place));
+        self.selectivity = observed.selectivity.unwrap_or(expected.selectivity);
+        self.answer_bytes = observed.answer_bytes;
         let Plans { of_fragment, of_rows } = self.plans_for(cached);
-        let raw_is_smaller = |plan: &Arc<BitmapPlan>| self.scan.query().engine().shapes.raw_is_smaller(&plan.shape);
+        let raw_is_smaller = |plan: &Arc<BitmapPlan>| experience.raw_is_smaller(plan.shape, expected, place);
         let pushdown_bytes = self.pushdown_bytes(partition);
         let pullup_bytes = partition.stored_bytes(&missing(self.scan, cached)) as f64;
         let (mut choice, mut bytes) = if pushes { (otherwise, pushdown_bytes) } else { (otherwise, pullup_bytes) };
@@ -177,16 +184,6 @@ fn bitmap_bytes(partition: &Partition, selectivity: f64) -> f64 {
     const RUN_BYTES: f64 = 3.0;
     let plain = Bitmap::encoded_bytes_max(partition.rows as usize) as f64;
     plain.min(selectivity * partition.rows as f64 * RUN_BYTES)
-}
-
-/// Share of rows that the optimizer's statistics expect to pass the filter.
-pub(in super::super) fn expected_selectivity(scan: &HybridScanExec) -> f64 {
-    let rows: u64 = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
-    let filtered = scan.fragment().filter_alone().and_then(|filter| filter.statistics());
-    match filtered.ok().and_then(|statistics| statistics.num_rows.get_value().copied()) {
-        Some(selected) if rows > 0 => (selected as f64 / rows as f64).clamp(0.0, 1.0),
-        _ => 1.0,
-    }
 }
 
 /// Columns of the table at `positions` of the needed ones.

@@ -13,6 +13,7 @@ use thermocline_pushdown::{Fragment, Limits, Selection, balanced};
 use thermocline_storage::Content;
 
 use super::super::hybrid_scan::HybridScanExec;
+use crate::learning::Shape;
 
 /// The predicate's part that is evaluated here.
 #[derive(Debug)]
@@ -72,7 +73,7 @@ pub(in super::super) struct BitmapPlan {
     /// Positions among the needed columns of those in the answer, if rows are answered.
     pub(super) asked: Vec<usize>,
     /// The shape of the fragment and what is cached of its columns.
-    pub(super) shape: Arc<str>,
+    pub(super) shape: Shape,
 }
 
 impl BitmapPlan {
@@ -149,7 +150,7 @@ impl BitmapPlan {
             returns_bitmap: rows && there.is_some(),
             asked,
             answer,
-            shape: format!("{}, reading [{}] by bitmap, rows {rows}", scan.shape(), names.join(", ")).into(),
+            shape: scan.shape().in_case_of((names, rows)),
         }))
     }
 

@@ -1,5 +1,6 @@
 //! Partitions on the route `bitmap`.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -36,12 +37,12 @@ pub(in super::super) async fn exchange(
         && let Some(here) = &here
     {
         let selected = here.count() as u64;
-        run.query.engine().shapes.observe(&run.shape, work.partition.rows, Some(selected), None);
+        run.observe(from_ref(&work), Some(selected), None);
     }
     let selects_nothing = plan.combine == Combine::And && here.as_ref().is_some_and(|here| here.count() == 0);
     if !selects_nothing {
         let mut batches = match (ask(&run, &plan, &work, here.as_ref()).await?, &plan.answer) {
-            (Asked::Answered(answered), Answer::Fragment) => result(Arc::clone(&run), answered, work.partition.rows),
+            (Asked::Answered(answered), Answer::Fragment) => result(Arc::clone(&run), answered, work),
             (Asked::Answered(answered), Answer::Rows(origins)) => {
                 rows(&run, &plan, origins, work, here, answered).await?
             }
@@ -113,10 +114,13 @@ async fn ask(run: &ScanRun, plan: &BitmapPlan, work: &Work, here: Option<&Bitmap
     let object = Arc::clone(&work.object);
     let partition = vec![Arc::clone(&work.partition)];
     match run.call.send(&plan.fragment, request, object, partition, Arc::clone(&plan.schema)).await {
-        Ok(answered) => Ok(Asked::Answered(answered)),
+        Ok(answered) => {
+            run.learn_raw_is_smaller(plan.shape, from_ref(work), false);
+            Ok(Asked::Answered(answered))
+        }
         Err(error) if error.wants_pullup() => {
             if error.kind == ErrorKind::RawIsSmaller {
-                run.query.engine().shapes.remember_raw_is_smaller(&plan.shape);
+                run.learn_raw_is_smaller(plan.shape, from_ref(work), true);
             }
             Ok(Asked::Instead(error.pushback))
         }
@@ -137,12 +141,12 @@ fn missing_bytes(run: &ScanRun, work: &Work) -> u64 {
 }
 
 /// The fragment's result as it comes.
-fn result(run: Arc<ScanRun>, answered: Answered, rows: u64) -> Batches {
+fn result(run: Arc<ScanRun>, answered: Answered, work: Work) -> Batches {
     let bytes = answered.bytes;
     let end = futures::stream::once(async move {
         // It is what pushdown would have moved, which later decisions go by.
         let bytes = bytes.load(Ordering::Relaxed);
-        run.query.engine().shapes.observe(&run.shape, rows, None, Some(bytes));
+        run.observe(from_ref(&work), None, Some(bytes));
         None
     });
     answered.batches.map(Some).chain(end).filter_map(|batch| async move { batch }).boxed()
@@ -181,7 +185,7 @@ async fn rows(
         run.metrics.bitmaps_from_storage.add(1);
         run.metrics.bitmap_bytes_from_storage.add(encoded.len());
         let bitmap = Bitmap::decode(&encoded, work.partition.rows).map_err(|error| garbled(&error))?;
-        run.query.engine().shapes.observe(&run.shape, work.partition.rows, Some(bitmap.count() as u64), None);
+        run.observe(from_ref(&work), Some(bitmap.count() as u64), None);
         bitmap
     } else {
         here.ok_or_else(|| internal_datafusion_err!("nothing selects rows"))?

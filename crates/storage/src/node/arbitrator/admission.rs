@@ -332,7 +332,8 @@ impl PushdownSlot {
         let now = self.arbitrator.now();
         self.complete = busy.is_some() && !self.ask.resumes;
         let busy = busy.map(|busy| busy.as_secs_f64());
-        self.arbitrator.state.lock().knowledge.executed(self.ask.shape, self.ask.bytes_in, bytes_out, busy, now);
+        let out = (self.ask.bytes_out, bytes_out);
+        self.arbitrator.state.lock().knowledge.executed(self.ask.shape, self.ask.bytes_in, out, busy, now);
     }
 
     /// Gives the slot to others until [`PushdownSlot::resume`]. The fragment must not be worked on

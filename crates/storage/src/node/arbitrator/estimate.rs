@@ -22,6 +22,8 @@ const RELEARN_S: f64 = 60.0;
 const CORRECTION_MAX: f64 = 4.0;
 /// Fragment shapes of which something is remembered.
 const SHAPES_MAX: usize = 10_000;
+/// How far callers' expectations of answers are corrected, in either direction.
+const PER_EXPECTED_MAX: f64 = 1000.0;
 /// Transfers smaller than this say more about latency than about the link.
 const TRANSFER_BYTES_MIN: u64 = 64 << 10;
 
@@ -64,6 +66,9 @@ impl Rate {
 struct Learnt {
     /// S_out / S_in.
     selectivity: f64,
+    /// S_out in proportion to what callers expected: fragments of one shape differ in their literals,
+    /// about which callers know more. `None` until one said something.
+    per_expected: Option<f64>,
     /// `None` until an execution came to its end.
     compute: Option<Rate>,
     used: u64,
@@ -103,8 +108,9 @@ impl Knowledge {
         }
     }
 
-    /// t_pd and t_pb, and the caller's own time, of a fragment over `bytes_in` stored bytes, without corrections. `bytes_out` is the caller's
-    /// estimate of the answer, used until the shape has been seen.
+    /// t_pd and t_pb, and the caller's own time, of a fragment over `bytes_in` stored bytes, without
+    /// corrections. `bytes_out` is the caller's estimate of the answer, which is corrected by how far
+    /// earlier ones for the shape were off.
     pub(crate) fn times(&mut self, shape: Shape, bytes_in: u64, bytes_out: Option<u64>, now: f64) -> Times {
         let size = bytes_in as f64;
         self.tick += 1;
@@ -113,9 +119,11 @@ impl Knowledge {
             learnt.used = tick;
             *learnt
         });
-        let answer = match learnt {
-            Some(learnt) => learnt.selectivity * size,
-            None => bytes_out.map_or(SELECTIVITY_PRIOR * size, |bytes| bytes as f64),
+        let corrected = learnt.and_then(|learnt| Some(learnt.per_expected? * bytes_out? as f64));
+        let answer = match (corrected, learnt) {
+            (Some(corrected), _) => corrected.min(size),
+            (None, Some(learnt)) => learnt.selectivity * size,
+            (None, None) => bytes_out.map_or(SELECTIVITY_PRIOR * size, |bytes| bytes as f64),
         };
         let compute = learnt
             .and_then(|learnt| learnt.compute)
@@ -160,9 +168,16 @@ impl Knowledge {
         if now - seen_at <= RELEARN_S { factor } else { 1.0 }
     }
 
-    /// A fragment sent `bytes_out` bytes for `bytes_in`. `busy` is the time that it computed, if it
-    /// came to its end.
-    pub(crate) fn executed(&mut self, shape: Shape, bytes_in: u64, bytes_out: u64, busy: Option<f64>, now: f64) {
+    /// A fragment sent `bytes_out` bytes for `bytes_in`, where its caller had expected `expected`.
+    /// `busy` is the time that it computed, if it came to its end.
+    pub(crate) fn executed(
+        &mut self,
+        shape: Shape,
+        bytes_in: u64,
+        (expected, bytes_out): (Option<u64>, u64),
+        busy: Option<f64>,
+        now: f64,
+    ) {
         if bytes_in == 0 {
             return;
         }
@@ -171,8 +186,15 @@ impl Knowledge {
             self.forget_half();
         }
         let selectivity = bytes_out as f64 / bytes_in as f64;
-        let learnt = self.shapes.entry(shape).or_insert(Learnt { selectivity, compute: self.compute, used: self.tick });
+        let fresh = Learnt { selectivity, per_expected: None, compute: self.compute, used: self.tick };
+        let learnt = self.shapes.entry(shape).or_insert(fresh);
+        learnt.used = self.tick;
         learnt.selectivity += WEIGHT * (selectivity - learnt.selectivity);
+        if let Some(expected) = expected {
+            let seen =
+                (bytes_out.max(1) as f64 / expected.max(1) as f64).clamp(1.0 / PER_EXPECTED_MAX, PER_EXPECTED_MAX);
+            learnt.per_expected = Some(learnt.per_expected.map_or(seen, |known| known + WEIGHT * (seen - known)));
+        }
         if let Some(busy) = busy {
             learnt.compute = Rate::observe(learnt.compute, bytes_in as f64, busy, now);
             self.compute = Rate::observe(self.compute, bytes_in as f64, busy, now);

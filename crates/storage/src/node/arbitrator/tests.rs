@@ -397,13 +397,17 @@ fn estimates_follow_what_was_observed() {
     close(known.times(shape, 10_000_000, None, 0.0).pushdown, 0.2 + 0.2);
 
     // Half the prior's speed, and twice the answer.
-    known.executed(shape, 10_000_000, 2_000_000, Some(0.2), 1.0);
+    known.executed(shape, 10_000_000, (Some(1_000_000), 2_000_000), Some(0.2), 1.0);
     close(known.times(shape, 10_000_000, Some(1_000_000), 1.0).pushdown, 0.4 + 0.2);
+    // Other literals of the shape: half of what was expected before, and so half the answer; never
+    // more than the stored bytes.
+    close(known.times(shape, 10_000_000, Some(500_000), 1.0).pushdown, 0.4 + 0.1);
+    close(known.times(shape, 10_000_000, Some(90_000_000), 1.0).pushdown, 0.4 + 1.0);
     // Another shape profits from the node's speed, not from this shape's selectivity.
     let other = shape_of(b"other", "lineitem/0.parquet");
     close(known.times(other, 10_000_000, Some(1_000_000), 1.0).pushdown, 0.4 + 0.1);
     // Newer observations weigh more, but one is not everything.
-    known.executed(shape, 10_000_000, 2_000_000, Some(0.1), 2.0);
+    known.executed(shape, 10_000_000, (None, 2_000_000), Some(0.1), 2.0);
     let times = known.times(shape, 10_000_000, None, 2.0);
     assert!(times.pushdown < 0.6 && times.pushdown > 0.4, "{times:?}");
     // After a minute without pushdown its speed is guessed anew; the selectivity stays.
@@ -434,7 +438,7 @@ fn estimates_follow_what_was_observed() {
     close(crowded.times(shape, 12_500_000, None, 100.0).pushback, 0.4);
     // Nothing is divided by nothing.
     crowded.held(held(0.0, 0.0), 1.0);
-    crowded.executed(shape, 0, 0, Some(0.0), 1.0);
+    crowded.executed(shape, 0, (None, 0), Some(0.0), 1.0);
     let empty = crowded.times(shape, 0, None, 1.0);
     assert!(empty.pushdown == 0.0 && empty.pushback == 0.0, "{empty:?}");
 }
@@ -444,9 +448,9 @@ fn shapes_are_forgotten_before_they_fill_memory() {
     let slots = Slots { pushdown: 1, pushback: 1 };
     let mut known = Knowledge::new(slots, 1.0, 1, Some(1_000_000));
     let kept = shape_of(b"kept", "t/0");
-    known.executed(kept, 1_000_000, 500_000, None, 0.0);
+    known.executed(kept, 1_000_000, (None, 500_000), None, 0.0);
     for n in 0..25_000_u32 {
-        known.executed(shape_of(&n.to_le_bytes(), "t/0"), 1000, 10, Some(0.1), 0.0);
+        known.executed(shape_of(&n.to_le_bytes(), "t/0"), 1000, (None, 10), Some(0.1), 0.0);
         known.times(kept, 1_000_000, None, 0.0);
         assert!(known.shapes_remembered() <= 10_000);
     }

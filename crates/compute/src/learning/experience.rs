@@ -1,0 +1,437 @@
+//! Selectivities and sizes of answers, by fragment, by shape and by partition.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use thermocline_pushdown::{ObjectPath, PartitionRange};
+
+use super::Shape;
+
+/// Fragments and shapes of which something is remembered.
+const SHAPES_MAX: usize = 20_000;
+/// Partitions that are remembered because a fragment did otherwise there than elsewhere.
+const EXCEPTIONS_MAX: usize = 100_000;
+/// Weight of the newest observation.
+const WEIGHT: f64 = 0.5;
+/// Smallest share of rows that anything is compared with.
+const SHARE_MIN: f64 = 1e-6;
+/// A partition is remembered by itself if what it showed differs by more than this factor.
+const EXCEPTION_FACTOR: f64 = 2.0;
+/// How long it is taken for granted that stored bytes are smaller than an answer, the first time it
+/// is found; twice as long each time that it is found again.
+const RETRY_MIN: Duration = Duration::from_secs(60);
+/// The longest.
+const RETRY_MAX: Duration = Duration::from_secs(3600);
+
+/// What earlier executions of fragments showed, at three levels:
+///
+/// ```text
+///   exception   this fragment over this partition, where that differs
+///   fragment    with its literals
+///   shape       without them: how far statistics were off, applied to those of the new literals
+/// ```
+///
+/// The first that knows something answers. All levels forget what was used least recently.
+#[derive(Debug, Default)]
+pub(crate) struct Experience {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    fragments: Recent<u64>,
+    shapes: Recent<u64>,
+    exceptions: Recent<(u64, Place)>,
+}
+
+/// A partition of an object, in whatever version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Place(u64);
+
+impl Place {
+    /// Rows `range` of the object at `path`.
+    pub(crate) fn new(path: &ObjectPath, range: PartitionRange) -> Self {
+        Self(BuildHasherDefault::<DefaultHasher>::default().hash_one((path, range)))
+    }
+}
+
+/// What statistics expect of an execution.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Expected {
+    /// Share of rows that pass the fragment's filter.
+    pub(crate) selectivity: f64,
+    /// Whether the answer holds those rows, rather than what an aggregate or a limit makes of them.
+    pub(crate) answers_rows: bool,
+}
+
+/// What executions selected and sent, per row of the partitions. `None` where no execution has shown
+/// it.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Observed {
+    /// Rows that passed the fragment's filter.
+    pub(crate) selectivity: Option<f64>,
+    /// Bytes of the answer that a storage node gave to the whole fragment.
+    pub(crate) answer_bytes: Option<f64>,
+}
+
+/// One level's knowledge of one key. What a shape has is relative to what statistics expected.
+#[derive(Debug, Clone, Copy, Default)]
+struct Learnt {
+    /// [`Shape::table`].
+    table: u64,
+    observed: Observed,
+    /// Share of recent answers that were larger than the stored bytes; `None` before the first.
+    refused: Option<f64>,
+    /// Share of rows that statistics expected when the last answer was refused.
+    refused_at: f64,
+    /// When to try again, and how long to wait if that is in vain too.
+    retry: Option<(Instant, Duration)>,
+}
+
+impl Learnt {
+    fn add(&mut self, observed: Observed) {
+        let recent = |known: Option<f64>, now: Option<f64>| match (known, now) {
+            (Some(known), Some(now)) => Some(known + WEIGHT * (now - known)),
+            (known, now) => now.or(known),
+        };
+        self.observed.selectivity = recent(self.observed.selectivity, observed.selectivity);
+        self.observed.answer_bytes = recent(self.observed.answer_bytes, observed.answer_bytes);
+    }
+
+    /// A node answered, or found that the stored bytes are smaller.
+    fn verdict(&mut self, refused: bool, expected: f64, now: Instant) {
+        let seen = if refused { 1.0 } else { 0.0 };
+        let share = self.refused.map_or(seen, |known| known + WEIGHT * (seen - known));
+        self.refused = Some(share);
+        if !refused {
+            self.retry = self.retry.filter(|_| share > 0.5);
+            return;
+        }
+        self.refused_at = expected;
+        // Answers that were under way together are one attempt.
+        if self.retry.is_none_or(|(at, _)| now >= at) {
+            let wait = self.retry.map_or(RETRY_MIN, |(_, wait)| RETRY_MAX.min(wait * 2));
+            self.retry = Some((now + wait, wait));
+        }
+    }
+
+    /// Whether answers are expected to be larger than the stored bytes; `None` if none was seen.
+    fn refuses(&self, now: Instant) -> Option<bool> {
+        let refused = self.refused? > 0.5;
+        Some(refused && self.retry.is_some_and(|(at, _)| now < at))
+    }
+}
+
+impl Experience {
+    /// Forgets a table that is gone: one of the same name may hold other data.
+    pub(crate) fn forget_table(&self, table: &str) {
+        let gone = Shape::table_of(table);
+        let mut state = self.state.lock();
+        state.fragments.known.retain(|_, (learnt, _)| learnt.table != gone);
+        state.shapes.known.retain(|_, (learnt, _)| learnt.table != gone);
+        state.exceptions.known.retain(|_, (learnt, _)| learnt.table != gone);
+    }
+
+    /// What `shape` is expected to select and send at `place`, or at any if that is `None`; statistics
+    /// expect `expected`.
+    pub(crate) fn observed(&self, shape: Shape, expected: Expected, place: Option<Place>) -> Observed {
+        let mut state = self.state.lock();
+        let exception =
+            place.and_then(|place| state.exceptions.get(&(shape.exact(), place)).map(|known| known.observed));
+        let exact = state.fragments.get(&shape.exact()).map(|known| known.observed).unwrap_or_default();
+        let general = state.shapes.get(&shape.general()).map(|known| known.observed).unwrap_or_default();
+        let general = Observed {
+            selectivity: general.selectivity.map(|factor| (factor * base(expected.selectivity)).min(1.0)),
+            answer_bytes: general.answer_bytes.map(|factor| factor * expected.of_answer()),
+        };
+        exception.unwrap_or_default().or(exact).or(general)
+    }
+
+    /// Remembers what an execution over partitions of `rows` rows together selected and sent; `None` for
+    /// what it does not show.
+    pub(crate) fn observe(
+        &self,
+        shape: Shape,
+        expected: Expected,
+        (places, rows): (&[Place], u64),
+        selected: Option<u64>,
+        answer_bytes: Option<u64>,
+    ) {
+        if rows == 0 {
+            return;
+        }
+        let per_row = |value: u64| value as f64 / rows as f64;
+        let seen = Observed { selectivity: selected.map(per_row), answer_bytes: answer_bytes.map(per_row) };
+        let relative = Observed {
+            selectivity: seen.selectivity.map(|share| share / base(expected.selectivity)),
+            answer_bytes: seen.answer_bytes.map(|bytes| bytes / expected.of_answer()),
+        };
+        let mut state = self.state.lock();
+        let fragment = state.fragments.entry(shape.exact(), SHAPES_MAX, shape.table());
+        let unusual = fragment.observed.differs(seen);
+        fragment.add(seen);
+        state.shapes.entry(shape.general(), SHAPES_MAX, shape.table()).add(relative);
+        for place in places {
+            if let Some(exception) = state.exception(shape, *place, unusual) {
+                exception.add(seen);
+            }
+        }
+    }
+
+    /// Whether the answer over the partition at `place` is expected to be larger than its stored
+    /// columns.
+    pub(crate) fn raw_is_smaller(&self, shape: Shape, expected: Expected, place: Place) -> bool {
+        self.raw_is_smaller_at(shape, expected, place, Instant::now())
+    }
+
+    fn raw_is_smaller_at(&self, shape: Shape, expected: Expected, place: Place, now: Instant) -> bool {
+        let mut state = self.state.lock();
+        let exception = state.exceptions.get(&(shape.exact(), place)).and_then(|known| known.refuses(now));
+        let exact = exception.or_else(|| state.fragments.get(&shape.exact()).and_then(|known| known.refuses(now)));
+        exact.unwrap_or_else(|| {
+            let Some(general) = state.shapes.get(&shape.general()) else { return false };
+            // Literals that are expected to select far less than those that were refused are tried.
+            let alike = expected.selectivity * EXCEPTION_FACTOR >= general.refused_at;
+            alike && general.refuses(now).unwrap_or(false)
+        })
+    }
+
+    /// Remembers whether one answer over the partitions at `places` was larger than their stored
+    /// columns.
+    pub(crate) fn learn_raw_is_smaller(&self, shape: Shape, expected: Expected, places: &[Place], smaller: bool) {
+        self.learn_raw_is_smaller_at(shape, expected, places, smaller, Instant::now());
+    }
+
+    fn learn_raw_is_smaller_at(&self, shape: Shape, expected: Expected, places: &[Place], smaller: bool, now: Instant) {
+        let mut state = self.state.lock();
+        let fragment = state.fragments.entry(shape.exact(), SHAPES_MAX, shape.table());
+        let unusual = fragment.refused.is_some_and(|share| (share > 0.5) != smaller);
+        fragment.verdict(smaller, expected.selectivity, now);
+        state.shapes.entry(shape.general(), SHAPES_MAX, shape.table()).verdict(smaller, expected.selectivity, now);
+        for place in places {
+            if let Some(exception) = state.exception(shape, *place, unusual) {
+                exception.verdict(smaller, expected.selectivity, now);
+            }
+        }
+    }
+}
+
+impl State {
+    /// What is remembered of `shape` at `place`, which is made if what was seen is `unusual`.
+    fn exception(&mut self, shape: Shape, place: Place, unusual: bool) -> Option<&mut Learnt> {
+        let key = (shape.exact(), place);
+        (unusual || self.exceptions.get(&key).is_some())
+            .then(|| self.exceptions.entry(key, EXCEPTIONS_MAX, shape.table()))
+    }
+}
+
+impl Observed {
+    fn or(self, other: Self) -> Self {
+        Self {
+            selectivity: self.selectivity.or(other.selectivity),
+            answer_bytes: self.answer_bytes.or(other.answer_bytes),
+        }
+    }
+
+    /// Whether something that both know differs by more than [`EXCEPTION_FACTOR`].
+    fn differs(self, other: Self) -> bool {
+        let differ = |a: Option<f64>, b: Option<f64>| {
+            a.zip(b).is_some_and(|(a, b)| {
+                let (a, b) = (a.max(SHARE_MIN), b.max(SHARE_MIN));
+                a > b * EXCEPTION_FACTOR || b > a * EXCEPTION_FACTOR
+            })
+        };
+        differ(self.selectivity, other.selectivity) || differ(self.answer_bytes, other.answer_bytes)
+    }
+}
+
+impl Expected {
+    /// What the size of an answer is in proportion to.
+    fn of_answer(self) -> f64 {
+        if self.answers_rows { base(self.selectivity) } else { 1.0 }
+    }
+}
+
+fn base(share: f64) -> f64 {
+    share.clamp(SHARE_MIN, 1.0)
+}
+
+/// A map that forgets its least recently used half when it is full.
+#[derive(Debug)]
+struct Recent<K> {
+    known: HashMap<K, (Learnt, u64)>,
+    tick: u64,
+}
+
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Self { known: HashMap::new(), tick: 0 }
+    }
+}
+
+impl<K: Hash + Eq> Recent<K> {
+    fn get(&mut self, key: &K) -> Option<&Learnt> {
+        self.tick += 1;
+        let (learnt, used) = self.known.get_mut(key)?;
+        *used = self.tick;
+        Some(learnt)
+    }
+
+    fn entry(&mut self, key: K, max: usize, table: u64) -> &mut Learnt {
+        self.tick += 1;
+        if self.known.len() >= max && !self.known.contains_key(&key) {
+            let mut used: Vec<u64> = self.known.values().map(|(_, used)| *used).collect();
+            let (_, median, _) = used.select_nth_unstable(max / 2);
+            let median = *median;
+            self.known.retain(|_, (_, used)| *used > median);
+        }
+        let (learnt, used) = self.known.entry(key).or_default();
+        *used = self.tick;
+        learnt.table = table;
+        learnt
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use super::*;
+
+    fn shape(literal: u64) -> Shape {
+        Shape::from_parts(literal, 1)
+    }
+
+    fn place(partition: u32) -> Place {
+        Place::new(&ObjectPath::new("t/0.parquet"), PartitionRange::RowGroups { start: partition, end: partition + 1 })
+    }
+
+    fn rows(selectivity: f64) -> Expected {
+        Expected { selectivity, answers_rows: true }
+    }
+
+    fn close(seen: Option<f64>, expected: f64) {
+        let seen = seen.unwrap();
+        assert!((seen - expected).abs() < 1e-9, "{seen} is not {expected}");
+    }
+
+    #[test]
+    fn other_literals_profit_in_proportion_to_their_statistics() {
+        let known = Experience::default();
+        // Statistics expect a tenth; it is a fifth, at 2 bytes a row.
+        known.observe(shape(1), rows(0.1), (&[place(0)], 1000), Some(200), Some(2000));
+        let same = known.observed(shape(1), rows(0.1), None);
+        close(same.selectivity, 0.2);
+        close(same.answer_bytes, 2.0);
+        let other = known.observed(shape(2), rows(0.01), None);
+        close(other.selectivity, 0.02);
+        close(other.answer_bytes, 0.2);
+        close(known.observed(shape(2), rows(0.9), None).selectivity, 1.0);
+        // Once it was seen itself, a fragment goes by that.
+        known.observe(shape(2), rows(0.01), (&[place(0)], 1000), Some(500), None);
+        close(known.observed(shape(2), rows(0.01), None).selectivity, 0.5);
+        // What an aggregate sends does not follow the selectivity.
+        let aggregate = |selectivity| Expected { selectivity, answers_rows: false };
+        let groups = |literal: u64| Shape::from_parts(10 + literal, 2);
+        known.observe(groups(1), aggregate(0.1), (&[place(0)], 1000), None, Some(100));
+        close(known.observed(groups(2), aggregate(0.9), None).answer_bytes, 0.1);
+        assert_eq!(known.observed(Shape::from_parts(20, 3), rows(0.5), None), Observed::default());
+    }
+
+    #[test]
+    fn a_table_that_is_gone_is_forgotten_and_no_other() {
+        let known = Experience::default();
+        let (gone, kept) = (Shape::of_table("gone", 1), Shape::of_table("kept", 2));
+        for shape in [gone, kept] {
+            for selected in [1, 900] {
+                known.observe(shape, rows(0.5), (&[place(0)], 1000), Some(selected), None);
+            }
+            known.learn_raw_is_smaller(shape, rows(0.5), &[place(0)], true);
+        }
+        known.forget_table("gone");
+        assert_eq!(known.observed(gone, rows(0.5), Some(place(0))), Observed::default());
+        assert!(!known.raw_is_smaller(gone, rows(0.5), place(0)));
+        assert_ne!(known.observed(kept, rows(0.5), Some(place(0))), Observed::default());
+        assert!(known.raw_is_smaller(kept, rows(0.5), place(0)));
+    }
+
+    #[test]
+    fn a_partition_that_differs_is_remembered_by_itself() {
+        let known = Experience::default();
+        for partition in 0..10 {
+            let selected = if partition == 7 { 900 } else { 10 };
+            known.observe(shape(1), rows(0.01), (&[place(partition)], 1000), Some(selected), None);
+            known.observe(shape(1), rows(0.01), (&[place(0)], 1000), Some(10), None);
+        }
+        close(known.observed(shape(1), rows(0.01), Some(place(7))).selectivity, 0.9);
+        assert!(known.observed(shape(1), rows(0.01), Some(place(3))).selectivity.unwrap() < 0.1);
+    }
+
+    #[test]
+    fn one_unselective_literal_does_not_stop_pushdown() {
+        let (known, now) = (Experience::default(), Instant::now());
+        let (much, little) = (rows(0.8), rows(0.05));
+        known.learn_raw_is_smaller_at(shape(1), much, &[place(0)], true, now);
+        assert!(known.raw_is_smaller_at(shape(1), much, place(1), now));
+        // Literals that select as much are not tried, those that select less are.
+        assert!(known.raw_is_smaller_at(shape(2), rows(0.7), place(0), now));
+        assert!(!known.raw_is_smaller_at(shape(3), little, place(0), now));
+        known.learn_raw_is_smaller_at(shape(3), little, &[place(0)], false, now);
+        assert!(!known.raw_is_smaller_at(shape(3), little, place(1), now));
+        assert!(known.raw_is_smaller_at(shape(1), much, place(1), now));
+    }
+
+    #[test]
+    fn a_partition_whose_verdict_differs_keeps_it() {
+        let (known, now) = (Experience::default(), Instant::now());
+        for partition in (0..20).filter(|partition| *partition != 7) {
+            known.learn_raw_is_smaller_at(shape(1), rows(0.5), &[place(partition)], false, now);
+        }
+        known.learn_raw_is_smaller_at(shape(1), rows(0.5), &[place(7)], true, now);
+        known.learn_raw_is_smaller_at(shape(1), rows(0.5), &[place(0)], false, now);
+        assert!(known.raw_is_smaller_at(shape(1), rows(0.5), place(7), now));
+        assert!(!known.raw_is_smaller_at(shape(1), rows(0.5), place(8), now));
+    }
+
+    #[test]
+    fn a_refusal_is_tried_again_ever_more_rarely() {
+        let (known, mut now) = (Experience::default(), Instant::now());
+        let mut waits = vec![];
+        for _ in 0..10 {
+            // Answers of partitions that were under way together.
+            (0..8).for_each(|partition| {
+                known.learn_raw_is_smaller_at(shape(1), rows(0.5), &[place(partition)], true, now)
+            });
+            let began = now;
+            while known.raw_is_smaller_at(shape(1), rows(0.5), place(0), now) {
+                now += Duration::from_secs(1);
+            }
+            waits.push((now - began).as_secs());
+        }
+        assert_eq!(waits, [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600, 3600]);
+        // An answer that was small enough ends it.
+        known.learn_raw_is_smaller_at(shape(1), rows(0.5), &[place(0)], false, now);
+        assert!(!known.raw_is_smaller_at(shape(1), rows(0.5), place(1), now));
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_rest_is_bounded() {
+        let known = Experience::default();
+        known.observe(shape(0), rows(0.5), (&[place(0)], 1000), Some(1), None);
+        for literal in 1..100_000 {
+            known.observe(shape(literal), rows(0.5), (&[place(literal as u32)], 1000), Some(literal % 1000), None);
+            known.observe(Shape::from_parts(0, literal), rows(0.5), (&[place(literal as u32)], 1000), Some(1), None);
+            if literal % 1000 == 0 {
+                assert!(known.observed(shape(0), rows(0.5), None).selectivity.is_some());
+            }
+        }
+        let state = known.state.lock();
+        assert!(state.fragments.known.contains_key(&0));
+        assert!(state.fragments.known.len() <= SHAPES_MAX);
+        assert!(state.shapes.known.len() <= SHAPES_MAX);
+        assert!(state.exceptions.known.len() <= EXCEPTIONS_MAX);
+        assert!(state.fragments.known.len() >= SHAPES_MAX / 2, "half is kept");
+    }
+}

@@ -1,0 +1,7 @@
+//! What executions of fragments showed, for later ones.
+
+mod experience;
+mod shape;
+
+pub(crate) use experience::{Expected, Experience, Observed, Place};
+pub(crate) use shape::Shape;
