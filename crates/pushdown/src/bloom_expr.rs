@@ -17,16 +17,20 @@ use crate::bloom_filter::{BloomFilter, hash_keys, is_hashable};
 
 /// Rows after which it is known whether the filter is worth its time.
 const SAMPLE_ROWS: u64 = 16 << 10;
-/// Batches that pass unseen after a sample of which nearly all rows passed. Data may be sorted by
-/// the key, so the filter is tried again.
+/// Batches that pass unseen after a sample of which too many rows passed. Data may be sorted by the
+/// key, so the filter is tried again.
 const BATCHES_UNSEEN: u64 = 16;
+/// The same after many such samples in a row: each doubles it.
+const BATCHES_UNSEEN_MAX: u64 = 256;
+/// Share of rows that may pass, unless the owner says otherwise.
+const PASSING_MAX: f64 = 0.9;
 /// Key columns of a join.
 const KEYS_MAX: usize = 64;
 
 /// TRUE for every row whose keys are in a [`BloomFilter`], FALSE for most others.
 ///
-/// It only saves work: the join above drops what it lets through. So where it drops less than one
-/// row in ten, it lets batches pass unseen for a while.
+/// It only saves work: the join above drops what it lets through. So where too many rows pass, by
+/// default more than nine in ten, it lets batches pass unseen for a while.
 #[derive(Debug)]
 pub struct BloomFilterExpr {
     keys: Vec<Arc<dyn PhysicalExpr>>,
@@ -36,8 +40,12 @@ pub struct BloomFilterExpr {
 }
 
 /// What the filter has dropped so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Observed {
+    /// Share of a sample's rows above which the filter rests.
+    passing_max: f64,
+    /// Batches of the next rest.
+    rest: AtomicU64,
     batches: AtomicU64,
     /// The first batch to look at.
     resume_at: AtomicU64,
@@ -46,6 +54,17 @@ struct Observed {
 }
 
 impl Observed {
+    fn new(passing_max: f64) -> Self {
+        Self {
+            passing_max,
+            rest: AtomicU64::new(BATCHES_UNSEEN),
+            batches: AtomicU64::new(0),
+            resume_at: AtomicU64::new(0),
+            rows: AtomicU64::new(0),
+            passed: AtomicU64::new(0),
+        }
+    }
+
     fn skips(&self) -> bool {
         self.batches.fetch_add(1, Ordering::Relaxed) < self.resume_at.load(Ordering::Relaxed)
     }
@@ -54,8 +73,12 @@ impl Observed {
         let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
         let passed = self.passed.fetch_add(passed, Ordering::Relaxed) + passed;
         if rows >= SAMPLE_ROWS {
-            if passed > rows / 10 * 9 {
-                self.resume_at.store(self.batches.load(Ordering::Relaxed) + BATCHES_UNSEEN, Ordering::Relaxed);
+            if passed as f64 > rows as f64 * self.passing_max {
+                let rest = self.rest.load(Ordering::Relaxed);
+                self.resume_at.store(self.batches.load(Ordering::Relaxed) + rest, Ordering::Relaxed);
+                self.rest.store(BATCHES_UNSEEN_MAX.min(rest * 2), Ordering::Relaxed);
+            } else {
+                self.rest.store(BATCHES_UNSEEN, Ordering::Relaxed);
             }
             self.rows.store(0, Ordering::Relaxed);
             self.passed.store(0, Ordering::Relaxed);
@@ -77,7 +100,13 @@ struct BloomFilterMessage {
 impl BloomFilterExpr {
     /// Tests `keys`, in the order in which the build side's were hashed.
     pub fn new(keys: Vec<Arc<dyn PhysicalExpr>>, filter: Arc<BloomFilter>) -> Self {
-        Self { keys, filter, observed: Arc::default() }
+        Self { keys, filter, observed: Arc::new(Observed::new(PASSING_MAX)) }
+    }
+
+    /// The same expression, resting where more than this share of the rows pass.
+    #[must_use]
+    pub fn resting_above(self, passing_max: f64) -> Self {
+        Self { observed: Arc::new(Observed::new(passing_max)), ..self }
     }
 
     /// The bits.
@@ -249,6 +278,16 @@ mod tests {
         (0..BATCHES_UNSEEN).for_each(|_| _ = passed(&nothing_dropped, &own));
         assert_eq!(passed(&nothing_dropped, &own), some);
         assert!(passed(&expression, &foreign) < 400);
+    }
+
+    #[test]
+    fn a_filter_rests_where_its_owner_says_and_ever_longer() {
+        let (half, own) = (1..4000, batch(1..8000));
+        let selective = expression(half.clone()).resting_above(0.9);
+        (0..100).for_each(|_| assert!(passed(&selective, &own) < 4100, "half of the rows are few enough"));
+        let strict = expression(half).resting_above(0.1);
+        let looked = (0..2000).filter(|_| passed(&strict, &own) < own.num_rows()).count();
+        assert!((3..60).contains(&looked), "it looked at {looked} of 2000 batches");
     }
 
     #[test]

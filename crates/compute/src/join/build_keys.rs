@@ -5,6 +5,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thermocline_pushdown::BloomFilter;
 
+/// A hash join, as the scans see it that its dynamic filter reaches.
+#[derive(Debug, Clone)]
+pub(crate) struct FilterMaker {
+    /// Keys of its build side, if it collects them.
+    pub(crate) keys: Option<Arc<BuildKeys>>,
+    /// Whether its probe side is the scan itself: nothing in between joins, aggregates or moves rows.
+    pub(crate) direct: bool,
+}
+
 /// Keys that the partitions of a build side collect and scans of the probe side wait for.
 ///
 /// ```text

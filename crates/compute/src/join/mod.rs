@@ -3,5 +3,5 @@
 mod build_keys;
 mod collect_keys;
 
-pub(crate) use build_keys::BuildKeys;
+pub(crate) use build_keys::{BuildKeys, FilterMaker};
 pub use collect_keys::CollectKeysExec;

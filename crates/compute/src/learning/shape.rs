@@ -159,7 +159,6 @@ mod tests {
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::common::DFSchema;
     use datafusion::logical_expr::Expr;
-    use datafusion::physical_expr::create_physical_expr;
     use datafusion::prelude::{SessionContext, cast, col, lit, substr, when};
 
     use super::*;
@@ -172,7 +171,7 @@ mod tests {
         ]));
         let context = SessionContext::new();
         let named = DFSchema::try_from(schema.as_ref().clone()).unwrap();
-        let predicate = create_physical_expr(&predicate, &named, context.state_ref().read().execution_props()).unwrap();
+        let predicate = context.create_physical_expr(predicate, &named).unwrap();
         Shape::of(table, &Fragment::filtered(schema, &predicate, vec![0]).unwrap())
     }
 

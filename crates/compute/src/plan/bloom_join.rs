@@ -6,13 +6,20 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
 use thermocline_pushdown::is_hashable;
 
-use crate::join::{BuildKeys, CollectKeysExec};
+use crate::join::{BuildKeys, CollectKeysExec, FilterMaker};
 use crate::scan::HybridScanExec;
 use crate::settings::Settings;
+
+/// Largest Bloom filter of keys that only rows in memory are tested against: about a hundred thousand.
+/// More seldom drop seven rows in eight, and every partition of a build side, however small, fills and
+/// shrinks one of this size.
+const HERE_BYTES_MAX: usize = 128 << 10;
 
 /// Connects hash joins with the scans below their probe sides.
 ///
@@ -36,7 +43,7 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
         return Ok(plan);
     };
 
-    let mut makers: HashMap<u64, Option<Arc<BuildKeys>>> = HashMap::new();
+    let mut makers: HashMap<u64, FilterMaker> = HashMap::new();
     let plan = plan
         .transform_up(|node| {
             let Some(join) = node.downcast_ref::<HashJoinExec>() else {
@@ -45,17 +52,20 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
             let Some(id) = maker(join).filter(|id| used.contains(id)) else {
                 return Ok(Transformed::no(node));
             };
-            // A filter saves bytes; where nothing is pushed there are none to save.
-            let wanted = settings.bloom_filters && settings.mode.pushes() && !link_is_free;
+            // A filter saves bytes, where something is pushed, and work between scan and join.
+            let direct = is_scan(join.right());
+            let saves_bytes = settings.mode.pushes() && !link_is_free;
+            let wanted = settings.bloom_filters && (saves_bytes || !direct);
             let keys = if wanted { build_keys(join)? } else { None };
             let Some(keys) = keys else {
-                makers.insert(id, None);
+                makers.insert(id, FilterMaker { keys: None, direct });
                 return Ok(Transformed::no(node));
             };
             let build = Arc::clone(join.left());
             let partitions = build.properties().output_partitioning().partition_count();
-            let collected = BuildKeys::new(partitions, settings.bloom_filter_size, settings.bloom_filter_fpr);
-            makers.insert(id, Some(Arc::clone(&collected)));
+            let bytes_max = settings.bloom_filter_size.min(if saves_bytes { usize::MAX } else { HERE_BYTES_MAX });
+            let collected = BuildKeys::new(partitions, bytes_max, settings.bloom_filter_fpr);
+            makers.insert(id, FilterMaker { keys: Some(Arc::clone(&collected)), direct });
             let build: Arc<dyn ExecutionPlan> = Arc::new(CollectKeysExec::new(build, keys, collected));
             let children = vec![build, Arc::clone(join.right())];
             // The new input has the properties of the old one.
@@ -70,6 +80,16 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
         })
     })
     .data()
+}
+
+/// Whether `plan` is a scan, but for operators that take rows or columns away.
+fn is_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    let passes = plan.downcast_ref::<FilterExec>().is_some() || plan.downcast_ref::<ProjectionExec>().is_some();
+    match plan.children().as_slice() {
+        [] => true,
+        [input] if passes => is_scan(input),
+        _ => false,
+    }
 }
 
 /// The id of the filter that a join makes.

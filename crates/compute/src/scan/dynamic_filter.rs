@@ -17,7 +17,7 @@ use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use futures::future::join_all;
 use thermocline_pushdown::{BloomFilter, BloomFilterExpr};
 
-use crate::join::BuildKeys;
+use crate::join::FilterMaker;
 
 /// Wait of a scan for all of its filters together. A join wants no row of a scan before the scan's
 /// filter is final, but operators in between (one that brings partitions together, an inner join's
@@ -25,16 +25,17 @@ use crate::join::BuildKeys;
 /// build side then works beside it, unfiltered.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 
+/// Share of rows in memory above which testing them is no faster than the joins that drop them.
+const PASSING_HERE_MAX: f64 = 0.125;
+
 /// A filter that somebody above the scan is still making.
 #[derive(Debug, Clone)]
 pub(super) struct DynamicFilter {
     /// In terms of the table's columns.
     expression: Arc<dyn PhysicalExpr>,
-    /// Whether its maker finishes it before it wants the scan's rows. A hash join does; a top-K
-    /// finishes when all rows have come, so waiting for it would never end.
-    awaited: bool,
-    /// The maker's build keys, if it collects them.
-    build_keys: Option<Arc<BuildKeys>>,
+    /// The hash join that finishes it before it wants the scan's rows; `None` if somebody else makes
+    /// it, who is not waited for: a top-K finishes when all rows have come.
+    maker: Option<FilterMaker>,
 }
 
 impl DynamicFilter {
@@ -45,7 +46,7 @@ impl DynamicFilter {
             return Ok(None);
         }
         let expression = reassign_expr_columns(Arc::clone(expression), table)?;
-        Ok(Some(Self { expression, awaited: false, build_keys: None }))
+        Ok(Some(Self { expression, maker: None }))
     }
 
     /// The expression, so that its maker can see that somebody uses it.
@@ -54,11 +55,18 @@ impl DynamicFilter {
     }
 
     /// The same, waited for if its maker is among `makers` (by the filter's id).
-    pub(super) fn awaited_if(&self, makers: &HashMap<u64, Option<Arc<BuildKeys>>>) -> Self {
+    pub(super) fn awaited_if(&self, makers: &HashMap<u64, FilterMaker>) -> Self {
         match self.expression.expression_id().and_then(|id| makers.get(&id)) {
-            Some(build_keys) => Self { awaited: true, build_keys: build_keys.clone(), ..self.clone() },
+            Some(maker) => Self { maker: Some(maker.clone()), ..self.clone() },
             None => self.clone(),
         }
+    }
+
+    /// Whether rows go through other operators before they reach the filter's maker, work that a
+    /// filter at the scan saves. A join that stands on the scan itself looks a key up about as fast as
+    /// a Bloom filter does.
+    pub(super) fn saves_work(&self) -> bool {
+        self.maker.as_ref().is_some_and(|maker| !maker.direct)
     }
 
     /// The Bloom filter of the build keys, over the table's columns, if there is one that says more
@@ -67,7 +75,7 @@ impl DynamicFilter {
     /// # Errors
     /// If the filter cannot be read.
     pub(super) fn bloom(&self) -> Result<Option<Bloom>> {
-        let Some(filter) = self.build_keys.as_ref().and_then(|keys| keys.filter()) else {
+        let Some(filter) = self.maker.as_ref().and_then(|maker| maker.keys.as_ref()?.filter()) else {
             return Ok(None);
         };
         let keys: Vec<_> = self.expression.children().into_iter().cloned().collect();
@@ -89,7 +97,7 @@ impl DynamicFilter {
     /// the flag is set and subscribes after the sending finds "in progress" for good. A subscription
     /// that exists before the look makes the channel keep the value.
     async fn ready(&self) {
-        if self.awaited
+        if self.maker.is_some()
             && let Some(filter) = self.expression.downcast_ref::<DynamicFilterPhysicalExpr>()
         {
             let _subscription = DynamicFilterTracking::classify(&self.expression);
@@ -184,8 +192,20 @@ impl Bloom {
     /// # Errors
     /// If a key column is not in it.
     pub(super) fn predicate(&self, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(self.expression(schema)?))
+    }
+
+    /// The same for rows that are in memory already, of which it has to drop most to pay.
+    ///
+    /// # Errors
+    /// If a key column is not in it.
+    pub(super) fn predicate_here(&self, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+        Ok(Arc::new(self.expression(schema)?.resting_above(PASSING_HERE_MAX)))
+    }
+
+    fn expression(&self, schema: &SchemaRef) -> Result<BloomFilterExpr> {
         let keys: Result<_> = self.keys.iter().map(|key| reassign_expr_columns(Arc::clone(key), schema)).collect();
-        Ok(Arc::new(BloomFilterExpr::new(keys?, Arc::clone(&self.filter))))
+        Ok(BloomFilterExpr::new(keys?, Arc::clone(&self.filter)))
     }
 }
 
@@ -206,7 +226,7 @@ mod tests {
     const ROUNDS: usize = 50_000;
 
     fn awaited(filter: Arc<DynamicFilterPhysicalExpr>) -> DynamicFilter {
-        DynamicFilter { expression: filter, awaited: true, build_keys: None }
+        DynamicFilter { expression: filter, maker: Some(FilterMaker { keys: None, direct: true }) }
     }
 
     fn new_filter() -> Arc<DynamicFilterPhysicalExpr> {
@@ -275,7 +295,7 @@ mod tests {
         let wait = Duration::from_millis(20);
         let mut filters: Vec<_> = (0..4).map(|_| awaited(new_filter())).collect();
         assert!(!all_ready(&filters, wait).await);
-        filters.iter_mut().for_each(|filter| filter.awaited = false);
+        filters.iter_mut().for_each(|filter| filter.maker = None);
         let complete = new_filter();
         complete.mark_complete();
         filters.push(awaited(complete));

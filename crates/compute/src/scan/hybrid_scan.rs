@@ -36,7 +36,7 @@ use super::morsels::MORSEL_ROWS;
 use super::router;
 use super::run::{ScanRun, output};
 use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
-use crate::join::BuildKeys;
+use crate::join::FilterMaker;
 use crate::learning::{Expected, Shape};
 use crate::session::QueryContext;
 use crate::settings::Settings;
@@ -254,11 +254,12 @@ impl HybridScanExec {
             partitions.retain(|_| kept.next().unwrap_or(true));
         }
         let blooms = self.useful_blooms(&partitions, &set)?;
-        if predicate.is_none() && blooms.is_empty() {
+        let blooms_here = self.blooms_here(&set)?;
+        if predicate.is_none() && blooms.is_empty() && blooms_here.is_empty() {
             return Ok(self.clone());
         }
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
-        self.metrics.bloom_filters.add(blooms.len());
+        self.metrics.bloom_filters.add(blooms.len().max(blooms_here.len()));
         let input = self.fragment.input_schema();
         let mut here =
             self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions, &set))?;
@@ -276,8 +277,13 @@ impl HybridScanExec {
             there = there.with_filter_below(bloom.predicate(&input)?)?;
         }
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
-        // A Bloom filter saves bytes. Rows that are here already go to the join sooner without it.
-        let (fragment, here) = if blooms.is_empty() { (here, None) } else { (there, Some(here)) };
+        // Rows that are here already go to a join sooner without its Bloom filter, unless they have a
+        // long way to it.
+        let fragment = if blooms.is_empty() { here.clone() } else { there };
+        for bloom in &blooms_here {
+            here = here.with_filter_below(bloom.predicate_here(&input)?)?;
+        }
+        let here = (!blooms.is_empty() || !blooms_here.is_empty()).then_some(here);
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
         let not_pushed = narrowed.not_pushed.clone().or_else(|| self.not_pushed.clone());
         Ok(Self { here, shape, not_pushed, metrics: self.metrics.clone(), ..narrowed })
@@ -341,8 +347,22 @@ impl HybridScanExec {
         Ok(useful)
     }
 
+    /// The Bloom filters for rows that are here: those that save work between the scan and their join
+    /// and are not expected to let most rows pass.
+    fn blooms_here(&self, set: &PartitionSet) -> Result<Vec<Bloom>> {
+        let mut blooms = vec![];
+        for filter in self.dynamic.iter().filter(|filter| filter.saves_work()) {
+            let Some(bloom) = filter.bloom()? else { continue };
+            let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
+            if share.is_none_or(|share| share <= 0.25) {
+                blooms.push(bloom);
+            }
+        }
+        Ok(blooms)
+    }
+
     /// The scan, waiting for the filters that `makers` (by the filters' ids) make.
-    pub(crate) fn awaiting(&self, makers: &HashMap<u64, Option<Arc<BuildKeys>>>) -> Self {
+    pub(crate) fn awaiting(&self, makers: &HashMap<u64, FilterMaker>) -> Self {
         let dynamic = self.dynamic.iter().map(|filter| filter.awaited_if(makers)).collect();
         Self { dynamic, run: Arc::default(), ..self.clone() }
     }
