@@ -174,6 +174,22 @@ impl Bloom {
         self.filter.bytes()
     }
 
+    /// The same keys in the filter that, sent to a node for `answer` bytes of which foreign keys make up
+    /// all but `share`, costs the fewest bytes in both directions: a smaller one lets more
+    /// foreign keys pass.
+    pub(super) fn fitted(&self, answer: f64, share: f64) -> Self {
+        let foreign = answer * (1.0 - share);
+        let cost = |filter: &BloomFilter| filter.bytes() as f64 + foreign * filter.false_positive_rate();
+        let mut best = Arc::clone(&self.filter);
+        for rate in [0.03, 0.1, 0.3] {
+            let smaller = best.as_ref().clone().shrunk(rate);
+            if cost(&smaller) < cost(&best) {
+                best = Arc::new(smaller);
+            }
+        }
+        Self { keys: self.keys.clone(), filter: best }
+    }
+
     /// About how many keys it holds.
     pub(super) fn key_count(&self) -> u64 {
         self.filter.keys()

@@ -1,6 +1,6 @@
 //! The operator in the plan.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -310,9 +310,9 @@ impl HybridScanExec {
 
     /// The Bloom filters that are expected to pay, the most selective first.
     ///
-    /// One goes to storage with every partition's request, so it has to save four times its bytes of
-    /// what the filters before it leave. One that holds more than half of the values between the
-    /// probe column's bounds drops too little.
+    /// One goes to every node once, so it has to save four times its bytes of what the filters before it
+    /// leave of a node's answers; it is sent as small as pays best. One that holds more than half of the
+    /// values between the probe column's bounds drops too little.
     fn useful_blooms(
         &self,
         partitions: &[(Arc<PlannedObject>, Arc<Partition>)],
@@ -332,15 +332,21 @@ impl HybridScanExec {
         }
         blooms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let stored: u64 = partitions.iter().map(|(_, partition)| partition.stored_bytes(&self.source.columns)).sum();
-        let mut answer = stored as f64 / partitions.len().max(1) as f64;
+        let rows: u64 = partitions.iter().map(|(_, partition)| partition.rows).sum();
+        let nodes: HashSet<&str> = partitions.iter().map(|(object, _)| object.node.label()).collect();
+        let of_each = |bytes: f64| bytes / nodes.len().max(1) as f64;
+        // Without filters, a node's answers are what they were seen to be, and never more than is stored.
+        let observed = self.query().engine().experience.observed(self.shape, self.expected(), None).answer_bytes;
+        let mut answers = of_each(observed.map_or(stored as f64, |bytes| (bytes * rows as f64).min(stored as f64)));
         let mut request_bytes_left = Limits::default().encoded_bytes_max / 2;
         let mut useful = vec![];
         for (share, bloom) in blooms {
-            let saved = answer * (1.0 - share);
+            let bloom = bloom.fitted(answers, share);
+            let saved = answers * (1.0 - share);
             let pays = bloom.bytes() as f64 * 4.0 <= saved;
             if let (true, Some(left)) = (pays, request_bytes_left.checked_sub(bloom.bytes())) {
                 request_bytes_left = left;
-                answer -= saved;
+                answers -= saved;
                 useful.push(bloom);
             }
         }
