@@ -191,3 +191,49 @@ async fn sorting_cached_columns_spills_no_sooner() {
         assert_eq!(rows(&session, sql, *ordered).await, Ok(expected));
     }
 }
+
+/// A column of text that takes six times what its share of the stored bytes suggests.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("wide.csv");
+    let zeros = (0..8).map(|column| format!("0 AS z{column}")).collect::<Vec<_>>().join(", ");
+    Oracle::start().query(&format!(
+        "COPY (SELECT i AS id, repeat(md5(i::VARCHAR), 8) AS wide, {zeros} FROM range(30000) r(i)) TO '{}'",
+        path.display()
+    ));
+    let sql = "SELECT id, wide FROM wide";
+    let opened = async |cache_size: usize| {
+        let settings = Settings { cache_size, ..Settings::default() };
+        let options = SessionOptions { threads: Some(1), settings, ..SessionOptions::default() };
+        let session = Session::open(options).await.unwrap();
+        let table = format!("CREATE EXTERNAL TABLE wide STORED AS CSV LOCATION '{}'", path.display());
+        session.run(&table).await.unwrap();
+        session
+    };
+    let last = |session: &Session| session.engine().queries().pop().unwrap().stats;
+
+    let small = opened(4 << 20).await;
+    set(&small, "thermocline.mode", "pullup").await;
+    let expected = rows(&small, sql, true).await.unwrap();
+    let pullup = last(&small);
+    set(&small, "thermocline.mode", "caching").await;
+    assert_eq!(rows(&small, sql, true).await.as_ref(), Ok(&expected));
+    let loaded = last(&small);
+    assert_eq!(loaded.partitions(Route::Load), 1, "it seemed to fit");
+    assert_eq!((loaded.segments_admitted, loaded.bytes_from_storage), (0, pullup.bytes_from_storage));
+    assert_eq!(small.engine().cache.bytes(), (0, 0));
+    // Whoever waits for the load hears that nothing comes, and reads for itself.
+    let (a, b) = tokio::join!(rows(&small, sql, true), rows(&small, sql, true));
+    assert_eq!((a.as_ref(), b.as_ref()), (Ok(&expected), Ok(&expected)));
+    assert!(small.engine().cache.bytes_max() <= 4 << 20);
+
+    let large = opened(64 << 20).await;
+    assert_eq!(rows(&large, sql, true).await.as_ref(), Ok(&expected));
+    assert_eq!(last(&large).segments_admitted, 2);
+    let (bytes, _) = large.engine().cache.bytes();
+    let values = 30_000 * (8 + 16 + 256);
+    assert!(bytes < values * 11 / 10, "{bytes} bytes are kept for {values}");
+    assert_eq!(rows(&large, sql, true).await, Ok(expected));
+    assert_eq!((last(&large).segments_hit, last(&large).requests), (2, 0));
+}

@@ -157,7 +157,8 @@ async fn load(
         .collect();
     let mut chunks: Vec<RecordBatch> = vec![];
     while let Some(batch) = stored.try_next().await? {
-        let batch = RecordBatch::try_new(batch.schema(), batch.columns().iter().map(without_pages).collect())?;
+        let (schema, columns, _) = batch.into_parts();
+        let batch = RecordBatch::try_new(schema, columns.into_iter().map(fitted).collect())?;
         let fits = loading.iter_mut().zip(batch.columns()).all(|(column, chunk)| column.add(chunk));
         chunks.push(batch);
         if !fits {
@@ -192,18 +193,20 @@ fn held(run: &ScanRun, batches: Vec<RecordBatch>) -> Batches {
     stream::iter(batches.into_iter().map(|batch| Some(Ok(batch)))).chain(end).filter_map(std::future::ready).boxed()
 }
 
-/// Strings without the Parquet pages that they were read from, if all of them are so short that no
-/// view refers to a page.
-fn without_pages(chunk: &ArrayRef) -> ArrayRef {
-    match chunk.data_type() {
+/// A chunk without memory that it does not need: room that its decoder left at the ends of buffers,
+/// and Parquet pages of strings that are all so short that no view refers to a page.
+fn fitted(chunk: ArrayRef) -> ArrayRef {
+    let mut chunk: ArrayRef = match chunk.data_type() {
         DataType::Utf8View if chunk.as_string_view().total_buffer_bytes_used() == 0 => {
             Arc::new(chunk.as_string_view().gc())
         }
         DataType::BinaryView if chunk.as_binary_view().total_buffer_bytes_used() == 0 => {
             Arc::new(chunk.as_binary_view().gc())
         }
-        _ => Arc::clone(chunk),
-    }
+        _ => chunk,
+    };
+    chunk.shrink_to_fit();
+    chunk
 }
 
 /// Cached columns beside those that are being decoded.
