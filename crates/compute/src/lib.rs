@@ -37,7 +37,7 @@ pub use catalog::{
     UnreadObjects,
 };
 pub use index::IndexDefinition;
-pub use join::CollectKeysExec;
+pub use join::{CollectKeysExec, RestartableExec};
 pub use plan::Separate;
 pub use scan::HybridScanExec;
 pub use session::{

@@ -466,7 +466,7 @@ pub struct FragmentReport {
     /// Rows that it sent.
     #[prost(uint64, tag = "2")]
     pub rows_out: u64,
-    /// Stored bytes that it read.
+    /// Stored bytes that it read, gaps between coalesced ranges included.
     #[prost(uint64, tag = "3")]
     pub bytes_read: u64,
     /// Time from the admission to the last batch, in microseconds.
@@ -593,6 +593,9 @@ pub struct NodeStatus {
     /// Answers that are being sent, or wait for their readers.
     #[prost(uint64, tag = "12")]
     pub answers: u64,
+    /// Bytes of objects that the node has read so far, gaps between coalesced ranges included.
+    #[prost(uint64, tag = "13")]
+    pub bytes_read: u64,
 }
 
 /// Encodes a schema as DataFusion's protobuf message.

@@ -64,4 +64,4 @@ pub use reader::{
 };
 pub use root::{Root, open_bucket};
 pub use service::{Server, serve};
-pub use source::{CountingSource, RangeSource};
+pub use source::RangeSource;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::TryStreamExt;
 use object_store::aws::AmazonS3Builder;
@@ -23,6 +24,8 @@ pub struct Root {
     /// symbolic link leads out.
     directory: Option<PathBuf>,
     label: String,
+    /// Bytes read since it was opened.
+    bytes_read: Arc<AtomicU64>,
 }
 
 impl Root {
@@ -55,7 +58,7 @@ impl Root {
         }
         let store = LocalFileSystem::new_with_prefix(&directory).map_err(NodeError::from)?;
         let label = directory.display().to_string();
-        Ok(Self { store: Arc::new(store), directory: Some(directory), label })
+        Ok(Self { store: Arc::new(store), directory: Some(directory), label, bytes_read: Arc::default() })
     }
 
     fn open_url(url: &Url) -> Result<Self, NodeError> {
@@ -64,7 +67,7 @@ impl Root {
             .map_err(|error| NodeError::new(ErrorKind::Refused, format!("{url}: {error}")))?;
         let store: Arc<dyn ObjectStore> =
             if prefix.as_ref().is_empty() { bucket } else { Arc::new(PrefixStore::new(bucket, prefix)) };
-        Ok(Self { store, directory: None, label: url.to_string() })
+        Ok(Self { store, directory: None, label: url.to_string(), bytes_read: Arc::default() })
     }
 
     /// ROOT as people name it.
@@ -156,7 +159,14 @@ impl Root {
                 ),
             ));
         }
+        self.bytes_read.fetch_add(result.range.end - result.range.start, Ordering::Relaxed);
         Ok(result)
+    }
+
+    /// Bytes of objects read through this and its clones since it was opened, gaps between coalesced
+    /// ranges included.
+    pub fn bytes_read(&self) -> u64 {
+        self.bytes_read.load(Ordering::Relaxed)
     }
 
     /// Refuses a path that a symbolic link leads out of ROOT.

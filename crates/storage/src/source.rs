@@ -44,6 +44,8 @@ pub(crate) struct RootSource {
     object: ObjectEntry,
     /// Where what is read is charged, for as long as it is in memory; `None` if the caller does it.
     memory: Option<Arc<dyn MemoryPool>>,
+    /// Bytes read through it, gaps between coalesced ranges included.
+    bytes_read: Arc<AtomicU64>,
 }
 
 /// Bytes that are charged until they are dropped.
@@ -60,7 +62,7 @@ impl AsRef<[u8]> for Charged {
 
 impl RootSource {
     pub(crate) fn new(root: Root, object: ObjectEntry) -> Self {
-        Self { root, object, memory: None }
+        Self { root, object, memory: None, bytes_read: Arc::default() }
     }
 
     /// The same, with large reads charged to `pool` for as long as they are in memory. One for which there
@@ -69,11 +71,17 @@ impl RootSource {
         Self { memory: Some(Arc::clone(pool)), ..self }
     }
 
+    /// The same, adding what it reads to `bytes_read`.
+    pub(crate) fn counted(self, bytes_read: &Arc<AtomicU64>) -> Self {
+        Self { bytes_read: Arc::clone(bytes_read), ..self }
+    }
+
     /// Reads one range, whole.
     async fn fetch(&self, read: Range<u64>) -> Result<Bytes, NodeError> {
         let wanted = read.end - read.start;
         let result = self.root.get(&self.object, read).await?;
         let bytes = result.bytes().await.map_err(|error| NodeError::from(error).context(&self.object.path))?;
+        self.bytes_read.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         if bytes.len() as u64 == wanted {
             return Ok(bytes);
         }
@@ -203,32 +211,4 @@ fn cut(range: &Range<u64>, reads: &[Range<u64>], fetched: &[Bytes], memory: Opti
     whole.extend_from_slice(&first);
     rest.for_each(|piece| whole.extend_from_slice(&piece));
     charged(whole.into(), memory)
-}
-
-/// Counts the bytes read through it.
-#[derive(Debug)]
-pub struct CountingSource {
-    inner: Arc<dyn RangeSource>,
-    bytes: Arc<AtomicU64>,
-}
-
-impl CountingSource {
-    /// Adds every read byte of `inner` to `bytes`.
-    pub fn new(inner: Arc<dyn RangeSource>, bytes: Arc<AtomicU64>) -> Self {
-        Self { inner, bytes }
-    }
-}
-
-#[async_trait]
-impl RangeSource for CountingSource {
-    fn object(&self) -> &ObjectEntry {
-        self.inner.object()
-    }
-
-    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
-        let read = self.inner.read(ranges).await?;
-        let total: usize = read.iter().map(Bytes::len).sum();
-        self.bytes.fetch_add(total as u64, Ordering::Relaxed);
-        Ok(read)
-    }
 }

@@ -721,6 +721,44 @@ async fn results_of_dictionary_types() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_without_an_equality_beyond_the_memory_limit() {
+    let objects = tempfile::tempdir().unwrap();
+    let path = objects.path().join("t");
+    fs::create_dir(&path).unwrap();
+    let mut duckdb = Oracle::start();
+    duckdb.query(
+        "CREATE TABLE t AS SELECT i AS id, i % 50 AS k, hash(i) % 1000 AS f, 'word' || (i % 700) AS s FROM range(60000) r(i)",
+    );
+    let copy = "(FORMAT parquet, ROW_GROUP_SIZE 20000)";
+    duckdb.query(&format!("COPY (SELECT id, k, f::BIGINT AS f, s FROM t) TO '{}/0.parquet' {copy}", path.display()));
+    let inner = "SELECT count(*), sum(a.id) FROM t a JOIN t b ON a.id < b.id AND a.k = 1 AND b.k = 2 AND \
+                 length(a.s) + length(b.s) > 11";
+    let exists = "SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.id > a.id + 59000 AND b.f > a.f)";
+    let expected = [inner, exists].map(|sql| duckdb.query(sql));
+    for mode in Mode::ALL {
+        let session = fresh().await;
+        session.run(&create(path.to_str().unwrap(), "").replace("STORED AS CSV", "STORED AS PARQUET")).await.unwrap();
+        session.set("mode", mode.name()).unwrap();
+        for limit in ["24K", "96K", "256K", "1M", "2G"] {
+            session.run(&format!("SET datafusion.runtime.memory_limit = '{limit}'")).await.unwrap();
+            for state in ["cold", "warm"] {
+                for (sql, expected) in [inner, exists].into_iter().zip(&expected) {
+                    let context = format!("{mode} {limit} {state}: {sql}");
+                    match session.run(sql).await {
+                        Ok(result) => assert_same(canonical(&result), expected.clone(), false, &context),
+                        // No memory is an answer, a wrong result is none.
+                        Err(error) => {
+                            let error = error.to_string();
+                            assert!(limit != "2G" && error.contains("Resources exhausted"), "{context}: {error}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn statements_that_do_not_fit_are_errors_of_the_user() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,8 @@
 //! Least and greatest values of columns, and how a Parquet footer's become those of the table.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{ArrayRef, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
@@ -94,7 +96,8 @@ impl RowGroupRanges {
 ///
 /// Bounds are read in the object's own types (`file`) and then cast as its values are. Every cast
 /// that the reader makes keeps the order, so that the cast bounds are bounds of the cast values.
-/// Whatever does not survive the cast is unknown.
+/// Whatever does not survive the cast is unknown, and so is what nested columns hold. `leaves` are the
+/// leaf columns of each of the object's columns.
 ///
 /// # Errors
 /// If a value that was read has no scalar.
@@ -102,22 +105,33 @@ pub(super) fn parquet_ranges(
     footer: &ParquetMetaData,
     file: &SchemaRef,
     table: &SchemaRef,
+    leaves: &HashMap<&str, Range<usize>>,
 ) -> Result<Vec<RowGroupRanges>> {
-    table.fields().iter().map(|field| column_ranges(footer, file, field)).collect()
+    let unknown = || RowGroupRanges::unknown(footer.row_groups().len());
+    let of_file: HashMap<&str, &Field> =
+        file.fields().iter().rev().map(|field| (field.name().as_str(), field.as_ref())).collect();
+    let column = |field: &Arc<Field>| {
+        let name = field.name().as_str();
+        match (of_file.get(name), leaves.get(name)) {
+            (Some(of_file), Some(leaf)) if !of_file.data_type().is_nested() => {
+                column_ranges(footer, (leaf.start, of_file), field)
+            }
+            _ => Ok(unknown()),
+        }
+    };
+    table.fields().iter().map(column).collect()
 }
 
-fn column_ranges(footer: &ParquetMetaData, file: &SchemaRef, field: &Field) -> Result<RowGroupRanges> {
+/// The ranges of one leaf column, of type `of_file`, as values of `field`.
+fn column_ranges(footer: &ParquetMetaData, (leaf, of_file): (usize, &Field), field: &Field) -> Result<RowGroupRanges> {
     let groups = footer.row_groups();
     let unknown = || Ok(RowGroupRanges::unknown(groups.len()));
     let descriptor = footer.file_metadata().schema_descr();
-    let Ok(converter) = StatisticsConverter::try_new(field.name(), file, descriptor) else {
+    let Ok(converter) = StatisticsConverter::from_column_index(leaf, of_file, descriptor) else {
         return unknown();
     };
     // A missing count would otherwise be read as "no NULLs".
     let converter = converter.with_missing_null_counts_as_zero(false);
-    let Some(leaf) = converter.parquet_column_index() else {
-        return unknown();
-    };
     let (Ok(mins), Ok(maxes), Ok(nulls)) =
         (converter.row_group_mins(groups), converter.row_group_maxes(groups), converter.row_group_null_counts(groups))
     else {

@@ -281,8 +281,8 @@ fn parquet_partitions(
             }
         }
     }
-    let ranges = parquet_ranges(footer, file, schema)?;
     let leaves = leaves_by_name(footer);
+    let ranges = parquet_ranges(footer, file, schema, &leaves)?;
     groups.into_iter().map(|group| parquet_partition(footer, schema, &ranges, &leaves, group)).collect()
 }
 

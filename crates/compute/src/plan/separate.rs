@@ -17,6 +17,7 @@ use thermocline_pushdown::Limits;
 use thermocline_pushdown::validate::check_operator;
 
 use super::bloom_join::connect_joins;
+use crate::join::RestartableExec;
 use crate::scan::HybridScanExec;
 use crate::settings::{PushdownOperators, Settings};
 
@@ -64,7 +65,7 @@ impl PhysicalOptimizerRule for Separate {
             PushdownOperators::All => plan.transform_up(|node| self.separate(node)).data()?,
             PushdownOperators::Filters => plan,
         };
-        connect_joins(plan)
+        RestartableExec::below_joins(connect_joins(plan)?)
     }
 
     fn name(&self) -> &str {

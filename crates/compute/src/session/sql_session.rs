@@ -28,7 +28,7 @@ use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
-use crate::plan::{FloatOrder, Separate};
+use crate::plan::{FloatOrder, Separate, SetComparisonNames};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
@@ -124,7 +124,8 @@ impl Session {
         let mut state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
-            .with_physical_optimizer_rule(Arc::new(Separate::default()));
+            .with_physical_optimizer_rule(Arc::new(Separate::default()))
+            .with_analyzer_rule(Arc::new(SetComparisonNames));
         if let Some(rule) = FloatOrder::new() {
             state = state.with_analyzer_rule(Arc::new(rule));
         }

@@ -178,6 +178,7 @@ fn storage_nodes(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .optional_number("pushed_back", said(|status| status.pushed_back))
         .optional_number("answers", said(|status| status.answers))
         .optional_number("abandoned", said(|status| status.abandoned))
+        .optional_number("bytes_read", said(|status| status.bytes_read))
         .optional_number("memory_used", said(|status| status.memory_used))
         .optional_number("memory_limit", said(|status| status.memory_limit))
         .optional_text("error", |(_, status)| status.as_ref().err().map(String::as_str));

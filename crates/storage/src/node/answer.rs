@@ -20,6 +20,7 @@ use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
 use tokio::sync::mpsc;
 
 use super::arbitrator::PushdownSlot;
+use super::config::NodeConfig;
 use super::duty_cycle::DutyCycle;
 use super::reader::{Deadline, charged};
 use super::storage_node::Answer;
@@ -45,6 +46,19 @@ pub(super) struct AnswerOptions {
     pub(super) held_bytes_max: u64,
     /// Measures and slows the work of making the answer.
     pub(super) duty_cycle: DutyCycle,
+}
+
+impl AnswerOptions {
+    pub(super) fn new(
+        config: &NodeConfig,
+        compression: Compression,
+        bytes_max: u64,
+        deadline: Deadline,
+        duty_cycle: DutyCycle,
+    ) -> Self {
+        let NodeConfig { slot_wait_max, held_answer_bytes_max: held_bytes_max, .. } = *config;
+        Self { compression, bytes_max, deadline, slot_wait_max, held_bytes_max, duty_cycle }
+    }
 }
 
 /// What there is to send.

@@ -27,7 +27,7 @@ use super::indexed::IndexUse;
 use super::reader::Reader;
 use super::storage_node::{Answer, required};
 use crate::source::RootSource;
-use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
+use crate::{NodeError, PartitionReader, ReadOptions};
 
 impl StorageNode {
     /// Decodes and validates; the answer then waits for the arbitrator, and is either
@@ -81,11 +81,11 @@ impl StorageNode {
         };
         let bytes_read = Arc::new(AtomicU64::new(0));
         let statistics = matches!(format, FileFormat::Csv(_)).then(Arc::default);
-        let source = Arc::new(RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool()));
-        let source = Arc::new(CountingSource::new(source, Arc::clone(&bytes_read)));
+        let source =
+            RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool()).counted(&bytes_read);
         let duty_cycle = DutyCycle::new(self.config.compute_power);
         let mut selecting = Selecting {
-            reader: PartitionReader { source, format, footers: self.footers.clone(), table_schema },
+            reader: PartitionReader { source: Arc::new(source), format, footers: self.footers.clone(), table_schema },
             indexes: None,
             range,
             columns,
@@ -100,14 +100,8 @@ impl StorageNode {
             memory: MemoryConsumer::new("selection bitmap").register(self.context.memory_pool()),
             context: Arc::clone(&self.context),
         };
-        let options = AnswerOptions {
-            compression,
-            bytes_max: request.answer_bytes_max,
-            deadline,
-            slot_wait_max: self.config.slot_wait_max,
-            held_bytes_max: self.config.held_answer_bytes_max,
-            duty_cycle,
-        };
+        let bytes_max = request.answer_bytes_max;
+        let options = AnswerOptions::new(&self.config, compression, bytes_max, deadline, duty_cycle);
         let node = Arc::clone(self);
         Ok(produced(move |sender| async move {
             let answered = async {

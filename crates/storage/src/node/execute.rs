@@ -21,7 +21,7 @@ use super::indexed::IndexUse;
 use super::reader::{Deadline, Reader};
 use super::storage_node::{Answer, required};
 use crate::source::RootSource;
-use crate::{CountingSource, NodeError, PartitionReader, ReadOptions};
+use crate::{NodeError, PartitionReader, ReadOptions};
 
 /// A fragment's request, decoded and found to be allowed.
 struct Execution {
@@ -92,15 +92,9 @@ impl StorageNode {
         let bytes_read = Arc::new(AtomicU64::new(0));
         let rows_in = Arc::new(AtomicU64::new(0));
         let statistics = matches!(format, FileFormat::Csv(_)).then(Arc::default);
-        let reader = PartitionReader {
-            source: Arc::new(CountingSource::new(
-                Arc::new(RootSource::new(self.root.clone(), object).charged(self.context.memory_pool())),
-                Arc::clone(&bytes_read),
-            )),
-            format,
-            footers: self.footers.clone(),
-            table_schema,
-        };
+        let source =
+            RootSource::new(self.root.clone(), object).charged(self.context.memory_pool()).counted(&bytes_read);
+        let reader = PartitionReader { source: Arc::new(source), format, footers: self.footers.clone(), table_schema };
         let options = ReadOptions {
             columns: positions(columns, &reader.table_schema)?,
             predicate: fragment.predicate().cloned(),
@@ -131,14 +125,8 @@ impl StorageNode {
             indexes.inspect(|indexes| indexes.add_to(&mut report));
             report
         };
-        let options = AnswerOptions {
-            compression,
-            bytes_max: request.answer_bytes_max,
-            deadline,
-            slot_wait_max: self.config.slot_wait_max,
-            held_bytes_max: self.config.held_answer_bytes_max,
-            duty_cycle,
-        };
+        let bytes_max = request.answer_bytes_max;
+        let options = AnswerOptions::new(&self.config, compression, bytes_max, deadline, duty_cycle);
         let opened = Opened { bitmap: None, batches };
         answer(std::future::ready(Ok(opened)), &options, report, sender, slot).await
     }

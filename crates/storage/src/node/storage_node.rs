@@ -145,6 +145,7 @@ impl StorageNode {
             answers: Arc::strong_count(&self.answers) as u64 - 1,
             memory_used: (self.memory_used().saturating_sub(kept)) as u64,
             memory_limit: self.config.memory_limit as u64,
+            bytes_read: self.root.bytes_read(),
             ..self.arbitrator.status()
         }
     }
