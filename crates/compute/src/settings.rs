@@ -16,7 +16,7 @@ use crate::session::QueryStats;
 /// How answers are compressed on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireCompression {
-    /// ZSTD over a network, LZ4 within the process.
+    /// ZSTD over a link and for text, LZ4 for Parquet within the process.
     Auto,
     /// As given.
     Fixed(Compression),
@@ -57,9 +57,9 @@ pub struct Settings {
     pub indexes: bool,
     /// Stored bytes that a partition aims at.
     pub partition_size: u64,
-    /// Partitions in flight at once per scan.
+    /// Requests in flight at once per scan, each for one partition or a group of them.
     pub partitions_in_flight: usize,
-    /// Stored bytes in flight at once per scan, unless one partition alone is larger.
+    /// Stored bytes in flight at once per scan, unless one request alone is for more.
     pub bytes_in_flight: u64,
     /// The longest wait for a storage node's next message.
     pub request_timeout: Duration,
@@ -85,7 +85,7 @@ pub struct Settings {
     pub commit_interval: Duration,
     /// Bytes of the log that are synced without waiting for more.
     pub commit_size: usize,
-    /// Whether a commit is told only once it is durable.
+    /// Whether a commit returns only once it is durable.
     pub synchronous_commit: bool,
     /// The longest that a session may do nothing inside a transaction.
     pub idle_transaction_timeout: Duration,

@@ -1,4 +1,4 @@
-//! What a user says of an external table.
+//! Definitions of external tables: the statement parsed, and written back as the catalog keeps it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use thermocline_pushdown::{CsvFormat, FileFormat};
 
 use super::table_schema::table_type;
 
-/// A `CREATE EXTERNAL TABLE` statement, understood.
+/// A parsed `CREATE EXTERNAL TABLE` statement.
 #[derive(Debug, Clone)]
 pub struct TableDefinition {
     /// Unqualified name.
     pub name: String,
-    /// Columns, if given.
+    /// The declared columns; `None` to infer them from the objects.
     pub columns: Option<SchemaRef>,
     /// Format of its objects.
     pub format: FileFormat,
@@ -107,8 +107,7 @@ impl TableDefinition {
     }
 }
 
-/// The option that says which zone the columns of a statement have that are declared as `TIMESTAMP WITH
-/// TIME ZONE`.
+/// Name of the option with the zone of columns that are declared as `TIMESTAMP WITH TIME ZONE`.
 const TIME_ZONE: &str = "time_zone";
 
 /// The time zone that a statement's options give its columns, over the session's.

@@ -37,7 +37,7 @@ const SAMPLE_BYTES_MAX: u64 = 128 << 20;
 /// A table over objects at storage nodes.
 #[derive(Debug)]
 pub struct ExternalTable {
-    /// What the user said.
+    /// The statement that defined it.
     pub definition: TableDefinition,
     schema: SchemaRef,
     locations: Vec<Location>,
@@ -51,7 +51,8 @@ impl ExternalTable {
     /// Finds the table's objects and, unless given, its columns.
     ///
     /// # Errors
-    /// If a location is missing, empty or unreachable, or an object is corrupt.
+    /// If a location is missing or unreachable, no location holds an object of the format, or an object is
+    /// corrupt.
     pub async fn create(definition: TableDefinition, nodes: &Nodes, settings: &Settings) -> Result<Self> {
         let options = thermocline_storage::RemoteOptions {
             request_timeout: settings.request_timeout,
@@ -215,7 +216,8 @@ impl TableProvider for ExternalTable {
     }
 }
 
-/// Of Parquet, the columns that all objects have; of CSV, those that a sample of the first one suggests.
+/// Infers a table's columns: of Parquet the union of all objects' columns, of CSV those that a sample of the
+/// first object suggests.
 async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings: &Settings) -> Result<SchemaRef> {
     let Some((node, entry)) =
         listing.nodes.iter().find_map(|(node, entries)| entries.first().map(|entry| (node, entry)))

@@ -19,7 +19,7 @@ pub struct Location {
     pub pushes: bool,
 }
 
-/// The storage nodes that this process knows, each with one connection.
+/// The storage nodes that this process knows, one client each.
 #[derive(Debug)]
 pub struct Nodes {
     known: Mutex<HashMap<String, NodeClient>>,

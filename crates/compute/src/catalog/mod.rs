@@ -1,4 +1,4 @@
-//! The catalog: external tables, where they live, how they are cut, what is known of them.
+//! The catalog: external tables, their locations, their objects' partitions and statistics.
 
 mod column_range;
 mod definition;

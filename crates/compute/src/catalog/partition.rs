@@ -1,4 +1,4 @@
-//! Objects as planned with: their partitions, sizes and statistics.
+//! Objects as plans use them: partitions, sizes and statistics.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -53,7 +53,7 @@ pub struct Partition {
     memory_bytes: Vec<usize>,
     /// Whether all columns share the stored bytes.
     row_oriented: bool,
-    /// Whether these are compressed text.
+    /// Whether the stored bytes are compressed text.
     is_compressed: bool,
     /// Per column of the table: its range, once known.
     statistics: RwLock<Vec<Option<ColumnRange>>>,
@@ -117,8 +117,8 @@ impl Partition {
 }
 
 impl PlannedObject {
-    /// Cuts an object into partitions by what its node said of it. A footer is kept with those of the
-    /// node, not with the object.
+    /// Cuts an object into partitions by its node's description. A footer goes into the footer cache
+    /// and is not kept with the object.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if the description is corrupt or does not fit the table.

@@ -32,7 +32,7 @@ pub struct Snapshot {
 pub(super) struct Listing {
     /// Which node holds which objects.
     pub(super) nodes: Vec<(NodeClient, Vec<ObjectEntry>)>,
-    /// What else there is.
+    /// Entries that the table does not read.
     pub(super) unread: UnreadObjects,
 }
 
@@ -72,8 +72,8 @@ impl Listing {
         Ok(Self { nodes, unread })
     }
 
-    /// The union of the columns of Parquet objects. Their descriptions are not held, so that their
-    /// number does not matter; the nodes remember them.
+    /// The union of the columns of Parquet objects. Descriptions are dropped as they are read, so that
+    /// memory does not grow with the number of objects.
     ///
     /// # Errors
     /// If a node cannot be reached or an object is corrupt.
@@ -129,7 +129,8 @@ impl Snapshot {
     /// (the previous snapshot) does not have in the same version. Gives back `known` if that is all.
     ///
     /// # Errors
-    /// If an object is corrupt or its columns are not the table's.
+    /// If a node fails, an object is corrupt, or a CSV object has no column of the table. Other columns that
+    /// cannot be read are an error of the queries that need them ([`PlannedObject::check_columns`]).
     pub(super) async fn plan(
         listing: Listing,
         known: &Arc<Snapshot>,

@@ -1,4 +1,4 @@
-//! What is known of a snapshot's partitions, as arrays with one value a partition.
+//! Statistics of a snapshot's partitions, as arrays with one value a partition.
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ const DECIMAL256_DIGITS: u8 = 76;
 /// The union of the objects' columns, in the order in which they first appear.
 ///
 /// A column's type is the one to which the types of all objects widen without loss. If there is none,
-/// it is the type of the objects that came first; whoever needs the column of another object hears so.
+/// it is the type of the objects that came first; a query that needs the column of another object fails.
 /// Every column may be NULL: the next object may lack it.
 #[derive(Debug, Default)]
 pub(super) struct SchemaUnion {

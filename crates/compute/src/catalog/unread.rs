@@ -1,4 +1,4 @@
-//! What a location holds and its table does not read.
+//! Entries of a location that its table does not read.
 
 use std::collections::BTreeMap;
 use std::fmt;

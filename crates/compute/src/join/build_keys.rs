@@ -14,7 +14,7 @@ pub(crate) struct FilterMaker {
     pub(crate) direct: bool,
 }
 
-/// Keys that the partitions of a build side collect and scans of the probe side wait for.
+/// Keys that the partitions of a build side collect for the scans of the probe side.
 ///
 /// ```text
 ///   Collecting --finished() by every partition--> Known(filter)

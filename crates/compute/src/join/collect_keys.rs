@@ -19,7 +19,7 @@ use thermocline_pushdown::{BloomFilter, hash_keys};
 
 use super::BuildKeys;
 
-/// Rows between two looks at whether there are too many keys for a filter.
+/// Rows between two checks for too many keys.
 const CHECK_ROWS: usize = 256 << 10;
 
 /// Passes the build side's rows through and collects their keys for the scans of the probe side

@@ -1,4 +1,4 @@
-//! Below joins: the build side's keys, collected on their way into a hash join, and build sides that run twice.
+//! Operators below joins: collecting a build side's keys, and running a build side twice.
 
 mod build_keys;
 mod collect_keys;

@@ -9,9 +9,9 @@ use thermocline_pushdown::{ObjectPath, PartitionRange};
 
 use super::Shape;
 
-/// Fragments and shapes of which something is remembered.
+/// Fragments that are remembered, and shapes.
 const SHAPES_MAX: usize = 20_000;
-/// Partitions that are remembered because a fragment did otherwise there than elsewhere.
+/// Partitions that are remembered because a fragment behaved differently there than elsewhere.
 const EXCEPTIONS_MAX: usize = 100_000;
 /// Weight of the newest observation.
 const WEIGHT: f64 = 0.5;
@@ -19,10 +19,10 @@ const WEIGHT: f64 = 0.5;
 const SHARE_MIN: f64 = 1e-6;
 /// A partition is remembered by itself if what it showed differs by more than this factor.
 const EXCEPTION_FACTOR: f64 = 2.0;
-/// How long it is taken for granted that stored bytes are smaller than an answer, the first time it
-/// is found; twice as long each time that it is found again.
+/// Time for which stored bytes are taken to be smaller than an answer after that was first found; it doubles
+/// each time that it is found again.
 const RETRY_MIN: Duration = Duration::from_secs(60);
-/// The longest.
+/// Upper bound of that time.
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
 /// What earlier executions of fragments showed, at three levels:
@@ -33,7 +33,7 @@ const RETRY_MAX: Duration = Duration::from_secs(3600);
 ///   shape       without them: how far statistics were off, applied to those of the new literals
 /// ```
 ///
-/// The first that knows something answers. All levels forget what was used least recently.
+/// The first that knows something answers. A full level forgets the less recently used half.
 #[derive(Debug, Default)]
 pub(crate) struct Experience {
     state: Mutex<State>,
@@ -51,7 +51,7 @@ struct State {
 pub(crate) struct Place(u64);
 
 impl Place {
-    /// Rows `range` of the object at `path`.
+    /// The partition `range` of the object at `path`.
     pub(crate) fn new(path: &ObjectPath, range: PartitionRange) -> Self {
         Self(BuildHasherDefault::<DefaultHasher>::default().hash_one((path, range)))
     }
@@ -100,7 +100,7 @@ impl Learnt {
         self.observed.answer_bytes = recent(self.observed.answer_bytes, observed.answer_bytes);
     }
 
-    /// A node answered, or found that the stored bytes are smaller.
+    /// Records that a node answered, or found that the stored bytes are smaller.
     fn verdict(&mut self, refused: bool, expected: f64, now: Instant) {
         let seen = if refused { 1.0 } else { 0.0 };
         let share = self.refused.map_or(seen, |known| known + WEIGHT * (seen - known));
@@ -149,8 +149,8 @@ impl Experience {
         exception.unwrap_or_default().or(exact).or(general)
     }
 
-    /// Remembers what an execution over partitions of `rows` rows together selected and sent; `None` for
-    /// what it does not show.
+    /// Remembers what an execution over `places`, `rows` rows together, selected and sent; `None` for what
+    /// it does not show.
     pub(crate) fn observe(
         &self,
         shape: Shape,

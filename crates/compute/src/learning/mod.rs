@@ -1,4 +1,4 @@
-//! What executions of fragments showed, for later ones.
+//! Learning: what executions of fragments selected and sent, for the routes of later ones.
 
 mod experience;
 mod shape;

@@ -1,4 +1,4 @@
-//! What fragments are recognised by.
+//! Keys by which executions of fragments are remembered.
 
 use std::fmt::Write;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
@@ -61,7 +61,7 @@ impl Shape {
         self.exact
     }
 
-    /// Identifies the table and the fragment without its literals; never 0.
+    /// Identifies the table and the fragment without its literals; never 0, which means "no shape" on the wire.
     pub(crate) fn general(self) -> u64 {
         self.general.max(1)
     }

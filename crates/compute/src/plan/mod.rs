@@ -1,4 +1,4 @@
-//! Rules of the planner: the one that cuts plans into fragments, and those that keep its input exact.
+//! Rules of the planner: cutting plans into fragments, one order of floats, names of set comparisons.
 
 mod bloom_join;
 mod float_order;

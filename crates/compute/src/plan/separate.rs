@@ -21,7 +21,7 @@ use crate::join::RestartableExec;
 use crate::scan::HybridScanExec;
 use crate::settings::{PushdownOperators, Settings};
 
-/// The rule `separate` (design 4.1, FlexPushdownDB section 4.2).
+/// The rule `separate` (FlexPushdownDB section 4.2).
 ///
 /// ```text
 ///   FinalAggregate                 FinalAggregate
@@ -31,7 +31,8 @@ use crate::settings::{PushdownOperators, Settings};
 ///           HybridScan
 /// ```
 ///
-/// A filter, a projection and a partial aggregate move into the fragment. A top-K is copied: every
+/// A filter, a projection and a partial aggregate move into the fragment; an aggregate in one step is split
+/// into a partial and a final one first. A top-K is copied: every
 /// partition keeps its K best, the operator above picks the K best of those. The rule runs last, so
 /// that it sees the plan as it will be executed.
 #[derive(Debug, Default)]

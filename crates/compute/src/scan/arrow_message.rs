@@ -9,7 +9,7 @@ use arrow::ipc::{BodyCompressionMethod, CompressionType, Message, MessageHeader,
 use arrow_flight::FlightData;
 use thermocline_storage::decode_arrow_schema;
 
-/// Bytes that the buffers of one message may become; a node makes messages of about 2 MiB.
+/// Bytes that the buffers of one message may become; a node makes messages of about 1 MiB.
 const UNCOMPRESSED_BYTES_MAX: u64 = 512 << 20;
 /// Rows of a message; without columns they take no bytes.
 const ROWS_MAX: i64 = 1 << 24;

@@ -162,7 +162,7 @@ async fn load(
         let fits = loading.iter_mut().zip(batch.columns()).all(|(column, chunk)| column.add(chunk));
         chunks.push(batch);
         if !fits {
-            // Whoever waits for them hears that nothing comes.
+            // Tells those who wait for these segments that none will come.
             drop(loading);
             return Ok(Loaded::TooLarge(positions, held(run, chunks).chain(stored).boxed()));
         }

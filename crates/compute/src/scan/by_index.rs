@@ -1,4 +1,4 @@
-//! Partitions of which an index finds the few rows that are needed.
+//! Partitions whose few needed rows an index is expected to find.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::hybrid_scan::HybridScanExec;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
 
-/// Of so many rows at most one may be needed for an index to be counted on. Where more are, loading
-/// columns that later queries find cached may serve better, and the node decides for itself.
+/// Rows of which at most one may be needed for the router to count on an index. Where more are needed,
+/// loading columns that later queries find cached may serve better; a node that is asked decides for itself.
 const ROWS_PER_FIND: f64 = 100.0;
 
 /// The indexes that storage nodes may use for `scan`; `None` if there are none.

@@ -1,4 +1,4 @@
-//! How large the answer to a fragment should be, for the storage node's arbitrator.
+//! Expected size of a fragment's answer, for the storage node's arbitrator.
 
 use datafusion::physical_plan::aggregates::AggregateExec;
 

@@ -1,4 +1,4 @@
-//! The operator in the plan.
+//! The scan as an operator of a plan.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -45,9 +45,10 @@ use crate::settings::Settings;
 /// applied on whichever side the partition is processed.
 ///
 /// ```text
-///                      +-- pushdown --> storage node runs the fragment --+
-///  partitions - route -+-- local, load --> cached columns --+            +--> merge --> rows
-///                      +-- pullup ------> stored bytes -----+-> fragment +
+///                      +-- pushdown --> storage node runs the fragment --------+
+///                      +-- bitmap ----> both sides, each with some columns ----+
+///  partitions - route -+-- local, load --> cached columns --+                  +--> merge --> rows
+///                      +-- pullup ------> stored bytes -----+-> fragment here -+
 /// ```
 ///
 /// The merge is the stream itself: partial results of partitions come in any order, and what
@@ -56,8 +57,8 @@ use crate::settings::Settings;
 pub struct HybridScanExec {
     source: Arc<Source>,
     fragment: Fragment,
-    /// What runs here instead of the fragment: the same rows and perhaps some that joins above drop.
-    /// `None` for the fragment itself.
+    /// What runs here instead of the fragment, with other filters of joins: both yield every row that the joins
+    /// keep. `None` for the fragment itself.
     here: Option<Fragment>,
     /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
     encoded: Option<Arc<Vec<u8>>>,
@@ -75,7 +76,7 @@ pub struct HybridScanExec {
     properties: Arc<PlanProperties>,
     statistics: Arc<Statistics>,
     metrics: ScanMetrics,
-    /// Filters of joins above, which are made while the query runs.
+    /// Filters that operators above (joins, a top-K) make while the query runs.
     dynamic: Vec<DynamicFilter>,
     /// Made by the first output partition that is polled, shared by all.
     run: Arc<OnceCell<Arc<ScanRun>>>,
@@ -415,7 +416,7 @@ impl HybridScanExec {
         &self.fragment
     }
 
-    /// What of it runs over rows that are here.
+    /// The fragment as it runs over rows that are here.
     pub(super) fn fragment_here(&self) -> &Fragment {
         self.here.as_ref().unwrap_or(&self.fragment)
     }

@@ -1,4 +1,4 @@
-//! Columns in memory to batches.
+//! Cached columns of a partition as batches.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a scan did: shown by `EXPLAIN ANALYZE`, summed up in `system.queries`.
+//! Counters of a scan: shown by `EXPLAIN ANALYZE`, summed up in `system.queries`.
 
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time};
 use thermocline_pushdown::Route;
@@ -14,7 +14,7 @@ pub struct ScanMetrics {
     pub partitions_pruned: Count,
     /// Bloom filters of joins that were applied.
     pub bloom_filters: Count,
-    /// Scans that went on without the filter of a join, which took too long to make it.
+    /// Scans that started without a join's filter, because it was not ready in time.
     pub filters_missed: Count,
     /// Partitions that were pushed down, and pulled up after all because the node was busy, or its
     /// answer would have been larger than the stored bytes or did not fit its memory.
@@ -47,17 +47,17 @@ pub struct ScanMetrics {
     pub partitions_indexed: Count,
     /// Bytes of index objects that they read for it, part of `bytes_scanned`.
     pub index_bytes_read: Count,
-    /// Needed segments that were cached or being loaded.
+    /// Needed segments that were cached.
     pub segments_hit: Count,
-    /// Needed segments that were not.
+    /// Needed segments that were not, those that another query was loading included.
     pub segments_missed: Count,
     /// Segments loaded into the cache.
     pub segments_admitted: Count,
     /// Segments evicted for them.
     pub segments_evicted: Count,
-    /// Time that this side spent fetching and decoding, summed over partitions.
+    /// Wall time from asking for partitions to handing on their last rows, summed over requests.
     pub time_compute: Time,
-    /// Time that storage nodes spent on fragments, summed over partitions.
+    /// Wall time that storage nodes report for fragments, summed over requests.
     pub time_storage: Time,
 }
 

@@ -1,4 +1,4 @@
-//! The hybrid scan: one operator over all partitions of a table, each by its own route.
+//! The hybrid scan: one operator over all partitions of a table, each on its own route.
 
 mod arrow_message;
 mod assemble;

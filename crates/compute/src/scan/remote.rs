@@ -143,7 +143,7 @@ fn take(arrived: &mut std::collections::VecDeque<Bytes>, wanted: usize) -> Bytes
     whole.freeze()
 }
 
-/// What all requests of one scan have in common.
+/// The parts that all fragment requests of a scan share.
 #[derive(Debug, Clone)]
 pub(super) struct FragmentCall {
     pub(super) fragment: Content,
@@ -159,7 +159,7 @@ pub(super) struct FragmentCall {
     pub(super) indexes: Option<Arc<Indexes>>,
 }
 
-/// What differs from request to request: see the fields of [`FragmentRequest`].
+/// The parts that differ between a scan's requests: see the fields of [`FragmentRequest`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Hints {
     pub(super) answer_bytes_max: u64,

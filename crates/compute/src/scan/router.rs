@@ -1,4 +1,4 @@
-//! Which route each partition takes (design 4.1 and 4.2, FlexPushdownDB section 4.4).
+//! The router: a route for each partition (FlexPushdownDB section 4.4).
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(super) struct Work {
     pub(super) object: Arc<PlannedObject>,
     pub(super) partition: Arc<Partition>,
     pub(super) route: Route,
-    /// Per needed column; empty in modes that do not cache.
+    /// Per needed column; empty where the cache is not used for the partition.
     pub(super) segments: Vec<Access>,
     /// What to do on the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
@@ -161,8 +161,8 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, object: &PlannedObject, parti
         scan.query().engine().experience.raw_is_smaller(scan.shape(), scan.expected(), place)
     };
     let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
-    // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows
-    // (design 5.1); a partition of plain text is larger than any part of it.
+    // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows; a
+    // partition of plain text is larger than any part of it.
     let pays = partition.is_plain_text() || (scan.fragment().reduces() && !raw_is_smaller());
     may && pays && (!scan.link_is_free() || pays_without_link(scan))
 }

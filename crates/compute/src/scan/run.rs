@@ -47,7 +47,7 @@ const CHUNK_ROWS: usize = 8192;
 
 pub(super) type Batches = BoxStream<'static, Result<RecordBatch>>;
 
-/// What the output streams of one execution share. Whoever is free takes the next partition.
+/// State that the output streams of one execution share. A stream that is free takes the next partition.
 #[derive(Debug)]
 pub(super) struct ScanRun {
     /// Partitions whose columns are all in memory.
@@ -58,7 +58,7 @@ pub(super) struct ScanRun {
     fetched: Mutex<VecDeque<Group>>,
     /// Partitions that storage nodes process.
     pushed: Mutex<VecDeque<Group>>,
-    /// How many partitions are in `pushed`.
+    /// Partitions in `pushed`.
     pushed_left: AtomicUsize,
     /// Partitions of which the rows that pass the filter are put together here.
     selected: Mutex<VecDeque<Work>>,

@@ -1,5 +1,5 @@
 //! The route `bitmap`: a partition of which some needed columns are cached and some are not
-//! (Enhancing Computation Pushdown section 4.2, design 4.2).
+//! (Enhancing Computation Pushdown section 4.2).
 
 mod pays;
 mod plan;

@@ -1,4 +1,4 @@
-//! When a bitmap pays.
+//! The choice between pushdown, bitmap and pullup.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::plan::BitmapPlan;
 use crate::catalog::{Partition, PlannedObject};
 use crate::learning::Place;
 
-/// Partitions of more rows take no bitmap: it would not fit a request (16 MiB).
+/// Partitions of more rows take no bitmap: at 8 MiB it would fill half of the largest request (16 MiB).
 const ROWS_MAX: u64 = 64 << 20;
 
 /// A filter that statistics expect to select a smaller share of the rows is pushed down: its ranges
@@ -44,8 +44,8 @@ struct Plans {
 /// *Fragment*: the storage node answers what it would answer to pushdown, but reads fewer columns.
 /// It is chosen if the bitmap sent is not expected to be larger than the columns that it saves.
 ///
-/// Expectations come from what executions of the same shape selected and sent; before there was
-/// one, from the optimizer's statistics and the columns' sizes in memory.
+/// Expectations come from what earlier executions selected and sent ([`Experience`](crate::learning::Experience));
+/// without any, from the optimizer's statistics and the columns' sizes in memory.
 #[derive(Debug)]
 pub(in super::super) struct Chooser<'a> {
     scan: &'a HybridScanExec,
