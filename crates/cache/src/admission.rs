@@ -17,7 +17,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) slot: Option<SlotId>,
 }
 
-/// What Algorithm 1 decides.
+/// A decision of Algorithm 1.
 pub(crate) struct Plan {
     /// Per group, whether everything that it misses is admitted.
     pub(crate) whole: Vec<bool>,

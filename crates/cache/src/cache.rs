@@ -1,4 +1,4 @@
-//! The segment cache and what it tells of itself.
+//! The segment cache: its operations and its counters.
 
 use std::sync::Arc;
 
@@ -38,11 +38,11 @@ pub enum Access {
 pub struct Accesses {
     /// In the shape of the request.
     pub groups: Vec<Vec<Access>>,
-    /// Segments that had to go.
+    /// Segments that were evicted for it.
     pub evicted: usize,
 }
 
-/// What has happened so far; every field only grows.
+/// Counters since the start; every field only grows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct CacheCounters {
     /// Requested segments that were cached or being loaded.
@@ -182,8 +182,8 @@ impl SegmentCache {
         self.locked(State::clear);
     }
 
-    /// Drops the segments and remembered uses of a table that is no more; what a query is reading or
-    /// loading goes with that query. Nobody finds any of it again.
+    /// Drops the segments and remembered uses of a table that was dropped; what a query is reading or
+    /// loading goes with that query. No lookup finds any of it again.
     pub fn remove_table(&self, table: &str) {
         self.locked(|state| {
             let slots = state.index.of_table(table);
@@ -207,7 +207,7 @@ impl SegmentCache {
         });
     }
 
-    /// What has happened so far.
+    /// The counters as of now.
     pub fn counters(&self) -> CacheCounters {
         self.state.lock().counters
     }

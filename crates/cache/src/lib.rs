@@ -2,7 +2,8 @@
 //!
 //! It decides what is worth keeping by the benefit framework of FlexPushdownDB section 5.2
 //! (Algorithm 1) under a replaceable [`Policy`], shares one fetch between concurrent loads of a
-//! segment, never evicts what a query is reading, and never reports or holds more than its limit.
+//! segment, never evicts what a query is reading, and never holds more than its limit, unless that was
+//! lowered below what queries are reading and loading.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) struct Load {
     done: watch::Sender<Progress>,
 }
 
-/// How far a load is.
+/// Progress of a load.
 #[derive(Debug, Clone)]
 enum Progress {
     Underway,

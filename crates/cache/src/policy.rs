@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// than fits keeps a part of it cached rather than replace each segment before its next use.
 pub const FREQUENCY_HALF_LIFE: u64 = 4096;
 
-/// What is remembered of a segment's accesses, cached or not.
+/// Accesses of a segment, cached or not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentUse {
     /// Accesses so far.

@@ -63,7 +63,7 @@ pub(crate) struct Segment {
     pub(crate) rows: usize,
     /// Memory that the chunks keep alive.
     pub(crate) bytes: usize,
-    /// Twice the number of readers, plus one if the cache wants to hear when the last one ends.
+    /// Twice the number of readers, plus one if the last of them reports its end to the cache.
     readers: AtomicUsize,
     cache: Weak<SegmentCache>,
     pub(crate) slot: SlotId,

@@ -1,4 +1,4 @@
-//! What the cache knows, segment by segment.
+//! Slots: what the cache knows of each segment.
 
 use std::sync::{Arc, Weak};
 
@@ -18,11 +18,13 @@ pub(crate) struct Slot {
     pub(crate) object: ObjectId,
     pub(crate) uses: SegmentUse,
     pub(crate) residency: Residency,
-    /// Whether its table or object was removed meanwhile: nobody finds it any more, and it goes as
-    /// soon as its load or its last reader ends.
+    /// Whether its table or object was removed: no lookup finds it, and it goes as soon as its load or its
+    /// last reader ends.
     pub(crate) removed: bool,
 }
 
+/// Residency of a segment, and what changes it.
+///
 /// ```text
 ///            access: admitted              complete: it fits
 ///   Absent ---------------------> Loading -----------------------> Cached

@@ -1,4 +1,4 @@
-//! What is under the cache's lock.
+//! The state under the cache's lock.
 //!
 //! Invariants:
 //! - `resident` = sum of the bytes of slots that are `Cached`, removed ones included
@@ -97,7 +97,7 @@ impl State {
             return;
         };
         slot.uses.record(self.tick);
-        // The order of eviction hears of a rank that grew when it comes to this slot.
+        // A rank that grew is brought up to date when eviction reaches this slot.
         if let Residency::Cached { segment, queued: Some(place), .. } = &mut slot.residency {
             let rank = self.policy.rank(&slot.uses, segment.bytes);
             if rank < place.0 {

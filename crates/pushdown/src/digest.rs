@@ -1,10 +1,10 @@
-//! Naming bytes by what they are.
+//! Digests by which requests name long contents.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of a fragment or a schema, by which a request names what the storage node was sent before.
+/// SHA-256 of an encoded fragment or schema, by which a request names what the storage node has already.
 /// Each side computes it from the bytes that it has, so that nobody can pass others' off as these.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ContentDigest([u8; 32]);

@@ -47,13 +47,13 @@ pub enum FragmentError {
     Codec(#[from] DataFusionError),
 }
 
-/// A chain of operators over the needed columns of one partition:
+/// A chain of operators over the needed columns of one or more partitions of an object:
 ///
 /// ```text
 ///   partial aggregate        any chain of local and bounded operators,
 ///     projection             absorbed by the compute node's `separate` rule
 ///       filter
-///         FragmentInput      the needed columns A and B (design 4.2), in schema order
+///         FragmentInput      the needed columns (A of the filter, B of its output), in schema order
 /// ```
 ///
 /// The same value is encoded for a storage node and instantiated over cached columns.
@@ -151,7 +151,7 @@ impl Fragment {
     }
 
     /// Whether the fragment can yield fewer or smaller rows than it reads: without that, Parquet's
-    /// own bytes are smaller than anything that a storage node could send (design 5.1).
+    /// own bytes are smaller than anything that a storage node could send.
     pub fn reduces(&self) -> bool {
         self.chain().iter().any(|node| {
             node.downcast_ref::<FilterExec>().is_some()

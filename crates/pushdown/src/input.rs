@@ -15,7 +15,7 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions,
 };
 
-/// The leaf of a described fragment: the needed columns of one partition, read from somewhere.
+/// The leaf of a described fragment: the needed columns, wherever they will come from.
 ///
 /// It cannot run; [`Fragment::instantiate`](crate::Fragment::instantiate) replaces it.
 #[derive(Debug)]

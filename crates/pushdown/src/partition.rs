@@ -16,7 +16,7 @@ pub enum PartitionRange {
         /// One past the last row group.
         end: u32,
     },
-    /// Bytes `start..end` of a CSV object, cut at record ends.
+    /// Bytes `start..end` of a CSV object's text, cut at record ends; of a compressed object all of it.
     Bytes {
         /// First byte of the first record.
         start: u64,
@@ -28,7 +28,7 @@ pub enum PartitionRange {
 }
 
 impl PartitionRange {
-    /// Stored bytes of a byte range; 0 for row groups, whose bytes only the footer knows.
+    /// Bytes of a byte range, before compression; 0 for row groups, whose bytes only the footer knows.
     pub fn bytes(&self) -> u64 {
         match self {
             PartitionRange::RowGroups { .. } => 0,

@@ -41,10 +41,10 @@ impl fmt::Display for Route {
     }
 }
 
-/// A limit on routes, chosen per session (design 4.1).
+/// A limit on routes, chosen per session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Mode {
-    /// Cached partitions run locally, admitted ones are loaded, the rest is pushed down
+    /// Cached partitions run locally, admitted ones are loaded, the rest is pushed down where that pays
     /// (FlexPushdownDB section 4.4).
     #[default]
     Hybrid,

@@ -1,4 +1,4 @@
-//! A fragment in two parts: what selects rows, and what is done with the selected ones.
+//! A fragment in two parts: the filter that selects rows, and the operators over the selected ones.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::Fragment;
 ///
 /// ```text
 ///   partial aggregate  \
-///     projection        } above: a fragment over the filter's output columns (B in design 4.2)
+///     projection        } above: a fragment over the filter's output columns B
 ///       filter         <- predicate over columns A; output = positions of B in the input
 ///         FragmentInput
 /// ```
@@ -26,7 +26,7 @@ pub struct Selection {
     pub predicate: Option<Arc<dyn PhysicalExpr>>,
     /// Positions in the fragment's input of the columns that the selected rows keep.
     pub output: Vec<usize>,
-    /// What is done with the selected rows.
+    /// The operators over the selected rows.
     pub above: Fragment,
 }
 

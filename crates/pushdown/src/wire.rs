@@ -319,7 +319,7 @@ pub struct Origin {
     pub busy_permille: u32,
 }
 
-/// Asks to run a fragment over one partition of an object.
+/// Asks to run a fragment over partitions of one object.
 #[derive(Clone, PartialEq, Message)]
 pub struct FragmentRequest {
     /// Who asks.

@@ -30,13 +30,13 @@ use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
 
 /// Contents of which a client remembers that its node has them.
 const SENT_MAX: usize = 4096;
-/// How often a wait for a message looks whether it came.
+/// Checks that a wait for a message is divided into.
 const LOOKS: u32 = 30;
 
 /// The longest pause before a busy node is asked again.
 const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// How long to wait and how often to try.
+/// Options of a connection to a storage node: waits, attempts, windows.
 #[derive(Debug, Clone)]
 pub struct RemoteOptions {
     /// The longest wait for a connection.
@@ -84,8 +84,8 @@ struct Inner {
     reach: Reach,
     options: RemoteOptions,
     footers: Footers,
-    /// What the node was sent to be named by its digest, as far as it is remembered: it may have
-    /// forgotten, but then it says so.
+    /// Contents that the node was sent and that requests name by digest. A node that has forgotten one says
+    /// so.
     sent: Mutex<Recent<ContentDigest, Arc<OnceCell<()>>>>,
     /// Bytes of answers to list and describe requests, which plan a query rather than feed it.
     planning_bytes: AtomicU64,
@@ -236,8 +236,8 @@ impl NodeClient {
         .await
     }
 
-    /// How the objects are cut into partitions, in the order of the request, as they come. However long
-    /// one takes, the node is heard of. An object is asked for again as long as that may help.
+    /// Descriptions of the objects (footers or split points), in the order of the request, as they come. While
+    /// one takes long, the node says that it is at work. An object is asked for again as long as that may help.
     ///
     /// The stream's errors name the node and the object.
     pub fn describe(&self, request: DescribeRequest) -> BoxStream<'static, Result<Description, NodeError>> {
@@ -537,7 +537,7 @@ impl NodeClient {
             if let Ok(answer) = tokio::time::timeout(self.inner.options.request_timeout / LOOKS, &mut wait).await {
                 return Ok(answer);
             }
-            // Whoever reads the socket gets a turn before the next look.
+            // The task that reads the socket gets a turn before the next check.
             tokio::task::yield_now().await;
         }
         Err(NodeError::new(

@@ -1,4 +1,4 @@
-//! What the clients of a listening node may have open at once: connections, and requests.
+//! Limits on what clients of a listening node have open at once: connections and requests.
 //!
 //! ```text
 //!   accept --> place of a connection --> TLS, HTTP/2, ...
@@ -157,7 +157,7 @@ impl Admitted {
         Self { account, _place: Arc::new(place) }
     }
 
-    /// Who asks.
+    /// The peer that sent the request.
     pub(crate) fn peer(&self) -> &Peer {
         self.account.peer()
     }

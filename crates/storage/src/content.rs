@@ -1,4 +1,4 @@
-//! What many requests have in common, and how it reaches a node once.
+//! Contents that many requests share, sent to a node once.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use thermocline_pushdown::ContentDigest;
 /// would cost more than their bytes.
 const INLINE_BYTES_MAX: usize = 16 << 10;
 
-/// What a content is.
+/// Kinds of contents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContentKind {
     /// An encoded fragment.
@@ -52,7 +52,7 @@ impl Content {
         Self { kind, bytes, digest }
     }
 
-    /// The two fields of a request that it is: bytes and digest, one of them empty.
+    /// The two fields of a request that hold it: bytes and digest, one of them empty.
     pub fn fields(&self, whole: bool) -> (Vec<u8>, Vec<u8>) {
         match self.digest.filter(|_| !whole) {
             Some(digest) => (vec![], digest.as_bytes().to_vec()),

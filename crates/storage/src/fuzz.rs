@@ -1,5 +1,5 @@
-//! What fuzzers call: each function takes any bytes, does with them what the node or its client does
-//! with those of a peer or a file, and returns. That it returns is what is tested.
+//! Bodies of the fuzz targets: each function takes any bytes and treats them as the node or its client
+//! treats those of a peer or a file. The test is that it returns.
 //!
 //! The targets in `fuzz/` run them for as long as one likes; the test `hostile` of this crate runs
 //! them over the same corpus and a bounded number of mutations.

@@ -20,10 +20,10 @@
 //!
 //! | data | where it lives | until |
 //! |---|---|---|
-//! | objects | ROOT, never written | |
-//! | decoded footers | memory, least recently used out ([`NodeConfig::footers_bytes_max`]) | the object's version changes |
-//! | decoded fragments and schemas | memory, least recently used out ([`NodeConfig::contents_bytes_max`]) | |
-//! | CSV split points | memory, least recently used out ([`NodeConfig::descriptions_bytes_max`]) | the object's version changes |
+//! | objects | ROOT, never written but for `.thermocline` | |
+//! | decoded footers | memory, least recently used out ([`NodeConfig::footers_bytes_max`]) | others push them out |
+//! | decoded fragments and schemas | memory, least recently used out ([`NodeConfig::contents_bytes_max`]) | others push them out |
+//! | CSV split points | memory, least recently used out ([`NodeConfig::descriptions_bytes_max`]) | others push them out |
 //! | requests, answers on their way | memory ([`NodeConfig::budget_bytes`]) | the answer ends |
 //! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
 //! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped, or its connection answers no pings ([`NodeConfig::keepalive`]) |

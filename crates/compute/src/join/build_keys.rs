@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use thermocline_pushdown::BloomFilter;
 
-/// A hash join, as the scans see it that its dynamic filter reaches.
+/// A hash join as seen by the scans that its dynamic filter reaches.
 #[derive(Debug, Clone)]
 pub(crate) struct FilterMaker {
     /// Keys of its build side, if it collects them.
@@ -62,7 +62,7 @@ impl BuildKeys {
         filter.false_positive_rate() > self.false_positive_rate
     }
 
-    /// One partition has seen all its rows; `None` if it gave up on collecting them.
+    /// Takes the filter of a partition that has seen all its rows; `None` if it gave up collecting.
     pub(crate) fn finished(&self, filter: Option<BloomFilter>) {
         let mut state = self.state.lock();
         let State::Collecting { finished, united, gave_up } = &mut *state else {

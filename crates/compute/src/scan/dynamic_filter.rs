@@ -28,13 +28,13 @@ pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 /// Share of rows in memory above which testing them is no faster than the joins that drop them.
 const PASSING_HERE_MAX: f64 = 0.125;
 
-/// A filter that somebody above the scan is still making.
+/// A filter that an operator above the scan is still making.
 #[derive(Debug, Clone)]
 pub(super) struct DynamicFilter {
     /// In terms of the table's columns.
     expression: Arc<dyn PhysicalExpr>,
-    /// The hash join that finishes it before it wants the scan's rows; `None` if somebody else makes
-    /// it, who is not waited for: a top-K finishes when all rows have come.
+    /// The hash join that finishes it before it wants the scan's rows; `None` for a filter that is not waited
+    /// for, such as a top-K's, which is final only when all rows have come.
     maker: Option<FilterMaker>,
 }
 
@@ -49,7 +49,7 @@ impl DynamicFilter {
         Ok(Some(Self { expression, maker: None }))
     }
 
-    /// The expression, so that its maker can see that somebody uses it.
+    /// The expression, by which its maker sees that it is used.
     pub(super) fn expression(&self) -> &Arc<dyn PhysicalExpr> {
         &self.expression
     }
@@ -211,7 +211,7 @@ impl Bloom {
         Ok(Arc::new(self.expression(schema)?))
     }
 
-    /// The same for rows that are in memory already, of which it has to drop most to pay.
+    /// The same for rows that are in memory already, where it pays only if it drops most of them.
     ///
     /// # Errors
     /// If a key column is not in it.

@@ -3,8 +3,8 @@ use std::time::{Duration, Instant};
 use nix::time::{ClockId, clock_gettime};
 use parking_lot::Mutex;
 
-/// Load is told of the time since the last look, which is at least this long: long enough for the
-/// clock, short enough for a query of a fraction of a second.
+/// Shortest time over which load is measured: long enough for the clock, short enough for a query of a
+/// fraction of a second.
 const WINDOW_MIN: Duration = Duration::from_millis(20);
 
 /// How much of its cores this process uses.

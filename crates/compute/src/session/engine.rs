@@ -37,7 +37,7 @@ pub struct Engine {
     pub cache: Arc<SegmentCache>,
     /// Storage nodes.
     pub nodes: Arc<Nodes>,
-    /// What executions of fragments showed.
+    /// What earlier executions of fragments selected and sent.
     pub(crate) experience: Experience,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
     /// same; readers of `definitions` do not wait for the file.
@@ -50,7 +50,7 @@ pub struct Engine {
     next_query: AtomicU64,
     /// Distinguishes this process's queries from others' in a storage node's log.
     process: String,
-    /// What a storage node should know that may push work back.
+    /// Share of the cores in use, sent to storage nodes, which push less work back to a busy caller.
     pub(crate) load: CpuLoad,
     wire_context: Arc<TaskContext>,
 }
@@ -163,7 +163,7 @@ impl Engine {
         self.definitions.read().tables.get(name).cloned()
     }
 
-    /// Keeps a definition that could not be restored: it is not forgotten, and whoever uses it hears why.
+    /// Keeps a definition that could not be restored: it stays in the catalog, and its use is an error that says why.
     pub(crate) fn set_absent(&self, name: String, absent: Absent) {
         let _one_at_a_time = self.changing.lock();
         self.definitions.write().absent.insert(name, absent);

@@ -139,7 +139,7 @@ impl QueryContext {
         Arc::clone(of_type).downcast().unwrap_or_default()
     }
 
-    /// What storage nodes are told about who asks, as of now.
+    /// The origin that requests to storage nodes name, as of now.
     pub(crate) fn origin(&self) -> Origin {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         Origin {

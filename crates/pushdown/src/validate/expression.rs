@@ -9,9 +9,9 @@ use super::functions::{Growth, growth_of, is_operator};
 use super::literal::check_literal;
 use super::types::check_type;
 
-/// Characters of a format, each of which may become this many.
+/// Bytes that each character of a format may become.
 const FORMATTED_BYTES: u64 = 16;
-/// Operands of a concatenation that doubling a text counts for.
+/// Operands of a concatenation that a function which doubles a text counts as.
 const DOUBLE_OPERANDS: u64 = 16;
 /// Bytes of a pattern.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
@@ -173,7 +173,7 @@ impl<'a> ExpressionCheck<'a> {
         Ok(bytes)
     }
 
-    /// Of the branches only one makes a row.
+    /// Counts the widest branch: only one makes a row.
     fn case(&mut self, case: &protobuf::PhysicalCaseNode, columns: usize, depth: usize) -> Checked<u64> {
         let mut bytes = match &case.expr {
             Some(expression) => self.walk(Some(expression), columns, Place::Operand, depth)?,
@@ -282,7 +282,7 @@ fn literal_text(expression: &protobuf::PhysicalExprNode) -> Option<&str> {
     }
 }
 
-/// A non-negative integer; a negative one is 0, as for whoever pads.
+/// A literal integer; a negative one is 0, as padding functions take it.
 fn literal_integer(expression: &protobuf::PhysicalExprNode) -> Option<u64> {
     match literal(expression)? {
         Value::Int8Value(value) | Value::Int16Value(value) | Value::Int32Value(value) => {

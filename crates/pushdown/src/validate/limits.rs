@@ -1,4 +1,4 @@
-//! What a fragment may cost.
+//! Limits on one fragment.
 
 /// Bounds on one fragment. A compute node stops absorbing operators at them; a storage node
 /// refuses what passes them.

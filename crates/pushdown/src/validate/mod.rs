@@ -1,5 +1,5 @@
 //! Local and bounded: what a storage node agrees to run (Enhancing Computation Pushdown
-//! section 4.1, design 5.2), and what either side agrees to decode.
+//! section 4.1), and what either side agrees to decode.
 //!
 //! *Local*: the fragment reads one object and talks to nobody. *Bounded*: its work and memory
 //! are linear in the bytes read. Filter, projection, partial aggregation, top-K with a bounded K

@@ -5,7 +5,7 @@ use prost::Message;
 use super::{Format, ObjectEntry, Origin, Range};
 
 /// Asks to run a fragment over the rows of one partition that a bitmap, the fragment's own filter,
-/// or both select (design 4.2). Columns that the caller has are not read.
+/// or both select. Columns that the caller has are not read.
 ///
 /// | `bitmap` | filter | rows |
 /// |---|---|---|

@@ -24,8 +24,8 @@
 //! * An empty line is skipped in a table of several columns. In a table of one
 //!   column it is a record whose field is empty. Empty lines before the header
 //!   are skipped in either.
-//! * Every other record must have exactly as many fields as the schema, also
-//!   where columns are not wanted.
+//! * Every other record must have exactly as many fields as the schema, or as
+//!   [`CsvOptions::fields`] says, also where columns are not wanted.
 //! * A UTF-8 byte order mark at the start of the object is skipped.
 //!
 //! # What a field may look like

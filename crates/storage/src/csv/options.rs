@@ -1,4 +1,4 @@
-//! What the caller says about the file.
+//! Options of a CSV file.
 
 use thermocline_pushdown::CsvFields;
 

@@ -31,7 +31,8 @@ const MESSAGES_AHEAD: usize = 4;
 /// Arrow bytes of a message before compression. There must be room for so many before a message is
 /// made.
 pub(super) const MESSAGE_BYTES: usize = 1 << 20;
-/// Who holds no more of an answer than this waits for room for the rest: others do not wait for it.
+/// Bytes of an answer up to which it waits for room while they are held back; one that holds more is given
+/// up instead, so that others need not wait for it.
 const WAITING_BYTES_MAX: u64 = 64 << 10;
 
 /// How to answer.

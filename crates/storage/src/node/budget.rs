@@ -1,10 +1,10 @@
 //! Bytes on their way between clients and what the node does for them: requests, answers that are
 //! held back or wait for their readers, stored bytes.
 //!
-//! How much one may hold depends on what is left (dynamic thresholds, Choudhury and Hahne 1998): after
+//! A holder's limit depends on what is left (dynamic thresholds, Choudhury and Hahne 1998): after
 //! taking, a peer holds at most `SHARE` times what is free, and a query of it at most `SHARE` times what
-//! its peer could still take. So nobody can take all, and there is something left for a newcomer
-//! whoever is there before; it gets less the more of them are there.
+//! its peer could still take. So no holder can take all, and something is left for a newcomer, the less
+//! the more holders there are.
 //!
 //! A few bytes are an account's whatever others hold. A reader who waits for this answer may be the one
 //! who does not read the others: if they could take all, both would wait for ever.
@@ -22,14 +22,14 @@ use tokio::sync::Notify;
 
 use super::peer::Peer;
 
-/// What one may hold for each byte that is left.
+/// Bytes that a holder may have for each byte that is left.
 const SHARE: usize = 2;
 
 /// Memory for requests and answers of one node, or of all nodes of a process.
 #[derive(Debug)]
 pub(crate) struct Budget {
     shares: Mutex<Shares>,
-    /// Somebody gave bytes back.
+    /// Notified when bytes are given back.
     returned: Notify,
 }
 
@@ -104,7 +104,7 @@ impl Budget {
         Account { holding: Arc::new(Holding { budget, peer, query, guaranteed, held }) }
     }
 
-    /// An account here for who has `other` elsewhere. Nothing is guaranteed to it.
+    /// An account for the peer and the query of `other`. Nothing is guaranteed to it.
     pub(crate) fn account_like(self: &Arc<Self>, other: &Account) -> Account {
         self.account(other.holding.peer.clone(), &other.holding.query, 0)
     }
@@ -127,7 +127,7 @@ struct Holding {
 }
 
 impl Account {
-    /// Whose it is.
+    /// The peer that it belongs to.
     pub(crate) fn peer(&self) -> &Peer {
         &self.holding.peer
     }

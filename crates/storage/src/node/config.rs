@@ -25,9 +25,8 @@ pub struct NodeConfig {
     pub memory_limit: usize,
     /// Fragments that run at once.
     pub pushdown_slots: usize,
-    /// Transfers of stored bytes after a pushback that may be under way at once. 0: nothing is
-    /// pushed back while the queue has room, every fragment waits for a pushdown slot (eager
-    /// pushdown).
+    /// Transfers of stored bytes after a pushback that may be under way at once. 0: while the queue has
+    /// room, load pushes nothing back and every fragment waits for a pushdown slot (eager pushdown).
     pub pushback_slots: usize,
     /// The order of the queue.
     pub arbitration: Arbitration,
@@ -43,7 +42,7 @@ pub struct NodeConfig {
     /// it answers pings, or has not dropped its answer if it is in the same process.
     pub reader_wait_max: Option<Duration>,
     /// How long a connection may be silent before it is pinged, and how long the answer to a ping may
-    /// take: whoever is silent for longer is gone, and its work with it.
+    /// take: a peer that is silent for longer is gone, and its work is stopped.
     pub keepalive: Duration,
     /// How long an answer keeps its slot while its reader takes nothing. It is given another one when
     /// the reader is back and there is more to do.

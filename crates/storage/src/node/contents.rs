@@ -1,4 +1,4 @@
-//! Fragments and schemas that were decoded before, by their digests.
+//! Decoded fragments and schemas by their digests.
 
 use std::sync::Arc;
 
@@ -25,9 +25,8 @@ pub(super) struct ValidFragment {
     pub(super) input: SchemaRef,
 }
 
-/// What was decoded and found to be allowed, within a number of bytes that count towards the node's
-/// memory. Decoding is a function of the bytes and the node's limits, so whoever sent them first does
-/// not matter.
+/// Decoded and allowed contents, within a number of bytes that count towards the node's memory. Decoding
+/// is a function of the bytes and the node's limits, so clients can share the results.
 #[derive(Debug)]
 pub(super) struct Contents {
     known: Mutex<Recent<ContentDigest, Decoded>>,

@@ -39,7 +39,7 @@ struct Execution {
 impl StorageNode {
     /// Decodes and validates; the answer then waits for the arbitrator, and is either
     /// [`ErrorKind::PushedBack`] or the fragment's batches and a [`FragmentReport`]. Waiting is
-    /// part of the answer, so that the caller hears that the node is alive.
+    /// part of the answer, so that the caller sees that the node is alive.
     pub(super) fn execute(
         self: &Arc<Self>,
         mut request: FragmentRequest,

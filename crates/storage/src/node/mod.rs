@@ -1,4 +1,4 @@
-//! The storage node: what it holds, and one file per kind of request.
+//! The storage node: its limits, its memory, and one file per kind of request.
 
 mod answer;
 mod arbitrator;

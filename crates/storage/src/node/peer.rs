@@ -1,11 +1,11 @@
-//! Who a client is, as far as it cannot choose by itself.
+//! Clients by what they cannot choose themselves: their address.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-/// The machine at the other end of a connection; one for this process. What a request says of itself
-/// (tenant, query) is looked at only below it.
+/// The machine at the other end of a connection, or this process. The tenant and the query that a request
+/// names divide only what its peer has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Peer(Arc<str>);
 

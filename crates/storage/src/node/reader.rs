@@ -1,4 +1,4 @@
-//! Who reads an answer, as far as the node can tell: a reader who takes nothing is slow or dead.
+//! The reader of an answer, as the node sees it: one that takes nothing is slow or dead.
 //!
 //! ```text
 //!            the next message is wanted
@@ -32,7 +32,7 @@ use super::budget::Account;
 use super::storage_node::Answer;
 use crate::NodeError;
 
-/// As long as a deadline can be away: further ones are no point in time.
+/// Longest time to a deadline that a clock can express.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Messages that are still here when the next one is wanted: hyper asks for one before it has sent the
@@ -133,7 +133,7 @@ impl Reader {
 pub(super) struct Deadline {
     at: Instant,
     reader: Reader,
-    /// Whether the reader's absence counts, because somebody waits for the end of the whole statement.
+    /// Whether time in which the reader takes nothing counts, because the statement has a deadline of its own.
     is_strict: bool,
 }
 
@@ -151,7 +151,7 @@ impl Deadline {
         }
     }
 
-    /// Who waits for it.
+    /// The reader of the answer.
     pub(super) fn reader(&self) -> &Reader {
         &self.reader
     }
@@ -184,8 +184,8 @@ impl Deadline {
 
 /// `answer`, dropped with everything that it holds if its reader takes nothing for
 /// [`NodeConfig::reader_wait_max`](super::NodeConfig::reader_wait_max), if there is such a limit. A
-/// reader who comes back after that finds an error at the end of what was sent. `asked` says in the
-/// log whose it was.
+/// reader that comes back after that finds an error at the end of what was sent. `asked` names the
+/// request in the log.
 pub(super) fn attended(node: &Arc<StorageNode>, mut answer: Answer, asked: String) -> Answer {
     let Some(wait_max) = node.config.reader_wait_max else {
         return answer;

@@ -1,4 +1,4 @@
-//! What the nodes of one process share.
+//! Memory and slots that the nodes of one process share.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use super::resources::Resources;
 use crate::index::IndexStore;
 use crate::{Egress, FooterCache, Footers, NodeError, Root};
 
-/// What a node has done; every field only grows.
+/// Counters of a node; every field only grows.
 #[derive(Debug, Default)]
 pub struct NodeCounters {
     /// Fragments answered in full.
@@ -66,7 +66,7 @@ pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 /// What a fragment has read and not decoded: of CSV three reads of 4 MiB, of Parquet one of 8 MiB and what
 /// is decoded of it. Larger reads are charged by themselves.
 const READING_BYTES: u64 = 16 << 20;
-/// The same of a fragment over a small object.
+/// Added to twice the size of a small object, which together bound what a fragment over it has read.
 const READING_BYTES_LEAST: u64 = 1 << 20;
 
 /// Longest silence of a node that is working.
@@ -280,7 +280,7 @@ impl StorageNode {
     }
 }
 
-/// Who asks, as the request says.
+/// The origin that the request names.
 fn origin_of(ticket: &Ticket) -> Option<&Origin> {
     match ticket.kind.as_ref()? {
         TicketKind::Fragment(request) => request.origin.as_ref(),
@@ -294,7 +294,7 @@ fn query_of(ticket: &Ticket) -> &str {
     origin_of(ticket).map_or("", |origin| &origin.query_id)
 }
 
-/// Who asks for what, for the log.
+/// Query and object of a request, for the log.
 fn asked(ticket: &Ticket) -> String {
     let object = match &ticket.kind {
         Some(TicketKind::Fragment(request)) => &request.object,

@@ -30,7 +30,7 @@ const DECODED_IN_PLACE_BYTES: usize = 256 << 10;
 pub struct FooterCache {
     bytes_max: AtomicUsize,
     pool: Arc<dyn MemoryPool>,
-    /// Whether the pool is somebody's.
+    /// Whether the pool was given, so that it counts towards a limit.
     charged: bool,
     known: Mutex<Known>,
 }
@@ -44,7 +44,7 @@ struct Known {
     order: BTreeMap<u64, Arc<FooterKey>>,
 }
 
-/// Which node's object.
+/// An object of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct FooterKey {
     scope: Arc<str>,
@@ -110,12 +110,12 @@ impl FooterCache {
         Arc::new(Self { bytes_max: AtomicUsize::new(bytes_max), pool, charged, known: Mutex::default() })
     }
 
-    /// The most that is kept.
+    /// The limit of the footers that are kept, in bytes.
     pub fn limit(&self) -> usize {
         self.bytes_max.load(Ordering::Relaxed)
     }
 
-    /// Changes the most that is kept.
+    /// Changes that limit.
     pub fn set_limit(&self, bytes_max: usize) {
         let mut known = self.known.lock();
         self.bytes_max.store(bytes_max, Ordering::Relaxed);

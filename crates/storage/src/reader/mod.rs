@@ -1,4 +1,4 @@
-//! Reading the needed columns of one partition, from wherever its bytes come.
+//! Readers of partitions: the needed columns, whether the bytes come from an object or a storage node.
 
 mod csv;
 mod decompress;

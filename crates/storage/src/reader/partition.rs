@@ -26,7 +26,7 @@ pub struct PartitionReader {
     pub source: Arc<dyn RangeSource>,
     /// How they encode rows.
     pub format: FileFormat,
-    /// All columns of the table. For CSV, in the order of the file's fields.
+    /// All columns of the table. For CSV, in the order of the file's fields unless `format` says which they are.
     pub table_schema: SchemaRef,
     /// Where footers of the source's node are kept, for a format that has them.
     pub footers: Footers,

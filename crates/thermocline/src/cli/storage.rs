@@ -71,7 +71,7 @@ pub struct StorageArgs {
     pushback: PushbackPolicy,
 
     /// Memory: half for operators of fragments, a quarter for what they read, an eighth for requests and
-    /// for answers on their way, an eighth for footers and split points [default: 2GiB]
+    /// for answers on their way, the rest for split points and whatever else there is [default: 2GiB]
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory_limit: Option<u64>,
 

@@ -109,9 +109,9 @@ impl Arbitrator {
         })
     }
 
-    /// Waits for a decision on a fragment. Dropping the future gives up the place in the queue. Who
-    /// finds the queue full is pushed back, with or without pushback slots: a node that is asked
-    /// too much is no reason for a query to fail.
+    /// Waits for a decision on a fragment. Dropping the future gives up the place in the queue. A request
+    /// that finds the queue full is pushed back, with or without pushback slots: an overloaded node is no
+    /// reason for a query to fail.
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] if the queue is full and the request cannot be pushed back.
@@ -149,7 +149,7 @@ impl Arbitrator {
         }
     }
 
-    /// A place in the queue; `None` if it is full. There is always one for who had a slot before.
+    /// A place in the queue; `None` if it is full. A request that had a slot before always finds one.
     fn enqueue(&self, ask: &Ask) -> Option<(RequestId, oneshot::Receiver<Admission>)> {
         let now = self.now();
         let mut state = self.state.lock();
