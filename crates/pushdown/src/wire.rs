@@ -117,10 +117,10 @@ pub struct ListResponse {
     /// The objects.
     #[prost(message, repeated, tag = "1")]
     pub objects: Vec<ObjectEntry>,
-    /// What else is there, by path; of many only some.
+    /// Other entries, by path; of many only some.
     #[prost(message, repeated, tag = "2")]
     pub skipped: Vec<SkippedEntry>,
-    /// How many of these there are.
+    /// Number of all other entries.
     #[prost(uint64, tag = "3")]
     pub skipped_total: u64,
     /// Whether there is no object and no directory of that path. A bucket, which has no directories,
@@ -129,13 +129,13 @@ pub struct ListResponse {
     pub missing: bool,
 }
 
-/// What is below a prefix and is no object to be read.
+/// An entry below a prefix that is no object to be read.
 #[derive(Clone, PartialEq, Eq, Message)]
 pub struct SkippedEntry {
     /// Path below ROOT.
     #[prost(string, tag = "1")]
     pub path: String,
-    /// Its bytes; 0 for what is no file.
+    /// Its bytes; 0 unless it is a file.
     #[prost(uint64, tag = "2")]
     pub size: u64,
     /// Why, for people.
@@ -165,7 +165,7 @@ pub struct DescribeResponse {
     pub objects: Vec<Description>,
 }
 
-/// What an object holds.
+/// Description of one object: its footer or its split points.
 #[derive(Clone, PartialEq, Message)]
 pub struct Description {
     /// Parquet: the Thrift-encoded file metadata, as it stands in the object's footer.
@@ -179,7 +179,7 @@ pub struct Description {
     pub header: Vec<String>,
 }
 
-/// A record-aligned byte range of a CSV object.
+/// A record-aligned byte range of a CSV object's text.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct Split {
     /// First byte.
@@ -554,7 +554,7 @@ pub struct ErrorDetail {
     pub pushback_token: u64,
 }
 
-/// What a node is doing.
+/// Load of a node, and what it has done so far.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct NodeStatus {
     /// Fragments that wait for a decision.
@@ -572,7 +572,7 @@ pub struct NodeStatus {
     /// Transfers of stored bytes after a pushback that are under way or expected.
     #[prost(uint64, tag = "5")]
     pub pushback_slots_used: u64,
-    /// The most of them at once; 0 if the node pushes nothing back.
+    /// The most of them at once; 0 if the node pushes nothing back while its queue has room.
     #[prost(uint64, tag = "6")]
     pub pushback_slots: u64,
     /// Fragments admitted so far.
@@ -584,10 +584,11 @@ pub struct NodeStatus {
     /// Answers given up so far because nobody read them.
     #[prost(uint64, tag = "9")]
     pub abandoned: u64,
-    /// Bytes that running fragments have reserved.
+    /// Bytes that running fragments, their reads, requests and answers hold; what is only kept for later
+    /// requests does not count.
     #[prost(uint64, tag = "10")]
     pub memory_used: u64,
-    /// The most that they may reserve.
+    /// Memory limit of the node, in bytes.
     #[prost(uint64, tag = "11")]
     pub memory_limit: u64,
     /// Answers that are being sent, or wait for their readers.

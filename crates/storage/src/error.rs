@@ -1,4 +1,4 @@
-//! What goes wrong at a storage node, sorted by what the caller must do.
+//! Errors of a storage node, by what the caller must do.
 
 use datafusion::common::DataFusionError;
 use prost::Message;
@@ -49,7 +49,7 @@ impl NodeError {
         self.kind == ErrorKind::Busy
     }
 
-    /// Whether the caller is told to fetch the stored bytes instead.
+    /// Whether the caller should fetch the stored bytes instead.
     pub fn wants_pullup(&self) -> bool {
         matches!(self.kind, ErrorKind::RawIsSmaller | ErrorKind::ResourcesExhausted | ErrorKind::PushedBack)
     }

@@ -1,7 +1,7 @@
 //! Bodies of the fuzz targets: each function takes any bytes and treats them as the node or its client
 //! treats those of a peer or a file. The test is that it returns.
 //!
-//! The targets in `fuzz/` run them for as long as one likes; the test `hostile` of this crate runs
+//! The targets in `fuzz/` run them without a limit of time; the test `hostile` of this crate runs
 //! them over the same corpus and a bounded number of mutations.
 
 use std::io::Write;

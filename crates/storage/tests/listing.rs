@@ -1,4 +1,4 @@
-//! Listing a directory: what is an object of ROOT, in which version, however links lie.
+//! Listings of a directory: objects and their versions, skipped entries, symbolic links.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

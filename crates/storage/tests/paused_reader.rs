@@ -1,5 +1,5 @@
-//! Readers who take nothing of their answers for a while: they get all of it in the end, and nobody
-//! else waits for them.
+//! Readers that take nothing of their answers for a while: they get all of them in the end, and no other
+//! reader waits for them.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

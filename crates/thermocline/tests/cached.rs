@@ -1,4 +1,4 @@
-//! Everything cached: what the cores share.
+//! Scans of which everything is cached: their output streams share the rows.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

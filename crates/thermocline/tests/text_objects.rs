@@ -1,5 +1,5 @@
-//! CSV objects as they come: compressed, quoted, with zones and with text that stands for NULL; and
-//! whatever else a location holds.
+//! CSV objects as they occur: compressed, quoted, with zones and with text that stands for NULL; and
+//! entries of a location that are not read.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// What the design promises of every record.
+/// Fields of every record.
 const FIELDS: [&str; 16] = [
     "workload",
     "engine",

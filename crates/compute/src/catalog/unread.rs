@@ -1,4 +1,4 @@
-//! Entries of a location that its table does not read.
+//! Entries of a location that its table does not read, for a notice and for `system.unread_objects`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,23 +7,23 @@ use thermocline_storage::NodeClient;
 
 /// Entries that are remembered of a table's locations.
 const UNREAD_MAX: usize = 1000;
-/// Names that a notice gives of one reason.
+/// Examples that a notice names for one reason.
 const NAMED_MAX: usize = 3;
 
-/// A file, or what is no file, that a table leaves out.
+/// An entry (a file, a link, a directory) that a table leaves out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnreadObject {
     /// The node that holds it.
     pub node: String,
     /// Path below the node's ROOT.
     pub path: String,
-    /// Its bytes; 0 for what is no file.
+    /// Its bytes; 0 unless it is a file.
     pub bytes: u64,
     /// Why, for people.
     pub reason: String,
 }
 
-/// All that a table leaves out.
+/// All entries that a table leaves out.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnreadObjects {
     /// The first of them.

@@ -18,11 +18,11 @@ use crate::settings::Settings;
 
 /// Index objects that a statement has made at once; nodes have slots of their own.
 const BUILDS_AT_ONCE: usize = 4;
-/// The same for what nobody waits for.
+/// The same in the background.
 const BACKGROUND_BUILDS_AT_ONCE: usize = 2;
 /// Objects that one request asks about.
 const STATUS_OBJECTS_MAX: usize = 1000;
-/// After a failure, an index is left alone for so long.
+/// Pause of an index after a failure.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// Indexes by name.
@@ -36,11 +36,11 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct Indexes {
     defined: RwLock<BTreeMap<String, IndexDefinition>>,
     known: Arc<Known>,
-    /// Who brings an index up to date, one per index. Ends with the database.
+    /// Background tasks that bring indexes up to date, one per index. They end with the database.
     keepers: Mutex<HashMap<String, JoinSet<()>>>,
 }
 
-/// What is known of index objects. A query may act on it, though it may have changed.
+/// Index objects as last seen. They may have changed since; a query acts on them all the same.
 #[derive(Debug, Default)]
 struct Known {
     /// Current index objects, by index.
@@ -133,7 +133,7 @@ impl Indexes {
         current.get(&index.name)?.get(&key_of(object)).map(|(_, report)| report.rows_per_value)
     }
 
-    /// Sees to it that the objects of `snapshot` are indexed sometime, without waiting for it.
+    /// Has the objects of `snapshot` indexed in the background.
     pub(crate) fn keep_up(&self, table: &Arc<ExternalTable>, snapshot: &Arc<Snapshot>, partition_bytes: u64) {
         for index in self.of_table(&table.definition.name) {
             if table.schema().column_with_name(&index.column).is_none() {

@@ -140,7 +140,7 @@ impl Session {
         Ok(Self { context, engine, views, current: Arc::default() })
     }
 
-    /// What this session shares with others of the process.
+    /// The part that this session shares with others of the process.
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
@@ -161,7 +161,7 @@ impl Session {
         Ok(())
     }
 
-    /// What the cache must know of a changed setting.
+    /// Passes changed settings on to the shared caches.
     fn apply_settings(&self) {
         let settings = self.settings();
         self.engine.cache.set_policy(Arc::clone(&settings.cache_policy));
@@ -195,7 +195,7 @@ impl Session {
     /// Runs one statement and keeps its rows in memory, within the memory limit.
     ///
     /// # Errors
-    /// Whatever the statement deserves. A storage node or object that failed is named.
+    /// If the statement is wrong or fails. A storage node or object that failed is named.
     pub async fn run(&self, sql: &str) -> Result<QueryResult> {
         let mut statements = Self::parse(sql)?;
         match (statements.pop(), statements.is_empty()) {
@@ -266,7 +266,7 @@ impl Session {
         let sql = statement.to_string();
         let plan = self.plan(show_tables(statement)?).await?;
         match plan {
-            // Storage nodes are asked what there is.
+            // Storage nodes are asked for the table's objects.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
                 within(deadline, self.create_table(&statement, true)).await??;
                 Ok(self.nothing())

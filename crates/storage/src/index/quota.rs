@@ -1,7 +1,7 @@
 //! Bytes that index objects may take on disk: all of a node, and those of one owner.
 //!
-//! The owner of an index object is who first had it made: a client's address, and below it the tenant
-//! that the client names. It is kept in the file.
+//! The owner of an index object is the client that first had it made: its address, and below it the tenant
+//! that it names. It is kept in the file.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use thermocline_pushdown::wire::ErrorKind;
 
 use crate::NodeError;
 
-/// What the index objects of a node take, by file.
+/// Bytes of a node's index objects, by file.
 ///
 /// Invariants: total = sum over files; owners = sums over files by owner.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Quota {
     }
 }
 
-/// What a file in the making takes; given back if it is not finished.
+/// Bytes of a file that is being written; given back if it is not finished.
 #[derive(Debug)]
 pub(crate) struct Claim {
     quota: Arc<Quota>,

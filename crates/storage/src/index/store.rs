@@ -1,4 +1,4 @@
-//! Where a storage node keeps its index objects.
+//! The files of a storage node's index objects.
 
 use std::collections::HashMap;
 use std::fs;
@@ -41,7 +41,7 @@ impl Identity {
         let field = schema.fields().get(column);
         let (name, data_type) =
             field.map_or((String::new(), String::new()), |field| (field.name().clone(), field.data_type().to_string()));
-        // The columns of Parquet are found by name, those of CSV by position.
+        // The columns of Parquet are found by name, those of CSV by position or as the dialect says.
         let position = if matches!(format, FileFormat::Parquet) { 0 } else { column };
         Self(format!("{name:?} {data_type} ({position}) of {path:?}, {} {dialect}", format.name()))
     }

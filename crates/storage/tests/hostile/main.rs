@@ -1,7 +1,7 @@
-//! Clients that mean harm: what they send is refused by name, and the node goes on answering others.
+//! Malicious clients: what they send is refused by name, and the node goes on answering others.
 //!
 //! Each attack goes over a socket as hand-made protobuf. A process that aborts or a thread that
-//! panics fails the test, as does an answer to somebody else that does not come.
+//! panics fails the test, as does a missing answer to an honest client.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 

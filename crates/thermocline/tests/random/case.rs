@@ -1,4 +1,4 @@
-//! A case: tables, and what happens to them one step after another. Everything that was drawn is in it,
+//! A case: tables, and the steps that query and change them. Everything that was drawn is in it,
 //! so that it runs again, in whole or in part.
 
 use std::fmt::Write;

@@ -1,4 +1,4 @@
-//! Random queries over random tables give DuckDB's rows: whatever the objects of a table differ in, in
+//! Random queries over random tables give DuckDB's rows: over objects that differ in types and layout, in
 //! every mode, from every cache content, at an embedded node and at two storage node processes, before
 //! and after tables and objects change.
 //!
