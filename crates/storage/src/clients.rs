@@ -1,7 +1,7 @@
 //! Limits on what clients of a listening node have open at once: connections and requests.
 //!
 //! ```text
-//!   accept --> place of a connection --> TLS, HTTP/2, ...
+//!   accept --> place of a connection --> HTTP/2
 //!   request's head --> place of a request --> its body, charged as it arrives --> answer
 //! ```
 //!
@@ -28,10 +28,10 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 use crate::NodeError;
 use crate::node::{Account, Budget, Peer};
 
-/// What a request may always have: nearly all are smaller.
+/// Bytes guaranteed to a request: nearly all are smaller.
 const REQUEST_BYTES_GUARANTEED: usize = 64 << 10;
 
-/// How many places there are, in all and for one peer.
+/// Number of places, in all and for one peer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) what: &'static str,
@@ -143,7 +143,7 @@ impl AsyncWrite for Connection {
     }
 }
 
-/// A request that was let in: an extension of it, kept until its answer ends.
+/// The place and the bytes of an admitted request: an extension of it, kept until its answer ends.
 #[derive(Debug, Clone)]
 pub(crate) struct Admitted {
     /// Holds the request's bytes.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// What one stream may send before the next one's turn.
+/// Bytes that one stream may send before the next one's turn.
 const TURN_BYTES: usize = 32 << 10;
 /// Idle time that may be made up for in a burst, as a real link's buffer would.
 const BURST: Duration = Duration::from_millis(5);

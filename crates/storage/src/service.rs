@@ -159,7 +159,7 @@ impl FlightService for NodeService {
             "put_fragment" => self.put(ContentKind::Fragment, &action)?,
             "put_schema" => self.put(ContentKind::Schema, &action)?,
             "status" => {
-                // What the question itself takes is nothing to tell: a node at rest holds nothing.
+                // The request for the status does not count, so that a node at rest holds nothing.
                 admitted.account.give_back(usize::MAX);
                 self.node.status().encode_to_vec()
             }
@@ -243,7 +243,7 @@ fn streamed<M: Message + 'static>(
     Response::new(results.boxed())
 }
 
-/// A listing in messages of bounded size: in the first one what is no object.
+/// A listing in messages of bounded size, with the skipped entries in the first one.
 fn listed(found: ListResponse) -> Vec<ListResponse> {
     let mut objects = found.objects.into_iter();
     let next = || Some(objects.by_ref().take(LISTED_PER_MESSAGE).collect()).filter(|some: &Vec<_>| !some.is_empty());

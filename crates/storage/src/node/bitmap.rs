@@ -119,7 +119,7 @@ impl StorageNode {
         }))
     }
 
-    /// What will be said of the execution that begins now.
+    /// The closing report of the execution that begins now.
     fn report(
         self: &Arc<Self>,
         selecting: &Selecting,
@@ -162,7 +162,7 @@ impl From<BitmapError> for NodeError {
 ///                                    to the caller   zip --> operators above --> to the caller
 /// ```
 ///
-/// Whoever does not need the bitmap back and joins by AND takes a shortcut: one pass over the rows
+/// A request that does not ask for the bitmap and joins by AND takes a shortcut: one pass over the rows
 /// of the caller's bitmap, which the fragment's filter then narrows.
 struct Selecting {
     reader: PartitionReader,

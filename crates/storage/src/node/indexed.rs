@@ -28,7 +28,7 @@ const ROWS_PER_FIND: u64 = 32;
 /// Of a Parquet partition, the rows found must leave at least half of the pages' bytes unread.
 const SHARE_MAX: f64 = 0.5;
 
-/// The indexes that a fragment over one object may use, and what came of it.
+/// The indexes that a fragment over one object may use, and counts of their use.
 #[derive(Debug)]
 pub(super) struct IndexUse {
     node: Arc<StorageNode>,
@@ -39,7 +39,7 @@ pub(super) struct IndexUse {
     unusable: AtomicBool,
 }
 
-/// What indexes say of a partition.
+/// The rows of a partition that indexes leave.
 enum Rows {
     /// Nothing that would save work.
     All,

@@ -18,9 +18,9 @@ use super::storage_node::{Answer, required};
 use crate::source::{RootSource, check_ranges, coalesced_bytes};
 use crate::{NodeError, RangeSource};
 
-/// The most that is read before the first of it is sent.
+/// Largest read: so much is in memory before its first byte is sent.
 const READ_BYTES_MAX: u64 = 16 << 20;
-/// The least that is worth reading while memory is short.
+/// Smallest read while memory is short.
 pub(super) const READ_BYTES_MIN: u64 = 64 << 10;
 /// Ranges of one read.
 const READ_RANGES_MAX: usize = 1024;
@@ -69,10 +69,10 @@ impl StorageNode {
 }
 
 struct Sending {
-    /// What is still to be read.
+    /// Ranges that are still to be read.
     ranges: VecDeque<Range<u64>>,
     source: RootSource,
-    /// What was read and is still to be sent.
+    /// Bytes that were read and are still to be sent.
     messages: VecDeque<Bytes>,
     /// Bytes that were read between the wanted ones: they are there as long as these.
     gap_bytes: u64,

@@ -1,4 +1,4 @@
-//! DuckDB beside us: a Python process that has its package.
+//! DuckDB as a reference: a Python process that has its package.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

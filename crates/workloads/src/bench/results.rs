@@ -1,4 +1,4 @@
-//! Results of queries, which must be the same whoever runs them.
+//! Results of queries, which must be the same in every mode and engine.
 
 use std::collections::HashMap;
 

@@ -76,7 +76,7 @@ struct State {
     forced: u64,
 }
 
-/// Who waits for a decision, and what to remember of the request until it is done.
+/// A caller that waits for a decision, and its request until that is done.
 #[derive(Debug)]
 struct Waiter {
     sender: oneshot::Sender<Admission>,
@@ -326,8 +326,8 @@ pub(in crate::node) struct PushdownSlot {
 }
 
 impl PushdownSlot {
-    /// What the execution showed: `bytes_out` bytes of answer, and the time that it computed if it
-    /// came to its end.
+    /// Learns from the execution: `bytes_out` bytes of answer, and the time that it computed if it came to
+    /// its end.
     pub(in crate::node) fn learn(&mut self, bytes_out: u64, busy: Option<Duration>) {
         let now = self.arbitrator.now();
         self.complete = busy.is_some() && !self.ask.resumes;
@@ -347,8 +347,8 @@ impl PushdownSlot {
         }
     }
 
-    /// Waits for a slot if this one was suspended. There is a place in the queue for everybody who
-    /// once had a slot.
+    /// Waits for a slot if this one was suspended. The queue always has a place for a request that once had
+    /// a slot.
     ///
     /// # Errors
     /// [`ErrorKind::Internal`] if the arbitrator lost the request.

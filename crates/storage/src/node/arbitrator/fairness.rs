@@ -1,4 +1,4 @@
-//! Whose turn it is: slot time is shared by peers, then by their tenants, and then by their queries.
+//! Turns for slots: slot time is shared by peers, then by their tenants, and then by their queries.
 //!
 //! Only the peer is beyond a client's choice: a client that names a new tenant or query in each
 //! request takes nothing from other peers.
@@ -14,7 +14,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// Who a request is for.
+/// The peer, tenant and query of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Flow {
     /// Where it comes from; empty for this process.
@@ -25,7 +25,7 @@ pub(crate) struct Flow {
     pub(crate) query: Arc<str>,
 }
 
-/// Who shares with each other: all peers, the tenants of a peer, or the queries of a tenant.
+/// A group whose members share slot time: all peers, the tenants of a peer, or the queries of a tenant.
 type Group<'a> = &'a [Arc<str>];
 
 /// The clocks of everybody who has something waiting or running, by group; nobody else is remembered.

@@ -9,8 +9,8 @@
 //!                       RangesRequest with the token: stored bytes -> slot free
 //! ```
 //!
-//! What decides is pure and is given the time: `schedule` (Algorithm 1), `fairness` (whose turn it
-//! is), `estimate` (t_pd and t_pb), `lease` (pushback slots). `admission` puts a lock, a clock and
+//! The deciding parts are pure and are given the time: `schedule` (Algorithm 1), `fairness` (turns),
+//! `estimate` (t_pd and t_pb), `lease` (pushback slots). `admission` puts a lock, a clock and
 //! wakers around them.
 
 mod admission;
