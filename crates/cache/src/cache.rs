@@ -120,7 +120,7 @@ impl SegmentCache {
         })
     }
 
-    /// What [`SegmentCache::access`] would answer now, without counting, pinning or admitting
+    /// The answer that [`SegmentCache::access`] would give now, without counting, pinning or admitting
     /// anything: for plans that are only looked at. Per group: which of it is cached, and whether
     /// what it misses would be admitted.
     pub fn peek(&self, groups: &[Vec<SegmentRequest>]) -> Vec<(Vec<bool>, bool)> {

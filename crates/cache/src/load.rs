@@ -48,7 +48,7 @@ pub struct LoadShare {
     pub(crate) load: Arc<Load>,
 }
 
-/// What the holder of a [`LoadShare`] has to do.
+/// Duty of the holder of a [`LoadShare`].
 #[derive(Debug)]
 pub enum Claim {
     /// Load the segment: everybody else waits for it.

@@ -84,7 +84,7 @@ pub trait Policy: fmt::Debug + Send + Sync {
     /// The benefit of keeping a segment of `bytes` bytes, as of tick `now`.
     fn benefit(&self, uses: &SegmentUse, bytes: usize, now: u64) -> f64;
 
-    /// What orders segments as their benefits do at any time. Changes only when the segment is used.
+    /// A rank that orders segments as their benefits do at any time. Changes only when the segment is used.
     fn rank(&self, uses: &SegmentUse, bytes: usize) -> Rank;
 }
 

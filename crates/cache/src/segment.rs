@@ -36,7 +36,7 @@ pub struct SegmentKey {
     pub partition: PartitionRange,
     /// Name of the column.
     pub column: Arc<str>,
-    /// How its values were decoded.
+    /// Fingerprint of how its values were decoded.
     pub decoding: Decoding,
 }
 

@@ -192,7 +192,7 @@ impl State {
         }
     }
 
-    /// What is reserved for `load`; `None` if it was given up.
+    /// Bytes reserved for `load`; `None` if it was given up.
     fn reserved_for(&self, load: &Load) -> Option<usize> {
         match &self.slots.get(load.slot)?.residency {
             Residency::Loading { bytes, load: known } if std::ptr::eq(known.as_ptr(), load) => Some(*bytes),

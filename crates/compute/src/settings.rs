@@ -13,7 +13,7 @@ use thermocline_pushdown::wire::Compression;
 
 use crate::session::QueryStats;
 
-/// How answers are compressed on the wire.
+/// Compression of answers on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WireCompression {
     /// ZSTD over a link and for text, LZ4 for Parquet within the process.
@@ -81,7 +81,7 @@ pub struct Settings {
     pub executor_partitions: u16,
     /// Bytes that rows, their indexes and locators may take.
     pub row_memory_limit: u64,
-    /// How long a commit waits at most for others to share its sync of the log.
+    /// Longest wait of a commit for others to share its sync of the log.
     pub commit_interval: Duration,
     /// Bytes of the log that are synced without waiting for more.
     pub commit_size: usize,
@@ -379,7 +379,7 @@ impl Settings {
         self.statement_timeout.and_then(|timeout| Instant::now().checked_add(timeout))
     }
 
-    /// What a query of `seconds` cost under the configured prices.
+    /// Cost of a query of `seconds` under the configured prices.
     pub fn dollars(&self, seconds: f64, stats: &QueryStats) -> f64 {
         const GB: f64 = 1e9;
         seconds / 3600.0 * self.price_compute_hour

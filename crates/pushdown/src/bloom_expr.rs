@@ -39,7 +39,7 @@ pub struct BloomFilterExpr {
     observed: Arc<Observed>,
 }
 
-/// What the filter has dropped so far.
+/// Rows that the filter has tested and let pass, and when it tests again.
 #[derive(Debug)]
 struct Observed {
     /// Share of a sample's rows above which the filter rests.

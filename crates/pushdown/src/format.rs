@@ -1,6 +1,6 @@
 //! File formats of external tables.
 
-/// How an object's bytes encode rows.
+/// Encoding of rows in an object's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FileFormat {
     /// Apache Parquet.
@@ -60,7 +60,7 @@ impl Default for CsvFormat {
     }
 }
 
-/// How a text object is compressed as a whole, which its name says.
+/// Compression of a whole text object, which its name says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TextCompression {
     /// Not at all.
@@ -74,7 +74,7 @@ pub enum TextCompression {
 }
 
 impl TextCompression {
-    /// What the extension of `path` says, whatever its case.
+    /// The compression that the extension of `path` names, in any case.
     pub fn of_path(path: &str) -> Self {
         Self::split(path).1
     }

@@ -31,7 +31,7 @@ pub enum FragmentError {
     Refused {
         /// Name of the operator, as plans print it.
         operator: String,
-        /// What about it is not local or bounded.
+        /// Why it is not local or bounded.
         reason: String,
     },
     /// The encoded fragment is larger than the limit.
@@ -85,7 +85,7 @@ impl Fragment {
         Ok(fragment)
     }
 
-    /// What is known of the rows that the fragment yields.
+    /// Statistics of the rows that the fragment yields.
     ///
     /// # Errors
     /// If an operator cannot derive its statistics.

@@ -57,7 +57,7 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// What this build speaks.
+    /// The versions of this build.
     pub fn of_this_build() -> Self {
         Self {
             protocol_version: PROTOCOL_VERSION,
@@ -149,7 +149,7 @@ pub struct DescribeRequest {
     /// The objects, with the versions to describe.
     #[prost(message, repeated, tag = "1")]
     pub objects: Vec<ObjectEntry>,
-    /// How to read them.
+    /// Their format.
     #[prost(message, optional, tag = "2")]
     pub format: Option<Format>,
     /// Stored bytes that a CSV partition aims at.
@@ -279,12 +279,12 @@ impl TryFrom<&Format> for FileFormat {
 /// A `DoGet` ticket.
 #[derive(Clone, PartialEq, Message)]
 pub struct Ticket {
-    /// What to get.
+    /// The request.
     #[prost(oneof = "TicketKind", tags = "1, 2, 3, 8")]
     pub kind: Option<TicketKind>,
 }
 
-/// What a [`Ticket`] asks for.
+/// Kinds of requests in a [`Ticket`].
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum TicketKind {
     /// Run a fragment.
@@ -301,7 +301,7 @@ pub enum TicketKind {
     Index(IndexRequest),
 }
 
-/// Who asks, for logs, fairness and deadlines.
+/// Origin of a request, for logs, fairness and deadlines.
 #[derive(Clone, PartialEq, Message)]
 pub struct Origin {
     /// The query.
@@ -322,13 +322,13 @@ pub struct Origin {
 /// Asks to run a fragment over partitions of one object.
 #[derive(Clone, PartialEq, Message)]
 pub struct FragmentRequest {
-    /// Who asks.
+    /// The origin.
     #[prost(message, optional, tag = "1")]
     pub origin: Option<Origin>,
     /// The object and the version it must have.
     #[prost(message, optional, tag = "2")]
     pub object: Option<ObjectEntry>,
-    /// How to read it.
+    /// Its format.
     #[prost(message, optional, tag = "3")]
     pub format: Option<Format>,
     /// All columns of the table: an encoded protobuf schema, see [`encode_schema`].
@@ -340,7 +340,7 @@ pub struct FragmentRequest {
     /// [`Fragment::encode`](crate::Fragment::encode).
     #[prost(bytes = "vec", tag = "6")]
     pub fragment: Vec<u8>,
-    /// How to compress the batches.
+    /// Compression of the batches.
     #[prost(enumeration = "Compression", tag = "7")]
     pub compression: i32,
     /// Answer [`ErrorKind::RawIsSmaller`] instead of sending more than this many bytes; 0 for no limit.
@@ -428,7 +428,7 @@ pub const RANGES_MAX: usize = 1 << 18;
 /// Asks for stored bytes.
 #[derive(Clone, PartialEq, Message)]
 pub struct RangesRequest {
-    /// Who asks.
+    /// The origin.
     #[prost(message, optional, tag = "1")]
     pub origin: Option<Origin>,
     /// The object and the version it must have.
@@ -506,7 +506,7 @@ pub struct ColumnStatistics {
     pub null_count: u64,
 }
 
-/// What went wrong, so that the caller knows what to do.
+/// Kinds of errors, by what the caller should do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum ErrorKind {
@@ -542,7 +542,7 @@ pub enum ErrorKind {
 /// Details of a failed call.
 #[derive(Clone, PartialEq, Message)]
 pub struct ErrorDetail {
-    /// What to do about it.
+    /// Kind of the error, see [`ErrorKind`].
     #[prost(enumeration = "ErrorKind", tag = "1")]
     pub kind: i32,
     /// One sentence for people; names the object where there is one.

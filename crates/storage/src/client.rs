@@ -104,7 +104,7 @@ enum Reach {
     },
 }
 
-/// What went over a client's wire so far.
+/// Traffic of a client so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientCounters {
     /// Bytes of object lists and descriptions.
@@ -194,7 +194,7 @@ impl NodeClient {
         }
     }
 
-    /// What went over the wire so far.
+    /// The traffic so far.
     pub fn counters(&self) -> ClientCounters {
         ClientCounters {
             planning_bytes: self.inner.planning_bytes.load(Ordering::Relaxed),
@@ -263,7 +263,7 @@ impl NodeClient {
         IndexReport::decode(report).map_err(|error| cut_short(&format!("the answer of an index: {error}")))
     }
 
-    /// What there is of the index objects of a column, in the order of the request.
+    /// States of the index objects of a column, in the order of the request.
     ///
     /// # Errors
     /// [`NodeError`], which names the node.
@@ -339,7 +339,7 @@ impl NodeClient {
         }
     }
 
-    /// What the node is doing. Asked once, without retries: a node that does not answer is an answer.
+    /// Load and counters of the node. Asked once, without retries: a node that does not answer is an answer.
     ///
     /// # Errors
     /// [`NodeError`], which names the node.

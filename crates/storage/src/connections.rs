@@ -25,7 +25,7 @@ use crate::service::STREAMS_PER_CONNECTION_MAX;
 /// The largest window that HTTP/2 knows.
 const CONNECTION_WINDOW: u32 = (1 << 31) - 1;
 
-/// How to connect.
+/// Options of connections.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionOptions {
     pub(crate) connect_timeout: Duration,

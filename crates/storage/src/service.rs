@@ -57,7 +57,7 @@ impl Server {
     /// Waits until the server stops by itself, which is an error.
     ///
     /// # Errors
-    /// What stopped it.
+    /// The error that stopped it.
     pub async fn stopped(&mut self) -> std::io::Result<()> {
         match (&mut self.task).await {
             Ok(Ok(())) => Ok(()),

@@ -54,7 +54,7 @@ impl From<&ColumnRange> for datafusion::common::ColumnStatistics {
     }
 }
 
-/// What a footer says of one column in each row group.
+/// Ranges of one column in each row group, as the footer states them.
 #[derive(Debug)]
 pub(super) struct RowGroupRanges(Vec<InRowGroup>);
 
@@ -92,7 +92,7 @@ impl RowGroupRanges {
     }
 }
 
-/// Per column of the table, what the footer says, as values of the table's type.
+/// Ranges that the footer states, per column of the table, as values of the table's type.
 ///
 /// Bounds are read in the object's own types (`file`) and then cast as its values are. Every cast
 /// that the reader makes keeps the order, so that the cast bounds are bounds of the cast values.
@@ -160,7 +160,7 @@ fn as_read(bounds: &ArrayRef, data_type: &DataType) -> ArrayRef {
     cast_with_options(bounds, data_type, &options).unwrap_or_else(|_| new_null_array(data_type, bounds.len()))
 }
 
-/// What stated bounds say of all values, NaN among them: a zero of either sign is 0.0, a bound of NaN
+/// Stated bounds as bounds of all values, NaN among them: a zero of either sign is 0.0, a bound of NaN
 /// says nothing, and floats have no upper bound below NaN.
 fn bounds(min: ScalarValue, max: ScalarValue) -> Option<(ScalarValue, ScalarValue)> {
     // Adding 0.0 leaves every number as it is, except that -0.0 becomes 0.0.

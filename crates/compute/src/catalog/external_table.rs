@@ -43,7 +43,7 @@ pub struct ExternalTable {
     locations: Vec<Location>,
     /// The objects as last seen; the next query asks only about what is new.
     latest: Mutex<(u64, Arc<Snapshot>)>,
-    /// What else its locations hold, as last seen.
+    /// Entries of its locations that it does not read, as last seen.
     unread: Mutex<UnreadObjects>,
 }
 
@@ -119,7 +119,7 @@ impl ExternalTable {
         Arc::clone(&self.latest.lock().1)
     }
 
-    /// What else its locations hold, as last seen.
+    /// Entries of its locations that it does not read, as last seen.
     pub fn unread(&self) -> UnreadObjects {
         self.unread.lock().clone()
     }

@@ -40,7 +40,7 @@ pub struct PlannedObject {
 /// One partition of an object: the unit of routing.
 #[derive(Debug)]
 pub struct Partition {
-    /// What it covers.
+    /// The row groups or bytes that it covers.
     pub range: PartitionRange,
     /// Rows, exactly.
     pub rows: u64,
@@ -57,7 +57,7 @@ pub struct Partition {
     is_compressed: bool,
     /// Per column of the table: its range, once known.
     statistics: RwLock<Vec<Option<ColumnRange>>>,
-    /// How often a range was learnt.
+    /// Number of ranges learnt so far.
     learnt: AtomicU64,
 }
 
@@ -87,12 +87,12 @@ impl Partition {
         self.row_oriented && !self.is_compressed
     }
 
-    /// What is known of `column` of the table.
+    /// The range of `column` of the table, if it is known.
     pub fn range_of(&self, column: usize) -> Option<ColumnRange> {
         self.statistics.read().get(column).cloned().flatten()
     }
 
-    /// How often a range was learnt: as long as it does not change, ranges do not.
+    /// Number of ranges learnt so far: while it does not change, no range does.
     pub(super) fn learnt(&self) -> u64 {
         self.learnt.load(Ordering::Acquire)
     }
@@ -163,7 +163,7 @@ impl PlannedObject {
         self.fields == other.fields
     }
 
-    /// How the object's bytes encode rows, of a table of `format`.
+    /// Format of the object's bytes, in a table of `format`.
     pub(crate) fn format(&self, format: &FileFormat) -> FileFormat {
         match format {
             FileFormat::Csv(csv) if self.fields.is_some() => {

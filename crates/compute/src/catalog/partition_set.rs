@@ -30,7 +30,7 @@ impl PartitionSet {
         Self { statistics, schema, positions: None }
     }
 
-    /// How many there are.
+    /// Number of partitions in the set.
     pub fn len(&self) -> usize {
         self.positions.as_ref().map_or(self.statistics.len(), |positions| positions.len())
     }

@@ -23,7 +23,7 @@ use super::unread::UnreadObjects;
 pub struct Snapshot {
     /// Objects in the order of their locations and paths.
     pub objects: Vec<Arc<PlannedObject>>,
-    /// How many of them each of the table's nodes has.
+    /// Number of them at each of the table's nodes.
     per_node: Vec<usize>,
     partitions: PartitionSet,
 }
@@ -93,7 +93,7 @@ impl Listing {
         Ok(union.finish())
     }
 
-    /// How many objects there are.
+    /// Number of objects.
     pub(super) fn len(&self) -> usize {
         self.nodes.iter().map(|(_, objects)| objects.len()).sum()
     }
@@ -184,7 +184,7 @@ impl Snapshot {
         Ok(Self::new(per_node.into_iter().map(|(objects, _)| objects).collect(), schema))
     }
 
-    /// What is known of all partitions, in the order of [`Snapshot::partitions`].
+    /// Statistics of all partitions, in the order of [`Snapshot::partitions`].
     pub fn partition_set(&self) -> &PartitionSet {
         &self.partitions
     }

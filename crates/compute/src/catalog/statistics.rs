@@ -24,7 +24,7 @@ pub(super) struct SnapshotStatistics {
 /// The range of one column in each partition; NULL where it is not known.
 #[derive(Debug)]
 pub(super) struct ColumnArrays {
-    /// What the partitions had learnt when the arrays were made.
+    /// Ranges that the partitions had learnt when the arrays were made.
     learnt: u64,
     pub(super) min: ArrayRef,
     pub(super) max: ArrayRef,
@@ -38,7 +38,7 @@ impl SnapshotStatistics {
         Self { partitions, rows: Arc::new(rows), columns: (0..columns).map(|_| RwLock::default()).collect() }
     }
 
-    /// How many partitions there are.
+    /// Number of partitions.
     pub(super) fn len(&self) -> usize {
         self.partitions.len()
     }

@@ -28,7 +28,7 @@ pub struct UnreadObject {
 pub struct UnreadObjects {
     /// The first of them.
     pub entries: Vec<UnreadObject>,
-    /// How many there are.
+    /// Number of all of them.
     pub total: u64,
 }
 

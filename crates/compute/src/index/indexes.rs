@@ -125,7 +125,7 @@ impl Indexes {
         self.known.learn(name, object, report);
     }
 
-    /// How many rows of a partition share a value of the column, if there is a current index object.
+    /// Average number of rows of a partition that share a value of the column, if there is a current index object.
     pub(crate) fn rows_per_value(&self, table: &str, column: &str, object: &PlannedObject) -> Option<f64> {
         let defined = self.defined.read();
         let index = defined.values().find(|index| index.table == table && index.column == column)?;
@@ -318,7 +318,7 @@ async fn builds(
     Ok(built.buffer_unordered(at_once).boxed())
 }
 
-/// What each object's node says of its index object.
+/// States of the objects' index objects, from their nodes.
 async fn statuses(
     index: &IndexDefinition,
     table: &ExternalTable,

@@ -25,7 +25,7 @@ const RETRY_MIN: Duration = Duration::from_secs(60);
 /// Upper bound of that time.
 const RETRY_MAX: Duration = Duration::from_secs(3600);
 
-/// What earlier executions of fragments showed, at three levels:
+/// Observations of earlier executions of fragments, at three levels:
 ///
 /// ```text
 ///   exception   this fragment over this partition, where that differs
@@ -57,7 +57,7 @@ impl Place {
     }
 }
 
-/// What statistics expect of an execution.
+/// An execution as statistics expect it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Expected {
     /// Share of rows that pass the fragment's filter.
@@ -66,7 +66,7 @@ pub(crate) struct Expected {
     pub(crate) answers_rows: bool,
 }
 
-/// What executions selected and sent, per row of the partitions. `None` where no execution has shown
+/// Rows selected and bytes sent by executions, per row of the partitions. `None` where no execution has shown
 /// it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Observed {
@@ -134,7 +134,7 @@ impl Experience {
         state.exceptions.known.retain(|_, (learnt, _)| learnt.table != gone);
     }
 
-    /// What `shape` is expected to select and send at `place`, or at any if that is `None`; statistics
+    /// Selectivity and answer expected of `shape` at `place`, or at any if that is `None`; statistics
     /// expect `expected`.
     pub(crate) fn observed(&self, shape: Shape, expected: Expected, place: Option<Place>) -> Observed {
         let mut state = self.state.lock();
@@ -219,7 +219,7 @@ impl Experience {
 }
 
 impl State {
-    /// What is remembered of `shape` at `place`, which is made if what was seen is `unusual`.
+    /// The exception of `shape` at `place`, made if the observation is `unusual`; `None` if there is none.
     fn exception(&mut self, shape: Shape, place: Place, unusual: bool) -> Option<&mut Learnt> {
         let key = (shape.exact(), place);
         (unusual || self.exceptions.get(&key).is_some())
@@ -248,7 +248,7 @@ impl Observed {
 }
 
 impl Expected {
-    /// What the size of an answer is in proportion to.
+    /// The quantity that the size of an answer is proportional to.
     fn of_answer(self) -> f64 {
         if self.answers_rows { base(self.selectivity) } else { 1.0 }
     }

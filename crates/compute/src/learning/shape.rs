@@ -140,7 +140,7 @@ fn push_general(expression: &Arc<dyn PhysicalExpr>, text: &mut String) {
     }
 }
 
-/// What a LIKE pattern asks for, whatever the text in it is.
+/// Kind of a LIKE pattern, without its text.
 fn pattern_kind(pattern: &str) -> &'static str {
     let inner = pattern.trim_matches('%');
     match (pattern.starts_with('%'), pattern.ends_with('%')) {

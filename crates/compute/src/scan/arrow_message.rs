@@ -13,7 +13,7 @@ use thermocline_storage::decode_arrow_schema;
 const UNCOMPRESSED_BYTES_MAX: u64 = 512 << 20;
 /// Rows of a message; without columns they take no bytes.
 const ROWS_MAX: i64 = 1 << 24;
-/// What a byte of LZ4 becomes at the most.
+/// Most bytes that a byte of LZ4 becomes.
 const LZ4_RATIO_MAX: u64 = 255;
 
 /// Checks a message of an answer whose columns are those of `expected`.

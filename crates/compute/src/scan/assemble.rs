@@ -98,7 +98,7 @@ fn wrong_rows(object: &PlannedObject, partition: &Partition) -> NodeError {
     )
 }
 
-/// What came of loading segments.
+/// Outcome of loading segments.
 enum Loaded {
     /// All of them, pinned, by position.
     Whole(Vec<(usize, PinnedSegment)>),
@@ -216,7 +216,7 @@ struct Beside {
     /// Per needed column, whether it is one of the stored ones.
     stored_columns: Vec<bool>,
     stored: Batches,
-    /// What is left of the last stored batch.
+    /// The rest of the last stored batch.
     left: Option<RecordBatch>,
     /// Rows of the partition that are done.
     at: usize,

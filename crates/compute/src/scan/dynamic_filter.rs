@@ -112,7 +112,7 @@ pub(super) async fn all_ready(filters: &[DynamicFilter], wait_max: Duration) -> 
     tokio::time::timeout(wait_max, join_all(filters.iter().map(DynamicFilter::ready))).await.is_ok()
 }
 
-/// What the filters say now, as an ordinary predicate over the table's columns: comparisons and
+/// The filters' present state as an ordinary predicate over the table's columns: comparisons and
 /// lists of values, which prune and travel. `None` if they say nothing of that kind.
 pub(super) fn current_predicate(filters: &[DynamicFilter]) -> Result<Option<Arc<dyn PhysicalExpr>>> {
     let mut terms = vec![];

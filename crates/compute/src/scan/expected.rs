@@ -7,7 +7,7 @@ use super::hybrid_scan::HybridScanExec;
 /// Bytes of a value whose width is not known.
 const VALUE_BYTES: usize = 16;
 
-/// What a scan's fragment is expected to yield.
+/// Expected size of the answers to a scan's fragment.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ExpectedAnswer {
     /// Bytes over all partitions, or of each if `each`; `None` if nothing is known.

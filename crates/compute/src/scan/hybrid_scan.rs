@@ -57,7 +57,7 @@ use crate::settings::Settings;
 pub struct HybridScanExec {
     source: Arc<Source>,
     fragment: Fragment,
-    /// What runs here instead of the fragment, with other filters of joins: both yield every row that the joins
+    /// Fragment that runs here instead, with other filters of joins: both yield every row that the joins
     /// keep. `None` for the fragment itself.
     here: Option<Fragment>,
     /// The fragment for the wire; `None` if it cannot travel or may not be pushed.
@@ -65,9 +65,9 @@ pub struct HybridScanExec {
     /// Why the fragment cannot travel, or the operator above it is not part of it; `None` if there is
     /// nothing that storage nodes would not do.
     not_pushed: Option<Arc<str>>,
-    /// What executions of the fragment are remembered by.
+    /// Key by which executions of the fragment are remembered.
     shape: Shape,
-    /// What statistics expect of the fragment; made when it is first asked for.
+    /// Expectations from statistics; made when first asked for.
     expected: OnceLock<Expected>,
     /// Rows per output partition at the most; `None` for all.
     fetch: Option<usize>,
@@ -82,7 +82,7 @@ pub struct HybridScanExec {
     run: Arc<OnceCell<Arc<ScanRun>>>,
 }
 
-/// What does not change as operators are absorbed.
+/// The part of a scan that does not change as operators are absorbed.
 #[derive(Debug, Clone)]
 struct Source {
     table: Arc<str>,
@@ -425,12 +425,12 @@ impl HybridScanExec {
         self.encoded.as_ref()
     }
 
-    /// What executions of the fragment are remembered by.
+    /// Key by which executions of the fragment are remembered.
     pub(super) fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// What statistics expect of the fragment, over all partitions.
+    /// Expectations from statistics, over all partitions.
     pub(super) fn expected(&self) -> Expected {
         *self.expected.get_or_init(|| {
             let rows: u64 = self.partitions().iter().map(|(_, partition)| partition.rows).sum();

@@ -20,7 +20,7 @@ pub(super) struct Work {
     pub(super) route: Route,
     /// Per needed column; empty where the cache is not used for the partition.
     pub(super) segments: Vec<Access>,
-    /// What to do on the route `bitmap`; `None` on the others.
+    /// Plan of the route `bitmap`; `None` on the others.
     pub(super) plan: Option<Arc<BitmapPlan>>,
 }
 
@@ -207,7 +207,7 @@ fn object_key(scan: &HybridScanExec, object: &PlannedObject) -> ObjectKey {
     ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
 }
 
-/// What decides the values of a table's column: its type, and for text the dialect and which field of
+/// Fingerprint of what decides a column's values: its type, and for text the dialect and which field of
 /// a record it is.
 fn decoding(scan: &HybridScanExec, column: usize) -> Decoding {
     let of_type = scan.table_schema().fields().get(column).map(|field| (field.data_type(), field.is_nullable()));

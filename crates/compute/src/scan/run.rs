@@ -75,11 +75,11 @@ pub(super) struct ScanRun {
     format: FileFormat,
     fetch: Option<usize>,
     pub(super) call: FragmentCall,
-    /// What the fragment is expected to make of the partitions that are pushed down.
+    /// Expected answers to the fragment.
     pub(super) expected: ExpectedAnswer,
     pub(super) query: Arc<QueryContext>,
     pub(super) shape: Shape,
-    /// What statistics expect of the fragment, which `shape` has learnt to correct.
+    /// Expectations from statistics, which what is learnt of `shape` corrects.
     statistics: Expected,
     pub(super) metrics: ScanMetrics,
     pub(super) context: Arc<TaskContext>,
@@ -338,7 +338,7 @@ fn limited(batches: Batches, rows: usize) -> Batches {
         .boxed()
 }
 
-/// What is next in a queue, for as long as there is something.
+/// Takes from a queue until it is empty.
 fn queue<T: 'static>(
     run: Arc<ScanRun>,
     queue: fn(&ScanRun) -> &Mutex<VecDeque<T>>,

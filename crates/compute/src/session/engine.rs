@@ -55,7 +55,7 @@ pub struct Engine {
     wire_context: Arc<TaskContext>,
 }
 
-/// What the catalog file says, but for indexes.
+/// Definitions as in the catalog file, but for indexes.
 #[derive(Debug, Clone, Default)]
 struct Definitions {
     tables: BTreeMap<String, Arc<ExternalTable>>,
@@ -71,7 +71,7 @@ impl Definitions {
     }
 }
 
-/// What is defined and cannot be used, until the database is opened again.
+/// A definition that cannot be used until the database is opened again.
 #[derive(Debug, Clone)]
 pub(crate) struct Absent {
     /// The definition of a table; `None` for a view, which is among the other views.
@@ -169,7 +169,7 @@ impl Engine {
         self.definitions.write().absent.insert(name, absent);
     }
 
-    /// What could not be restored under this name.
+    /// The definition of this name, if it could not be restored.
     pub(crate) fn absent(&self, name: &str) -> Option<Absent> {
         self.definitions.read().absent.get(name).cloned()
     }

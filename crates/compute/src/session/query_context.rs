@@ -17,7 +17,7 @@ use crate::catalog::{ExternalTable, Snapshot};
 use crate::scan::ScanMetrics;
 use crate::settings::Settings;
 
-/// What the scans of a query share.
+/// State that the scans of a query share.
 #[derive(Debug)]
 pub struct QueryContext {
     engine: Arc<Engine>,
@@ -30,11 +30,11 @@ pub struct QueryContext {
     snapshots: tokio::sync::Mutex<HashMap<usize, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
     partitions_total: AtomicU64,
-    /// What scans of another engine share, by type.
+    /// State that scans of another engine share, by type.
     shared: Mutex<HashMap<TypeId, Arc<dyn Any + Send + Sync>>>,
 }
 
-/// What a query did, summed over its scans. Bytes are counted on the wire.
+/// Counters of a query, summed over its scans. Bytes are counted on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct QueryStats {
     /// Bytes of answers.
@@ -184,7 +184,7 @@ impl QueryContext {
         (done, self.partitions_total.load(Ordering::Relaxed))
     }
 
-    /// What it did so far.
+    /// The counters so far.
     pub fn stats(&self) -> QueryStats {
         let scans = self.scans.lock();
         let sum = |count: fn(&ScanMetrics) -> usize| scans.iter().map(|scan| count(scan) as u64).sum();

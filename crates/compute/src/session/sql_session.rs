@@ -32,7 +32,7 @@ use crate::plan::{FloatOrder, Separate, SetComparisonNames};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
-/// How to open a database.
+/// Options of opening a database.
 #[derive(Debug, Clone)]
 pub struct SessionOptions {
     /// The database directory; `None` keeps definitions in memory.
@@ -535,7 +535,7 @@ pub struct QueryStream {
     pub has_rows: bool,
     /// Rows that the statement changed; `None` for one that changes none.
     pub affected: Option<u64>,
-    /// What it does.
+    /// Settings and counters of its query.
     pub context: Arc<QueryContext>,
 }
 

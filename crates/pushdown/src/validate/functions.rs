@@ -2,7 +2,7 @@
 
 use crate::float_order::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY};
 
-/// How the size of a scalar function's result relates to its arguments.
+/// Size of a scalar function's result, in terms of its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Growth {
     /// At most a small multiple of one argument, or a fixed size.
@@ -219,7 +219,7 @@ const OPERATORS: &[&str] = &[
     "StringConcat",
 ];
 
-/// How a scalar function grows; `None` if it does not run at storage.
+/// The growth of a scalar function; `None` if it does not run at storage.
 pub(super) fn growth_of(name: &str) -> Option<Growth> {
     SCALAR.iter().find(|(_, names)| names.contains(&name)).map(|(growth, _)| *growth)
 }

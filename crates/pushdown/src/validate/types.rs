@@ -6,7 +6,7 @@ use datafusion_proto_common::protobuf_common::arrow_type::ArrowTypeEnum as Type;
 /// Bytes of a row that one column may take by its type alone: a fixed size, multiplied by every
 /// fixed-size list around it.
 const TYPE_BYTES_MAX: u64 = 32 << 10;
-/// What a type without a size of its own takes at the most.
+/// Most bytes of a value whose type states no size.
 const PLAIN_BYTES: u64 = 32;
 /// Nesting of lists, structs and the like.
 const DEPTH_MAX: usize = 24;

@@ -17,13 +17,13 @@ use super::{Format, ObjectEntry, Origin, Range};
 /// selected rows comes before them, encoded, as the body of a message without header.
 #[derive(Clone, PartialEq, Message)]
 pub struct BitmapRequest {
-    /// Who asks.
+    /// The origin.
     #[prost(message, optional, tag = "1")]
     pub origin: Option<Origin>,
     /// The object and the version it must have.
     #[prost(message, optional, tag = "2")]
     pub object: Option<ObjectEntry>,
-    /// How to read it.
+    /// Its format.
     #[prost(message, optional, tag = "3")]
     pub format: Option<Format>,
     /// All columns of the table, see [`encode_schema`](super::encode_schema).
@@ -40,14 +40,14 @@ pub struct BitmapRequest {
     /// [`Bitmap::encode`](crate::Bitmap::encode); empty if it has no part.
     #[prost(bytes = "vec", tag = "7")]
     pub bitmap: Vec<u8>,
-    /// How the predicate joins its two parts.
+    /// The operator between the predicate's two parts.
     #[prost(enumeration = "Combine", tag = "8")]
     pub combine: i32,
     /// Whether the caller needs to know which rows are selected. Not with an aggregate, a top-K or a
     /// limit: what these yield are no rows of the partition.
     #[prost(bool, tag = "9")]
     pub return_bitmap: bool,
-    /// How to compress the batches.
+    /// Compression of the batches.
     #[prost(enumeration = "super::Compression", tag = "10")]
     pub compression: i32,
     /// Answer [`ErrorKind::RawIsSmaller`](super::ErrorKind::RawIsSmaller) instead of sending more
@@ -77,7 +77,7 @@ pub struct BitmapRequest {
     pub table_schema_digest: Vec<u8>,
 }
 
-/// How a predicate joins the caller's part and the storage node's.
+/// Operator between the caller's part of a predicate and the storage node's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Combine {

@@ -10,7 +10,7 @@ use super::{Format, ObjectEntry, Origin};
 /// messages say that the node is at work, and dropping it ends the work.
 #[derive(Clone, PartialEq, Message)]
 pub struct IndexRequest {
-    /// Who asks.
+    /// The origin.
     #[prost(message, optional, tag = "1")]
     pub origin: Option<Origin>,
     /// The object and the version it must have.

@@ -133,7 +133,7 @@ fn type_of(records: &Records<'_>, index: usize, options: &CsvOptions) -> DataTyp
     seen.proposed().filter(accepts).unwrap_or(DataType::Utf8View)
 }
 
-/// What a value looks like.
+/// Shape of a value's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Boolean,
@@ -144,7 +144,7 @@ enum Shape {
     Text,
 }
 
-/// What a timestamp says of its zone.
+/// Offset from UTC in a timestamp's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Offset {
     /// Nothing.

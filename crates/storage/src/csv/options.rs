@@ -8,7 +8,7 @@ use super::error::CsvError;
 /// make a reader hold in memory.
 pub(super) const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// How a CSV file is written.
+/// Dialect of a CSV file, and where the columns are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
     /// Byte between two fields.

@@ -161,7 +161,7 @@ fn damaged(what: impl std::fmt::Display) -> Unusable {
     Unusable::Damaged(what.to_string())
 }
 
-/// What a search found in the part of the object that it was about.
+/// Result of a search in a part of an object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// Where the keys are, in no order. Of a Parquet object, rows count from the first one of the
@@ -204,7 +204,7 @@ impl IndexFile {
         Ok(Some(index))
     }
 
-    /// Who had the index object at `path` made, if it says so.
+    /// Owner of the index object at `path`, if it names one.
     pub(crate) fn owner(path: &Path) -> Option<String> {
         Some(Self::open_any(path).ok()??.root.owner)
     }

@@ -50,7 +50,7 @@ pub(crate) struct Position {
     pub(crate) length: u32,
 }
 
-/// What the index is of, and where its sections are.
+/// Root of an index object: its identity, and where its sections are.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Root {
     /// Column, type, format: see [`Identity`](super::Identity).
@@ -61,7 +61,7 @@ pub(super) struct Root {
     pub(super) object: ObjectEntry,
     #[prost(message, repeated, tag = "3")]
     pub(super) sections: Vec<Section>,
-    /// Who had it made, for the quota; empty in files of earlier versions.
+    /// Owner of the file, for the quota; empty in files of earlier versions.
     #[prost(string, tag = "4")]
     pub(super) owner: String,
 }

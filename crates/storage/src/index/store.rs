@@ -20,7 +20,7 @@ use crate::{NodeConfig, NodeError, Root};
 
 /// Below a local ROOT, unless told otherwise. Hidden, so that it is never listed as data.
 const DEFAULT_DIRECTORY: &str = ".thermocline/index";
-/// What to do where there is no place.
+/// Advice of the error where there is no place for index objects.
 const ELSEWHERE: &str = "start the storage node with --index-dir DIR";
 const EXTENSION: &str = "index";
 /// Of files that are being written.
@@ -65,7 +65,7 @@ pub(crate) struct IndexPlace {
     pub(crate) aside: PathBuf,
     /// Its name from then on.
     pub(crate) to: PathBuf,
-    /// Who has it made.
+    /// Owner of the file, for the quota.
     pub(crate) owner: String,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct IndexStore {
     /// opened again if they are damaged.
     troubles: Mutex<HashMap<PathBuf, (String, Unusable)>>,
     quota: Arc<Quota>,
-    /// Who builds a file; a second one waits and finds it built.
+    /// Locks of files that are being built; a second builder waits and finds its file built.
     builders: Mutex<HashMap<PathBuf, Arc<tokio::sync::Mutex<()>>>>,
 }
 
@@ -167,7 +167,7 @@ impl IndexStore {
         NodeError::new(kind, format!("no index can be written to {place}: {error}{advice}"))
     }
 
-    /// Whoever holds the lock is the only one in this node who builds the file.
+    /// A lock whose holder is the only one in this node that builds the file.
     pub(crate) fn builder(&self, path: &Path) -> Arc<tokio::sync::Mutex<()>> {
         let mut builders = self.builders.lock();
         builders.retain(|_, builder| Arc::strong_count(builder) > 1);

@@ -35,7 +35,7 @@ pub(super) const MESSAGE_BYTES: usize = 1 << 20;
 /// up instead, so that others need not wait for it.
 const WAITING_BYTES_MAX: u64 = 64 << 10;
 
-/// How to answer.
+/// Options of an answer.
 pub(super) struct AnswerOptions {
     pub(super) compression: Compression,
     /// See [`thermocline_pushdown::wire::FragmentRequest::answer_bytes_max`].
@@ -62,7 +62,7 @@ impl AnswerOptions {
     }
 }
 
-/// What there is to send.
+/// Bitmap and batches of an answer.
 pub(super) struct Opened {
     /// An encoded selection bitmap, sent first.
     pub(super) bitmap: Option<Vec<u8>>,

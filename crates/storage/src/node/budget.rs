@@ -110,7 +110,7 @@ impl Budget {
     }
 }
 
-/// What one request holds. Cheap to clone; clones are the same account. The last one to be dropped
+/// Bytes that one request holds. Cheap to clone; clones are the same account. The last one to be dropped
 /// gives everything back.
 #[derive(Debug, Clone)]
 pub(crate) struct Account {
@@ -132,7 +132,7 @@ impl Account {
         &self.holding.peer
     }
 
-    /// What it may always hold.
+    /// Bytes that it may always hold.
     pub(crate) fn guaranteed(&self) -> usize {
         self.holding.guaranteed
     }

@@ -30,7 +30,7 @@ pub struct NodeConfig {
     pub pushback_slots: usize,
     /// The order of the queue.
     pub arbitration: Arbitration,
-    /// How long a pushback slot is kept for a caller who does not come for the stored bytes.
+    /// Time for which a pushback slot is kept for a caller that does not come for the stored bytes.
     pub pushback_wait_max: Duration,
     /// Whether to decide on pushback by load; other values are for tests.
     pub pushback: PushbackPolicy,
@@ -38,13 +38,13 @@ pub struct NodeConfig {
     pub compute_power: f64,
     /// Fragments that wait for a slot; more are pushed back, or told to come back.
     pub queue_max: usize,
-    /// How long a reader may take nothing of an answer before it is given up; `None` for as long as
+    /// Time in which a reader may take nothing of an answer before that is given up; `None` for as long as
     /// it answers pings, or has not dropped its answer if it is in the same process.
     pub reader_wait_max: Option<Duration>,
-    /// How long a connection may be silent before it is pinged, and how long the answer to a ping may
+    /// Time after which a silent connection is pinged, and the longest that the answer to a ping may
     /// take: a peer that is silent for longer is gone, and its work is stopped.
     pub keepalive: Duration,
-    /// How long an answer keeps its slot while its reader takes nothing. It is given another one when
+    /// Time for which an answer keeps its slot while its reader takes nothing. It is given another one when
     /// the reader is back and there is more to do.
     pub slot_wait_max: Duration,
     /// The longest that a request may take, whatever its own deadline says, not counting the time in
@@ -62,7 +62,7 @@ pub struct NodeConfig {
     pub footers: Option<Arc<FooterCache>>,
     /// Bytes of an answer that is held back until it is complete, whatever the client allows.
     pub held_answer_bytes_max: u64,
-    /// What clients may have open at once.
+    /// Limits on what clients have open at once.
     pub clients: ClientLimits,
     /// Bounds on one fragment.
     pub limits: Limits,
@@ -71,9 +71,9 @@ pub struct NodeConfig {
     /// Whether filters are evaluated while Parquet is decoded, other columns only for what passes.
     /// Off: over the SSB queries in mode `pushdown` it took 1.3 x as long with it.
     pub late_materialisation: bool,
-    /// What leaves the node, in bytes per second; `None` for no limit.
+    /// Limit on what leaves the node, in bytes per second; `None` for none.
     pub egress: Option<u64>,
-    /// What the link carries, in bytes per second, for the arbitrator's estimates; `None` to take
+    /// Rate of the link, in bytes per second, for the arbitrator's estimates; `None` to take
     /// `egress`, or what is measured. Limits nothing.
     pub bandwidth: Option<u64>,
     /// Stored bytes per message: small enough to share a link. A node without a link sends whole
@@ -170,7 +170,7 @@ impl NodeConfig {
     }
 }
 
-/// What clients may have open at a listening node at once, in all and each: a client is a machine, by
+/// Limits on what clients of a listening node have open at once, in all and each: a client is a machine, by
 /// its address.
 #[derive(Debug, Clone, Copy)]
 pub struct ClientLimits {

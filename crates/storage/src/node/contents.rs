@@ -50,7 +50,7 @@ impl Contents {
         self.memory.size()
     }
 
-    /// What `bytes` were decoded to, or, without bytes, those of which `digest` is the digest.
+    /// The decoded form of `bytes`, or, without bytes, of the content with this `digest`.
     fn get(
         &self,
         bytes: &[u8],

@@ -89,7 +89,7 @@ impl StorageNode {
         Ok(answer.into_stream().boxed())
     }
 
-    /// What there is of the index objects of a column.
+    /// States of the index objects of a column.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a column that is not in the table.

@@ -32,7 +32,7 @@ const SHARE_MAX: f64 = 0.5;
 #[derive(Debug)]
 pub(super) struct IndexUse {
     node: Arc<StorageNode>,
-    /// What the fragment's predicate says of columns that have an index object.
+    /// Lookups of the fragment's predicate in columns that have an index object.
     lookups: Vec<(Identity, PathBuf, KeyRanges)>,
     partitions: AtomicU64,
     bytes_read: AtomicU64,
@@ -196,7 +196,7 @@ impl IndexUse {
         Ok(selected_share(footer, start..end, &names, rows) <= SHARE_MAX)
     }
 
-    /// What the index that finds the fewest rows says.
+    /// The rows of the index that finds the fewest.
     async fn rows(&self, reader: &PartitionReader, range: PartitionRange) -> Result<Rows, NodeError> {
         let mut fewest = Rows::All;
         for (identity, path, keys) in &self.lookups {

@@ -15,12 +15,12 @@ impl Peer {
         Self("".into())
     }
 
-    /// Whoever is behind a connection that does not say where it leads to.
+    /// The peer of a connection without an address.
     pub(crate) fn unknown() -> Self {
         Self("an unknown address".into())
     }
 
-    /// Whoever is at `address`. Of IPv6 the network of 64 bits, within which a machine picks its own.
+    /// The peer at `address`: of IPv6 its network of 64 bits, within which a machine picks addresses of its own.
     pub(crate) fn at(address: SocketAddr) -> Self {
         Self(match address.ip().to_canonical() {
             IpAddr::V4(address) => address.to_string().into(),

@@ -48,7 +48,7 @@ pub(super) fn charged(message: &FlightData) -> usize {
 #[derive(Debug, Clone)]
 pub(super) struct Reader {
     presence: Arc<Mutex<Presence>>,
-    /// What its request and its answer hold.
+    /// Bytes that its request and its answer hold.
     account: Account,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct Reader {
 struct Presence {
     /// Since when the reader has wanted nothing; `None` while it waits for a message.
     away_since: Option<Instant>,
-    /// How long it was away before that.
+    /// Time that it was away before that.
     away: Duration,
 }
 
@@ -67,7 +67,7 @@ impl Reader {
         Self { presence: Arc::new(Mutex::new(presence)), account }
     }
 
-    /// What its request and its answer hold. Every message must have been charged when it is handed over.
+    /// Bytes that its request and its answer hold. Every message must be charged before it is handed over.
     pub(super) fn account(&self) -> &Account {
         &self.account
     }
@@ -109,7 +109,7 @@ impl Reader {
         self.presence.lock().away_since.get_or_insert_with(Instant::now);
     }
 
-    /// How long the reader has been away in all.
+    /// Time that the reader has been away in all.
     fn away(&self) -> Duration {
         let presence = self.presence.lock();
         presence.away + presence.away_since.map_or(Duration::ZERO, |since| since.elapsed())

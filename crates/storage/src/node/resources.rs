@@ -25,7 +25,7 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// What `config` allows.
+    /// Memory and slots within the limits of `config`.
     ///
     /// # Errors
     /// If the limits make no runtime.

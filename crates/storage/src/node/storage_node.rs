@@ -63,7 +63,7 @@ pub struct StorageNode {
 /// The messages of one answer.
 pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 
-/// What a fragment has read and not decoded: of CSV three reads of 4 MiB, of Parquet one of 8 MiB and what
+/// Bytes that a fragment has read and not decoded: of CSV three reads of 4 MiB, of Parquet one of 8 MiB and what
 /// is decoded of it. Larger reads are charged by themselves.
 const READING_BYTES: u64 = 16 << 20;
 /// Added to twice the size of a small object, which together bound what a fragment over it has read.
@@ -131,12 +131,12 @@ impl StorageNode {
         &self.footers
     }
 
-    /// What the node has done so far.
+    /// Counters of the node so far.
     pub fn counters(&self) -> &NodeCounters {
         &self.counters
     }
 
-    /// What the node is doing.
+    /// Load of the node, and its counters.
     pub fn status(&self) -> NodeStatus {
         // What is kept for later requests gives way to them.
         let kept = self.footers.bytes_charged() + self.contents.bytes_charged();
@@ -171,7 +171,7 @@ impl StorageNode {
         }
     }
 
-    /// What is below `prefix`, by path.
+    /// Objects and skipped entries below `prefix`, by path.
     ///
     /// # Errors
     /// See [`Root::list`].

@@ -8,9 +8,9 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer};
 /// Largest window of a ZSTD frame, as a power of two: 128 MiB, what `zstd` itself decompresses
 /// without being asked to. A frame that needs more is refused.
 const ZSTD_WINDOW_LOG_MAX: u32 = 27;
-/// What a gzip decoder keeps: its window and tables.
+/// Memory of a gzip decoder: its window and tables.
 const GZIP_BYTES: usize = 64 << 10;
-/// What a bzip2 decoder keeps: a block of 900 000 bytes takes four times that.
+/// Memory of a bzip2 decoder: a block of 900 000 bytes takes four times that.
 const BZIP2_BYTES: usize = 4 << 20;
 
 /// Any text may be this long, however small the object is that it is decompressed from.
@@ -42,7 +42,7 @@ enum Decoder {
     Bzip2(bzip2::Decompress),
 }
 
-/// What a step took and made.
+/// Bytes that a step consumed and produced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Progress {
     /// Bytes of the input that are done with.

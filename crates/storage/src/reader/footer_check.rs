@@ -29,7 +29,7 @@ const MAP: u8 = 11;
 const STRUCT: u8 = 12;
 const UUID: u8 = 13;
 
-/// What the decoder takes a field for.
+/// Type that the decoder expects of a field.
 #[derive(Clone, Copy)]
 enum Kind {
     Bool,

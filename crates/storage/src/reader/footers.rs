@@ -88,7 +88,7 @@ pub struct Footer {
 }
 
 impl Footer {
-    /// What the footer says.
+    /// The decoded metadata.
     pub fn metadata(&self) -> &Arc<ParquetMetaData> {
         &self.metadata
     }

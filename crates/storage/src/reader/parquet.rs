@@ -42,7 +42,7 @@ use super::partition::wrong_bitmap;
 use super::{Footer, PartitionReader, ReadOptions};
 use crate::{NodeError, RangeSource, decode_arrow_schema};
 
-/// What the first read of a footer fetches: enough for most footers in one round trip.
+/// Bytes of the first read of a footer: enough for most footers in one round trip.
 const FOOTER_GUESS_BYTES: u64 = 64 << 10;
 /// Longest footer that is read: decoded, it is several times as large.
 const FOOTER_BYTES_MAX: u64 = 64 << 20;

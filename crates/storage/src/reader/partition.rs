@@ -24,7 +24,7 @@ pub(super) fn wrong_bitmap(object: &str, bitmap: &Bitmap, rows: &str) -> NodeErr
 pub struct PartitionReader {
     /// Where the bytes come from.
     pub source: Arc<dyn RangeSource>,
-    /// How they encode rows.
+    /// Their format.
     pub format: FileFormat,
     /// All columns of the table. For CSV, in the order of the file's fields unless `format` says which they are.
     pub table_schema: SchemaRef,
@@ -32,7 +32,7 @@ pub struct PartitionReader {
     pub footers: Footers,
 }
 
-/// What to read of a partition.
+/// Columns and rows to read of a partition.
 #[derive(Debug, Clone, Default)]
 pub struct ReadOptions {
     /// Positions of the needed columns in the table schema, in the order to yield them.

@@ -102,7 +102,7 @@ struct Inflating {
     stored: BoxStream<'static, Result<Bytes, NodeError>>,
     decompressed: Decompressed,
     memory: MemoryReservation,
-    /// What is wanted of the text.
+    /// Wanted range of the text.
     range: Range<u64>,
 }
 

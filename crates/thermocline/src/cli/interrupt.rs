@@ -8,13 +8,13 @@ use tokio::sync::watch;
 use super::Failure;
 use super::output;
 
-/// How long output that is being written may take to end after Ctrl-C.
+/// Longest time for output that is being written to end after Ctrl-C.
 const OUTPUT_WAIT: Duration = Duration::from_millis(500);
 
 /// Hears of Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
-    /// How often Ctrl-C was pressed; only grows.
+    /// Number of times that Ctrl-C was pressed; only grows.
     presses: watch::Receiver<u64>,
 }
 

@@ -121,7 +121,7 @@ Examples:
 Then, in thermocline sql:
   CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:32020/t';";
 
-/// What answers under way get when the node stops.
+/// Time for answers under way when the node stops.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
 /// Runs the command.

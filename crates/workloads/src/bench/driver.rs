@@ -10,7 +10,7 @@ use super::record::{Record, result_hash};
 use crate::Workload;
 use crate::generate::Format;
 
-/// What the records of one measurement have in common.
+/// Fields that the records of one measurement share.
 #[derive(Debug, Clone)]
 pub struct Measurement {
     /// The workload.

@@ -19,7 +19,7 @@ const ROWS_MAX: u64 = 64 << 20;
 /// range of one day: 0.01 s against 0.1 s).
 const SELECTIVITY_MIN: f64 = 1e-3;
 
-/// How to process a partition that is not all cached and not admitted.
+/// Route of a partition that is not all cached and not admitted.
 #[derive(Debug, Clone)]
 pub(in super::super) enum Choice {
     Pushdown,
@@ -68,7 +68,7 @@ impl<'a> Chooser<'a> {
         Self { scan, selection, selectivity: 1.0, answer_bytes: None, plans: HashMap::new() }
     }
 
-    /// What to do with `partition`, of which these needed columns are `cached`.
+    /// Chooses for `partition`, of which these needed columns are `cached`.
     pub(in super::super) fn choose(
         &mut self,
         object: &PlannedObject,
@@ -127,7 +127,7 @@ impl<'a> Chooser<'a> {
         self.plans.entry(cached.to_vec()).or_insert_with(make).clone()
     }
 
-    /// What pushdown of the whole fragment is expected to move.
+    /// Bytes that pushdown of the whole fragment is expected to move.
     fn pushdown_bytes(&self, partition: &Partition) -> f64 {
         match (&self.selection, self.answer_bytes) {
             (_, Some(bytes)) => bytes * partition.rows as f64,
@@ -138,7 +138,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// What the missing columns of the selected rows are expected to take, and the bitmaps.
+    /// Bytes that the missing columns of the selected rows and the bitmaps are expected to move.
     fn rows_bytes(&self, plan: &BitmapPlan, partition: &Partition, pushdown_bytes: f64) -> f64 {
         let Some(selection) = &self.selection else { return f64::INFINITY };
         let answered = self.memory_bytes(partition, &plan.asked);

@@ -34,17 +34,17 @@ pub(super) enum Origin {
     Answered(usize),
 }
 
-/// What the storage node answers with.
+/// Kind of the storage node's answer.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// What the whole fragment makes of the selected rows: it needs no cached column of them.
+    /// The whole fragment's result over the selected rows: it needs no cached column of them.
     Fragment,
     /// The missing columns of the selected rows. Together with the cached ones, by origin, they go
     /// through the operators above the filter here.
     Rows(Vec<Origin>),
 }
 
-/// How to process partitions of which the same needed columns are cached.
+/// A plan for partitions of which the same needed columns are cached.
 ///
 /// ```text
 ///   predicate columns A   output columns B   here sends   storage returns

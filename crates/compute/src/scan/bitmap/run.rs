@@ -63,7 +63,7 @@ pub(in super::super) async fn exchange(
     Ok(())
 }
 
-/// What came of a request.
+/// Outcome of a request.
 enum Asked {
     Answered(Answered),
     /// The node says to fetch the stored bytes instead, under this token if it keeps a slot.

@@ -26,7 +26,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 /// A caller that uses this much of its cores has none to spare: what it fetches keeps it busier still.
 const BUSY_PERMILLE: u32 = 700;
 
-/// What a fragment's request tells the arbitrator.
+/// A fragment's request as the arbitrator sees it.
 #[derive(Debug, Clone)]
 pub(in crate::node) struct Ask {
     pub(in crate::node) peer: Peer,

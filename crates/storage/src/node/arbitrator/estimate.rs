@@ -18,11 +18,11 @@ const WEIGHT: f64 = 0.3;
 /// Seconds after which an observation no longer counts: a path that once was slow and therefore
 /// is not taken would never be found to be fast again.
 const RELEARN_S: f64 = 60.0;
-/// What an estimate may be corrected by: more is a reader who sleeps, not a node that is slow.
+/// Largest correction of an estimate: more comes of a reader that sleeps, not of a slow node.
 const CORRECTION_MAX: f64 = 4.0;
 /// Fragment shapes of which something is remembered.
 const SHAPES_MAX: usize = 10_000;
-/// How far callers' expectations of answers are corrected, in either direction.
+/// Largest correction of callers' expectations of answers, in either direction.
 const PER_EXPECTED_MAX: f64 = 1000.0;
 /// Transfers smaller than this say more about latency than about the link.
 const TRANSFER_BYTES_MIN: u64 = 64 << 10;
@@ -74,7 +74,7 @@ struct Learnt {
     used: u64,
 }
 
-/// What is known of the node and of fragments.
+/// Rates of the node and selectivities of fragments, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Knowledge {
     slots: Slots,

@@ -155,7 +155,7 @@ impl Fairness {
         self.groups.get(group).map_or(0.0, |clocks| clocks.served(member))
     }
 
-    /// How many peers, tenants and queries are remembered.
+    /// Number of peers, tenants and queries that are remembered.
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.groups.values().map(|clocks| clocks.of.len()).sum()

@@ -28,7 +28,7 @@ impl FromStr for Arbitration {
     }
 }
 
-/// What may be done with a request.
+/// The ways to serve a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Path {
     /// Run the fragment here.
@@ -116,7 +116,7 @@ struct Running {
     modelled: f64,
 }
 
-/// What became of an estimate.
+/// Outcome of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Held {
     pub(crate) path: Path,

@@ -16,7 +16,7 @@ use super::super::workload_data::workload_data;
 use super::common::CommonArgs;
 use super::sink::JsonLines;
 
-/// Who decides on pushdown.
+/// Strategies of pushdown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Strategy {
     /// Nobody: nothing is pushed down.
@@ -74,12 +74,12 @@ impl Outcome {
     }
 }
 
-/// What strategies compete with. Their results must be equal.
+/// A contest between strategies over the same queries. Their results must be equal.
 pub struct Contest {
     measurement: Measurement,
     common: CommonArgs,
-    /// What every node is told, but for what the trial decides. Pushback slots are the adaptive
-    /// strategies'.
+    /// Options of every node, but for those that the trial decides. Only adaptive strategies use its
+    /// pushback slots.
     node: NodeOptions,
     data: PathBuf,
     /// Whether storage and compute have a core each.
@@ -195,7 +195,7 @@ impl Contest {
         Ok((record.run == "timed").then_some(Outcome { seconds: record.seconds, asked, admitted }))
     }
 
-    /// What all records have in common.
+    /// Fields that all records share.
     pub fn measurement(&self) -> &Measurement {
         &self.measurement
     }

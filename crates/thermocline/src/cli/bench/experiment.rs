@@ -156,7 +156,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// What runs in every mode: one pass to warm up, then the timed ones.
+    /// Passes of every mode: one to warm up, then the timed ones.
     fn passes(&self) -> impl Iterator<Item = (&'static str, &Queries)> {
         let timed = std::iter::repeat_n(("timed", &self.timed), self.args.passes.max(1));
         std::iter::once(("warmup", &self.warmup)).chain(timed)

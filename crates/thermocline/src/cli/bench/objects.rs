@@ -149,7 +149,7 @@ async fn create(session: &Session, table: &str, data: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the records of one query have in common.
+/// Fields that the records of one query share.
 struct Run {
     objects: usize,
     partitions: usize,
