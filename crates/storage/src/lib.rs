@@ -27,7 +27,7 @@
 //! | requests, answers on their way | memory ([`NodeConfig::budget_bytes`]) | the answer ends |
 //! | index objects | [`NodeConfig::index_directory`] | dropped; of another version, they are not used |
 //! | a fragment's state | memory under [`NodeConfig::memory_limit`] | its stream ends or is dropped, or its connection answers no pings ([`NodeConfig::keepalive`]) |
-//! | how fast fragments run and what they select | memory, per shape, the least recently used forgotten | a minute |
+//! | speeds and selectivities of fragments | memory, per shape | a minute for speeds; others push them out |
 //!
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 

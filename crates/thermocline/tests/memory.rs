@@ -1,5 +1,5 @@
-//! Memory of queries over cached columns: what operators that buffer rows are charged for them is what
-//! they are charged for rows read from storage.
+//! Memory of queries over cached columns: operators that buffer rows are charged as much for them as for
+//! rows read from storage.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
@@ -223,7 +223,7 @@ async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
     assert_eq!(loaded.partitions(Route::Load), 1, "it seemed to fit");
     assert_eq!((loaded.segments_admitted, loaded.bytes_from_storage), (0, pullup.bytes_from_storage));
     assert_eq!(small.engine().cache.bytes(), (0, 0));
-    // Whoever waits for the load hears that nothing comes, and reads for itself.
+    // A query that waits for the load learns that nothing comes, and reads for itself.
     let (a, b) = tokio::join!(rows(&small, sql, true), rows(&small, sql, true));
     assert_eq!((a.as_ref(), b.as_ref()), (Ok(&expected), Ok(&expected)));
     assert!(small.engine().cache.bytes_max() <= 4 << 20);

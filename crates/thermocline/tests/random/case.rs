@@ -132,7 +132,7 @@ impl Case {
         step
     }
 
-    /// The seed, the data and the statements, for whoever reads of a failure.
+    /// The seed, the data and the statements, to report a failure.
     pub fn script(&self) -> String {
         let mut script = String::new();
         let mut tables = self.tables.clone();

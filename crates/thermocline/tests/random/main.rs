@@ -32,7 +32,7 @@ use case::{Case, Step};
 use run::{Seen, What};
 use support::oracle::Oracle;
 
-/// The data sets of a run that says nothing else: bounded, and the same every time. Between them they take
+/// Seeds of a run without variables: bounded, and the same every time. Between them they take
 /// every route; what they leave out is drawn by `THERMOCLINE_ROUNDS`.
 const SEEDS: &[u64] = &[32, 33, 48, 51, 88, 113];
 /// Queries of a data set.

@@ -16,7 +16,7 @@ use super::schema::Table;
 use super::support::oracle::{Oracle, Row};
 use super::support::topology::NodeProcess;
 
-/// A query that takes longer stands still.
+/// Time after which a query counts as hung.
 const TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Why a case failed.

@@ -14,7 +14,7 @@ use super::arrays::array;
 use super::objects::Object;
 use super::values::{Kind, NULL_WORDS, Value};
 
-/// What is awkward about a data set. Each is there in a part of the seeds only, so that one defect does
+/// Awkward traits of a data set. Each is there in a part of the seeds only, so that one defect does
 /// not hide the others.
 #[derive(Debug, Clone)]
 pub struct Traits {

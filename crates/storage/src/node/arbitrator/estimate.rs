@@ -20,7 +20,7 @@ const WEIGHT: f64 = 0.3;
 const RELEARN_S: f64 = 60.0;
 /// Largest correction of an estimate: more comes of a reader that sleeps, not of a slow node.
 const CORRECTION_MAX: f64 = 4.0;
-/// Fragment shapes of which something is remembered.
+/// Fragment shapes that are remembered.
 const SHAPES_MAX: usize = 10_000;
 /// Largest correction of callers' expectations of answers, in either direction.
 const PER_EXPECTED_MAX: f64 = 1000.0;
