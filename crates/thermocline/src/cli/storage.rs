@@ -39,7 +39,7 @@ pub struct StorageArgs {
     pushdown_slots: Option<u32>,
 
     /// Transfers of stored bytes that the node may ask for at once instead of running a fragment,
-    /// when it is busy; 0: it runs them all, however long they wait
+    /// when it is busy; 0: none while its queue has room
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pushback_slots: u32,
 
