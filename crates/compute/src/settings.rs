@@ -69,7 +69,7 @@ pub struct Settings {
     pub compression: WireCompression,
     /// Which operators above a scan move into its fragment.
     pub pushdown_operators: PushdownOperators,
-    /// Whether joins send Bloom filters of their build keys to the scans of their probe side.
+    /// Whether joins give Bloom filters and sets of their build keys to the scans of their probe side.
     pub bloom_filters: bool,
     /// Largest Bloom filter, in bytes; a build side with more keys than fit sends none.
     pub bloom_filter_size: usize,
@@ -250,7 +250,7 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "bloom_filters",
-        description: "whether joins send Bloom filters of their build keys to their probe side's scans: on or off",
+        description: "whether joins give Bloom filters and sets of their build keys to their probe side's scans: on or off",
         get: |s| on_off(s.bloom_filters).to_owned(),
         set: |s, text| switch(text).map(|on| s.bloom_filters = on),
     },

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use datafusion::arrow::buffer::BooleanBuffer;
@@ -14,16 +13,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use prost::Message;
 
 use crate::bloom_filter::{BloomFilter, hash_keys, is_hashable};
+use crate::observed::{Observed, PASSING_MAX};
 
-/// Rows after which it is known whether the filter is worth its time.
-const SAMPLE_ROWS: u64 = 16 << 10;
-/// Batches that pass unseen after a sample of which too many rows passed. Data may be sorted by the
-/// key, so the filter is tried again.
-const BATCHES_UNSEEN: u64 = 16;
-/// The same after many such samples in a row: each doubles it.
-const BATCHES_UNSEEN_MAX: u64 = 256;
-/// Share of rows that may pass, unless the owner says otherwise.
-const PASSING_MAX: f64 = 0.9;
 /// Key columns of a join.
 const KEYS_MAX: usize = 64;
 
@@ -37,53 +28,6 @@ pub struct BloomFilterExpr {
     filter: Arc<BloomFilter>,
     /// Shared by copies over other columns: what it drops is a property of the data.
     observed: Arc<Observed>,
-}
-
-/// Rows that the filter has tested and let pass, and when it tests again.
-#[derive(Debug)]
-struct Observed {
-    /// Share of a sample's rows above which the filter rests.
-    passing_max: f64,
-    /// Batches of the next rest.
-    rest: AtomicU64,
-    batches: AtomicU64,
-    /// The first batch to look at.
-    resume_at: AtomicU64,
-    rows: AtomicU64,
-    passed: AtomicU64,
-}
-
-impl Observed {
-    fn new(passing_max: f64) -> Self {
-        Self {
-            passing_max,
-            rest: AtomicU64::new(BATCHES_UNSEEN),
-            batches: AtomicU64::new(0),
-            resume_at: AtomicU64::new(0),
-            rows: AtomicU64::new(0),
-            passed: AtomicU64::new(0),
-        }
-    }
-
-    fn skips(&self) -> bool {
-        self.batches.fetch_add(1, Ordering::Relaxed) < self.resume_at.load(Ordering::Relaxed)
-    }
-
-    fn add(&self, rows: u64, passed: u64) {
-        let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
-        let passed = self.passed.fetch_add(passed, Ordering::Relaxed) + passed;
-        if rows >= SAMPLE_ROWS {
-            if passed as f64 > rows as f64 * self.passing_max {
-                let rest = self.rest.load(Ordering::Relaxed);
-                self.resume_at.store(self.batches.load(Ordering::Relaxed) + rest, Ordering::Relaxed);
-                self.rest.store(BATCHES_UNSEEN_MAX.min(rest * 2), Ordering::Relaxed);
-            } else {
-                self.rest.store(BATCHES_UNSEEN, Ordering::Relaxed);
-            }
-            self.rows.store(0, Ordering::Relaxed);
-            self.passed.store(0, Ordering::Relaxed);
-        }
-    }
 }
 
 /// The wire form, without the key expressions.
@@ -224,6 +168,7 @@ mod tests {
     use datafusion::physical_expr::expressions::col;
 
     use super::*;
+    use crate::observed::BATCHES_UNSEEN;
 
     fn schema() -> Schema {
         let list = DataType::new_list(DataType::Int8, true);

@@ -15,9 +15,10 @@ use datafusion::physical_plan::{
     ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions,
 };
 use futures::{StreamExt, stream};
-use thermocline_pushdown::{BloomFilter, hash_keys};
+use thermocline_pushdown::hash_keys;
 
 use super::BuildKeys;
+use super::build_keys::{Collected, SET_BYTES_MAX};
 
 /// Rows between two checks for too many keys.
 const CHECK_ROWS: usize = 256 << 10;
@@ -146,27 +147,47 @@ impl ExecutionPlan for CollectKeysExec {
 struct Collecting {
     keys: Vec<Arc<dyn PhysicalExpr>>,
     collected: Arc<BuildKeys>,
-    /// `None` once there were too many keys, or no memory for them.
-    filter: Option<BloomFilter>,
+    so_far: Collected,
     rows_unchecked: usize,
     memory: MemoryReservation,
 }
 
 impl Collecting {
     fn new(keys: Vec<Arc<dyn PhysicalExpr>>, collected: Arc<BuildKeys>, memory: MemoryReservation) -> Self {
-        let filter = collected.empty_filter();
-        let filter = memory.try_grow(filter.bytes()).is_ok().then_some(filter);
-        Self { keys, collected, filter, rows_unchecked: 0, memory }
+        let mut so_far = collected.empty();
+        so_far.filter = so_far.filter.filter(|filter| memory.try_grow(filter.bytes()).is_ok());
+        Self { keys, collected, so_far, rows_unchecked: 0, memory }
     }
 
     fn add(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Some(filter) = &mut self.filter else {
+        if self.so_far.filter.is_none() && self.so_far.set.is_none() {
             return Ok(());
-        };
+        }
         let rows = batch.num_rows();
         let columns: Vec<ArrayRef> =
             self.keys.iter().map(|key| key.evaluate(batch)?.into_array(rows)).collect::<Result<_>>()?;
-        let (hashes, keyed) = hash_keys(&columns, rows)?;
+        self.add_to_set(&columns);
+        self.add_to_filter(&columns, rows)
+    }
+
+    fn add_to_set(&mut self, columns: &[ArrayRef]) {
+        let Some(mut set) = self.so_far.set.take() else {
+            return;
+        };
+        let before = set.bytes();
+        let holds = matches!(columns, [column] if set.insert(column, SET_BYTES_MAX));
+        if holds && self.memory.try_grow(set.bytes() - before).is_ok() {
+            self.so_far.set = Some(set);
+        } else {
+            self.memory.shrink(before);
+        }
+    }
+
+    fn add_to_filter(&mut self, columns: &[ArrayRef], rows: usize) -> Result<()> {
+        let Some(filter) = &mut self.so_far.filter else {
+            return Ok(());
+        };
+        let (hashes, keyed) = hash_keys(columns, rows)?;
         match keyed {
             None => hashes.iter().for_each(|hash| filter.insert(*hash)),
             Some(keyed) => {
@@ -177,14 +198,14 @@ impl Collecting {
         if self.rows_unchecked >= CHECK_ROWS {
             self.rows_unchecked = 0;
             if self.collected.overflows(filter) {
-                self.filter = None;
-                self.memory.free();
+                self.memory.shrink(filter.bytes());
+                self.so_far.filter = None;
             }
         }
         Ok(())
     }
 
     fn finish(mut self) {
-        self.collected.finished(self.filter.take());
+        self.collected.finished(std::mem::take(&mut self.so_far));
     }
 }

@@ -10,7 +10,7 @@ use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ChildrenPropertiesMode, ExecutionPlan, ReplaceChildrenOptions};
-use thermocline_pushdown::is_hashable;
+use thermocline_pushdown::{KeySet, is_hashable};
 
 use crate::join::{BuildKeys, CollectKeysExec, FilterMaker};
 use crate::scan::HybridScanExec;
@@ -52,19 +52,25 @@ pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Exec
             let Some(id) = maker(join).filter(|id| used.contains(id)) else {
                 return Ok(Transformed::no(node));
             };
-            // A filter saves bytes, where something is pushed, and work between scan and join.
+            // A filter saves bytes, where something is pushed, and work between scan and join. A set saves
+            // the join itself work.
             let direct = is_scan(join.right());
             let saves_bytes = settings.mode.pushes() && !link_is_free;
-            let wanted = settings.bloom_filters && (saves_bytes || !direct);
-            let keys = if wanted { build_keys(join)? } else { None };
+            let keys = if settings.bloom_filters { build_keys(join)? } else { None };
+            let exactly = keys.as_ref().is_some_and(|keys| is_set_key(join, keys));
+            let keys = keys.filter(|_| saves_bytes || !direct || exactly);
             let Some(keys) = keys else {
                 makers.insert(id, FilterMaker { keys: None, direct });
                 return Ok(Transformed::no(node));
             };
             let build = Arc::clone(join.left());
             let partitions = build.properties().output_partitioning().partition_count();
-            let bytes_max = settings.bloom_filter_size.min(if saves_bytes { usize::MAX } else { HERE_BYTES_MAX });
-            let collected = BuildKeys::new(partitions, bytes_max, settings.bloom_filter_fpr);
+            let bytes_max = match (saves_bytes, direct) {
+                (true, _) => settings.bloom_filter_size,
+                (false, false) => settings.bloom_filter_size.min(HERE_BYTES_MAX),
+                (false, true) => 0,
+            };
+            let collected = BuildKeys::new(partitions, bytes_max, settings.bloom_filter_fpr, exactly);
             makers.insert(id, FilterMaker { keys: Some(Arc::clone(&collected)), direct });
             let build: Arc<dyn ExecutionPlan> = Arc::new(CollectKeysExec::new(build, keys, collected));
             let children = vec![build, Arc::clone(join.right())];
@@ -90,6 +96,12 @@ fn is_scan(plan: &Arc<dyn ExecutionPlan>) -> bool {
         [input] if passes => is_scan(input),
         _ => false,
     }
+}
+
+/// Whether the build side's keys are one column that a set of keys holds.
+fn is_set_key(join: &HashJoinExec, keys: &[Arc<dyn PhysicalExpr>]) -> bool {
+    let schema = join.left().schema();
+    matches!(keys, [key] if key.data_type(&schema).is_ok_and(|data_type| KeySet::holds(&data_type)))
 }
 
 /// The id of the filter that a join makes.

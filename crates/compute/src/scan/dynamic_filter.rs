@@ -1,7 +1,7 @@
 //! Filters that hash joins make while a query runs: the range, the list, or a Bloom filter of their
 //! build keys.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use datafusion::physical_expr_common::physical_expr::snapshot_physical_expr;
 use futures::future::join_all;
-use thermocline_pushdown::{BloomFilter, BloomFilterExpr};
+use thermocline_pushdown::{BloomFilter, BloomFilterExpr, KeySet, KeySetExpr};
 
 use crate::join::FilterMaker;
 
@@ -25,8 +25,11 @@ use crate::join::FilterMaker;
 /// build side then works beside it, unfiltered.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10);
 
-/// Share of rows in memory above which testing them is no faster than the joins that drop them.
+/// Share of rows in memory above which testing them with a Bloom filter is no faster than the joins that
+/// drop them.
 const PASSING_HERE_MAX: f64 = 0.125;
+/// The same with a set of keys, which is tested in a tenth of the time.
+pub(super) const PASSING_SET_MAX: f64 = 0.5;
 
 /// A filter that an operator above the scan is still making.
 #[derive(Debug, Clone)]
@@ -67,6 +70,15 @@ impl DynamicFilter {
     /// a Bloom filter does.
     pub(super) fn saves_work(&self) -> bool {
         self.maker.as_ref().is_some_and(|maker| !maker.direct)
+    }
+
+    /// All build keys and no others, over the table's columns, if they are known and lie close together.
+    pub(super) fn key_set(&self) -> Option<Keys> {
+        let set = self.maker.as_ref()?.keys.as_ref()?.set()?;
+        match self.expression.children().as_slice() {
+            [key] => Some(Keys { key: Arc::clone(key), set }),
+            _ => None,
+        }
     }
 
     /// The Bloom filter of the build keys, over the table's columns, if there is one that says more
@@ -137,6 +149,18 @@ pub(super) fn lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<(usize, u64)> {
 pub(super) fn without_lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
     let terms = split_conjunction(predicate).into_iter().filter(|term| term.downcast_ref::<InListExpr>().is_none());
     conjunction_opt(terms.map(Arc::clone))
+}
+
+/// The predicate without lists of these columns; `None` if nothing is left.
+pub(super) fn without_lists_of(
+    predicate: &Arc<dyn PhysicalExpr>,
+    columns: &HashSet<usize>,
+) -> Option<Arc<dyn PhysicalExpr>> {
+    let is_list = |term: &Arc<dyn PhysicalExpr>| {
+        let list = lists(term);
+        !list.is_empty() && list.iter().all(|(column, _)| columns.contains(column))
+    };
+    conjunction_opt(split_conjunction(predicate).into_iter().filter(|term| !is_list(term)).map(Arc::clone))
 }
 
 /// Whether a term is made of columns, literals, comparisons and lists only, and is not just TRUE.
@@ -222,6 +246,35 @@ impl Bloom {
     fn expression(&self, schema: &SchemaRef) -> Result<BloomFilterExpr> {
         let keys: Result<_> = self.keys.iter().map(|key| reassign_expr_columns(Arc::clone(key), schema)).collect();
         Ok(BloomFilterExpr::new(keys?, Arc::clone(&self.filter)))
+    }
+}
+
+/// All keys of a join's build side, for the rows of a table.
+#[derive(Debug, Clone)]
+pub(super) struct Keys {
+    /// In terms of the table's columns.
+    key: Arc<dyn PhysicalExpr>,
+    set: Arc<KeySet>,
+}
+
+impl Keys {
+    /// Number of different keys.
+    pub(super) fn count(&self) -> u64 {
+        self.set.len()
+    }
+
+    /// Position of the key in the table; `None` if it is not a column.
+    pub(super) fn column(&self) -> Option<usize> {
+        self.key.downcast_ref::<Column>().map(Column::index)
+    }
+
+    /// The set over the columns of `schema`.
+    ///
+    /// # Errors
+    /// If the key is not in it.
+    pub(super) fn predicate(&self, schema: &SchemaRef) -> Result<Arc<dyn PhysicalExpr>> {
+        let key = reassign_expr_columns(Arc::clone(&self.key), schema)?;
+        Ok(Arc::new(KeySetExpr::new(key, Arc::clone(&self.set), PASSING_SET_MAX)))
     }
 }
 

@@ -10,7 +10,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics, stats::Precision};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, conjunction_opt};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
 use datafusion::physical_plan::filter::FilterExecBuilder;
 use datafusion::physical_plan::filter_pushdown::{
@@ -30,7 +30,10 @@ use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode};
 use tokio::sync::OnceCell;
 
-use super::dynamic_filter::{Bloom, DynamicFilter, WAIT_MAX, all_ready, current_predicate, lists, without_lists};
+use super::dynamic_filter::{
+    Bloom, DynamicFilter, PASSING_SET_MAX, WAIT_MAX, all_ready, current_predicate, lists, without_lists,
+    without_lists_of,
+};
 use super::metrics::ScanMetrics;
 use super::morsels::MORSEL_ROWS;
 use super::router;
@@ -255,20 +258,23 @@ impl HybridScanExec {
             partitions.retain(|_| kept.next().unwrap_or(true));
         }
         let blooms = self.useful_blooms(&partitions, &set)?;
-        let blooms_here = self.blooms_here(&set)?;
-        if predicate.is_none() && blooms.is_empty() && blooms_here.is_empty() {
+        let input = self.fragment.input_schema();
+        let keys_here = self.keys_here(&set, &input)?;
+        if predicate.is_none() && blooms.is_empty() && keys_here.is_none() {
             return Ok(self.clone());
         }
         self.metrics.partitions_pruned.add(self.source.partitions.len() - partitions.len());
-        self.metrics.bloom_filters.add(blooms.len().max(blooms_here.len()));
-        let input = self.fragment.input_schema();
+        self.metrics.bloom_filters.add(blooms.len());
         let mut here =
             self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions, &set))?;
         let mut there = here.clone();
         if let Some(predicate) = predicate {
             there = here.with_filter_below(reassign_expr_columns(Arc::clone(&predicate), &input)?)?;
-            if self.expects_less(&here, &predicate, &set)? {
-                here = there.clone();
+            let known = self.dynamic.iter().filter_map(|filter| filter.key_set()?.column()).collect();
+            if let Some(predicate) = without_lists_of(&predicate, &known)
+                && self.expects_less(&here, &predicate, &set)?
+            {
+                here = here.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
             }
         }
         // Values of one execution are not part of what is remembered of the fragment.
@@ -278,13 +284,11 @@ impl HybridScanExec {
             there = there.with_filter_below(bloom.predicate(&input)?)?;
         }
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
-        // Rows that are here already go to a join sooner without its Bloom filter, unless they have a
-        // long way to it.
         let fragment = if blooms.is_empty() { here.clone() } else { there };
-        for bloom in &blooms_here {
-            here = here.with_filter_below(bloom.predicate_here(&input)?)?;
-        }
-        let here = (!blooms.is_empty() || !blooms_here.is_empty()).then_some(here);
+        let here = match keys_here {
+            Some(keys) => Some(here.with_filter_below(keys)?),
+            None => (!blooms.is_empty()).then_some(here),
+        };
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
         let not_pushed = narrowed.not_pushed.clone().or_else(|| self.not_pushed.clone());
         Ok(Self { here, shape, not_pushed, metrics: self.metrics.clone(), ..narrowed })
@@ -354,18 +358,31 @@ impl HybridScanExec {
         Ok(useful)
     }
 
-    /// The Bloom filters for rows that are here: those that save work between the scan and their join
-    /// and are not expected to let most rows pass.
-    fn blooms_here(&self, set: &PartitionSet) -> Result<Vec<Bloom>> {
-        let mut blooms = vec![];
-        for filter in self.dynamic.iter().filter(|filter| filter.saves_work()) {
-            let Some(bloom) = filter.bloom()? else { continue };
-            let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
-            if share.is_none_or(|share| share <= 0.25) {
-                blooms.push(bloom);
+    /// What keys of joins say of rows that are here, the most selective first; `None` for nothing that is
+    /// expected to pay. A set of keys is tested in less time than a join takes to look one up. Where there
+    /// is none, a Bloom filter saves work between the scan and its join, if there is any.
+    fn keys_here(&self, set: &PartitionSet, input: &SchemaRef) -> Result<Option<Arc<dyn PhysicalExpr>>> {
+        let mut terms: Vec<(f64, Arc<dyn PhysicalExpr>)> = vec![];
+        for filter in &self.dynamic {
+            if let Some(keys) = filter.key_set() {
+                let share = keys.column().and_then(|column| share_of(column, keys.count(), set)).unwrap_or(0.5);
+                if share <= PASSING_SET_MAX {
+                    terms.push((share, keys.predicate(input)?));
+                    self.metrics.key_sets.add(1);
+                }
+            } else if filter.saves_work()
+                && let Some(bloom) = filter.bloom()?
+            {
+                let share = bloom.single_column().and_then(|column| share_of(column, bloom.key_count(), set));
+                let share = share.unwrap_or(0.25);
+                if share <= 0.25 {
+                    terms.push((share, bloom.predicate_here(input)?));
+                    self.metrics.bloom_filters.add(1);
+                }
             }
         }
-        Ok(blooms)
+        terms.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+        Ok(conjunction_opt(terms.into_iter().map(|(_, term)| term)))
     }
 
     /// The scan, waiting for the filters that `makers` (by the filters' ids) make.

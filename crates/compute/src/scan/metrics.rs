@@ -14,6 +14,8 @@ pub struct ScanMetrics {
     pub partitions_pruned: Count,
     /// Bloom filters of joins that were applied.
     pub bloom_filters: Count,
+    /// Sets of build keys that rows in memory are tested against.
+    pub key_sets: Count,
     /// Scans that started without a join's filter, because it was not ready in time.
     pub filters_missed: Count,
     /// Partitions that were pushed down, and pulled up after all because the node was busy, or its
@@ -80,6 +82,7 @@ impl ScanMetrics {
             partitions_done: count("partitions_done"),
             partitions_pruned: count("partitions_pruned"),
             bloom_filters: count("bloom_filters"),
+            key_sets: count("key_sets"),
             filters_missed: count("filters_missed"),
             partitions_pushed_back: count("partitions_pushed_back"),
             bytes_from_storage: count("bytes_from_storage"),
