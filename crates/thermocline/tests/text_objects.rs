@@ -411,6 +411,37 @@ async fn a_value_behind_the_sample() {
     assert_eq!(canonical(&session.run("SELECT max(id) FROM t").await.unwrap()), [[Some("200000".to_owned())]]);
 }
 
+/// A view keeps the table that it was made over, whose columns may be in other fields than those of the
+/// table that has its name now.
+#[tokio::test]
+async fn a_view_over_a_replaced_table_shares_no_segment_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("0.csv"), "a,b\n1,2\n").unwrap();
+    fs::write(folder.path().join("1.csv"), "x,b\n3,4\n").unwrap();
+    let location = folder.path().to_str().unwrap();
+    let session = fresh().await;
+    session.run(&create(location, "")).await.unwrap();
+    session.run("CREATE VIEW v AS SELECT * FROM t").await.unwrap();
+    let declared = create(location, "").replace("TABLE t", "TABLE t (a BIGINT, b BIGINT, x BIGINT)");
+    let by_position = create(location, "").replace("TABLE t", "TABLE t (a BIGINT, b BIGINT)");
+    for replaced in [declared, by_position] {
+        session.run("DROP TABLE t").await.unwrap();
+        session.run(&replaced).await.unwrap();
+        let mut expected = vec![];
+        for mode in ["pullup", "caching", "caching"] {
+            session.set("mode", mode).unwrap();
+            let mut found = vec![];
+            for sql in ["SELECT a, b FROM v ORDER BY b", "SELECT a, b FROM t ORDER BY b"] {
+                found.push(session.run(sql).await.map(|result| canonical(&result)).map_err(|error| error.to_string()));
+            }
+            if mode == "pullup" {
+                expected.clone_from(&found);
+            }
+            assert_eq!(found, expected, "{mode}: {replaced}");
+        }
+    }
+}
+
 /// Runs the statements, opens the database anew, and gives the table's columns before and after.
 async fn reopened(statements: &[&str], tables: &[&str]) -> (Vec<Vec<Row>>, Vec<Vec<Row>>, String) {
     let folder = tempfile::tempdir().unwrap();

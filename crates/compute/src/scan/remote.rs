@@ -111,7 +111,7 @@ async fn fetch(
         }
         read.push(take(&mut arrived, wanted));
     }
-    while let Some(message) = messages.try_next().await? {
+    while let Some(message) = messages.try_next().await.map_err(|error| error.context(&object.path))? {
         count(wire_bytes(&message));
         if !message.data_body.is_empty() {
             return Err(NodeError::new(

@@ -176,22 +176,27 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
 }
 
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
-    // Partitions of one object come one after the other and share its key.
-    let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>)> = None;
-    let decodings: Vec<Decoding> = scan.columns().iter().map(|column| decoding(scan, *column)).collect();
+    // Partitions of one object come one after the other and share its key and how it is decoded.
+    let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>, Arc<[Decoding]>)> = None;
+    let names = matches!(scan.format(), FileFormat::Csv(_)).then(|| {
+        let fields = scan.table_schema().fields().iter();
+        Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>())
+    });
     scan.partitions()
         .iter()
         .map(|(object, partition)| {
-            let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, object));
-            let key = known.map_or_else(|| Arc::new(object_key(scan, object)), |(_, key)| key);
-            last = Some((object, Arc::clone(&key)));
+            let known = last.take().filter(|(known, ..)| Arc::ptr_eq(known, object));
+            let (_, key, decodings) = last.insert(match known {
+                Some(known) => known,
+                None => (object, Arc::new(object_key(scan, object)), decodings(scan, object, names)),
+            });
             scan.columns()
                 .iter()
                 .zip(scan.column_names())
-                .zip(&decodings)
+                .zip(decodings.iter())
                 .map(|((column, name), decoding)| SegmentRequest {
                     key: SegmentKey {
-                        object: Arc::clone(&key),
+                        object: Arc::clone(key),
                         partition: partition.range,
                         column: Arc::clone(name),
                         decoding: *decoding,
@@ -207,12 +212,16 @@ fn object_key(scan: &HybridScanExec, object: &PlannedObject) -> ObjectKey {
     ObjectKey { table: Arc::clone(scan.table_name()), object: object.path.clone(), version: object.version.clone() }
 }
 
-/// Fingerprint of what decides a column's values: its type, and for text the dialect and which field of
-/// a record it is.
-fn decoding(scan: &HybridScanExec, column: usize) -> Decoding {
-    let of_type = scan.table_schema().fields().get(column).map(|field| (field.data_type(), field.is_nullable()));
-    // Fields are found by position, or by name among all of the table's names.
-    let names = || scan.table_schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>();
-    let field = matches!(scan.format(), FileFormat::Csv(_)).then(|| (column, names()));
-    Decoding::of(&(of_type, scan.format(), field))
+/// Fingerprints of what decides the values of the needed columns, beside the object's path and version:
+/// the node that has it, the type, and for text the dialect and which field of a record the column is:
+/// fields are found by position, or by name among all of the table's `names`.
+fn decodings(scan: &HybridScanExec, object: &PlannedObject, names: Option<Decoding>) -> Arc<[Decoding]> {
+    let format = object.format(scan.format());
+    let fields = scan.table_schema().fields();
+    let decoding = |column: &usize| {
+        let of_type = fields.get(*column).map(|field| (field.data_type(), field.is_nullable()));
+        let field = names.map(|names| (column, names));
+        Decoding::of(&(object.node.label(), of_type, &format, field))
+    };
+    scan.columns().iter().map(decoding).collect()
 }
