@@ -42,6 +42,7 @@ pub use plan::Separate;
 pub use scan::HybridScanExec;
 pub use session::{
     Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, StatementTimeout,
+    check_depth,
 };
 pub use settings::{PushdownOperators, Settings, WireCompression};
 pub use system::{Columns, SystemTable};

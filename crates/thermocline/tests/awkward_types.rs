@@ -201,6 +201,11 @@ const TIMES: &[&str] = &[
     "TIMESTAMP '1969-12-31 23:59:58.5'",
     "TIMESTAMP '1970-01-01 00:00:08'",
     "TIMESTAMP '2100-01-01 00:00:00'",
+    // Between two values of a coarse unit, and beyond what nanoseconds hold.
+    "TIMESTAMP '1970-01-01 00:00:03.0005'",
+    "TIMESTAMP '1969-12-31 23:59:58.499999'",
+    "TIMESTAMP '9999-12-31 00:00:00'",
+    "DATE '0001-01-01'",
 ];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -222,6 +227,83 @@ async fn timestamps_of_any_unit() {
     for (name, order) in [("mixed", [0, 1, 2]), ("reversed", [2, 1, 0]), ("between", [1, 0, 2])] {
         lake.table(name, &order.map(|at| Arc::clone(&second[at])), "", "TIMESTAMP").await;
         lake.check_column(name, TIMES).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn times_of_any_unit() {
+    let mut lake = Lake::new().await;
+    let thousands = || spaced(1_000).into_iter().map(|value| value.map(|value| value.abs()));
+    let objects: [ArrayRef; 2] = [
+        Arc::new(Time32MillisecondArray::from_iter(thousands().map(|value| value.map(|value| value as i32)))),
+        Arc::new(Time64MicrosecondArray::from_iter(thousands().map(|value| value.map(|value| value * 1_000)))),
+    ];
+    let constants = ["TIME '00:00:03'", "TIME '00:00:03.0005'", "TIME '23:59:59.999999'"];
+    for (position, values) in objects.iter().enumerate() {
+        let name = format!("t{position}");
+        lake.table(&name, std::slice::from_ref(values), "", "TIME").await;
+        let compared = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM"];
+        let queries = constants.iter().flat_map(|constant| {
+            let of = |operator: &&str| format!("SELECT id FROM {name} WHERE c {operator} {constant}");
+            compared.iter().map(of).collect::<Vec<_>>()
+        });
+        let mut queries: Vec<String> = queries.collect();
+        queries.push(format!("SELECT id FROM {name} WHERE c IN ({})", constants.join(", ")));
+        queries.push(format!("SELECT id FROM {name} WHERE c BETWEEN {} AND {}", constants[1], constants[2]));
+        lake.check(&queries).await;
+    }
+}
+
+/// A literal is the number that is written, not the binary fraction next to it.
+#[tokio::test(flavor = "multi_thread")]
+async fn decimal_literals() {
+    let mut lake = Lake::new().await;
+    let values = [Some(123_456_789), Some(9_999_999), Some(10), None, Some(-123_456_789), Some(110)];
+    let values: Decimal128Array = values.into_iter().collect();
+    let objects: [ArrayRef; 1] = [Arc::new(values.with_precision_and_scale(12, 2).unwrap())];
+    lake.table("d", &objects, "", "DECIMAL(12, 2)").await;
+    let conditions = [
+        "c = 1234567.89",
+        "c <> 99999.99",
+        "c IN (99999.99, 0.1, -1234567.89)",
+        "c NOT IN (0.10, 1.1)",
+        "c BETWEEN 1234567.88 AND 1234567.89",
+        "c < 1234567.8901",
+        "c > 1234567.8899",
+        "c < 1234567.88 + 0.02 AND c > 1234567.9 - 0.02",
+        "c = 0.2 * 0.5",
+        "c IS NOT DISTINCT FROM 0.1",
+    ];
+    let queries: Vec<String> =
+        conditions.iter().map(|condition| format!("SELECT id FROM d WHERE {condition}")).collect();
+    lake.check(&queries).await;
+}
+
+/// Bounds of a type that cannot be read as the table's do not skip the object: the query has to fail.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_cannot_be_read_are_not_skipped() {
+    let lake = Lake::new().await;
+    let number: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["10", "50", "9"]));
+    for (name, objects) in [("a", [&number, &text]), ("b", [&text, &number])] {
+        for (position, values) in objects.iter().enumerate() {
+            write(&lake.path(name, position), position as i64 * 10, values);
+        }
+        lake.run_definition(name, "").await;
+        for session in &lake.sessions {
+            for mode in Mode::ALL {
+                session.set("mode", mode.name()).unwrap();
+                for condition in ["c > 40", "c < 0", "c = '50'", "c = 'x'"] {
+                    let Err(error) = session.run(&format!("SELECT id FROM {name} WHERE {condition}")).await else {
+                        panic!("{mode}: {name}, {condition}");
+                    };
+                    let error = error.to_string();
+                    // Text that is no number has no comparison with numbers at all.
+                    let expected = if name == "a" && condition == "c = 'x'" { "'x'" } else { "001.parquet" };
+                    assert!(error.contains(expected), "{mode}: {name}, {condition}: {error}");
+                }
+            }
+        }
     }
 }
 

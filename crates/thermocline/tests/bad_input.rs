@@ -237,6 +237,15 @@ async fn settings_and_statements_that_do_not_fit() {
 }
 
 #[tokio::test]
+async fn expressions_too_deep_to_work_on() {
+    let session = session().await;
+    for part in ["+1", " OR 1 = 1", "||'x'", " UNION ALL SELECT 1", " JOIN t USING (k)"] {
+        let sql = format!("SELECT 1 {}", part.repeat(20_000));
+        fails(&session, &sql, &["more than 4000 operators in a row"]).await;
+    }
+}
+
+#[tokio::test]
 async fn a_catalog_is_kept_and_restored() {
     let folder = good_table();
     let database = folder.path().join("db");

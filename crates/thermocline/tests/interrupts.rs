@@ -23,10 +23,13 @@ CREATE PROCEDURE turn() LANGUAGE lua AS $$
 $$;";
 
 /// Statements that take minutes.
-const ENDLESS: [&str; 2] = [
+const ENDLESS: [&str; 4] = [
     "CALL turn()",
     "INSERT INTO n SELECT 1000 + a.value * 10000 + b.value, 1 FROM generate_series(1, 1000) a, \
      generate_series(1, 10000) b",
+    // Joins that yield no row, and a count of more rows than anybody waits for.
+    "SELECT count(*) FROM n a, n b, n c, n d WHERE a.n + b.n + c.n + d.n = 7",
+    "SELECT count(*) FROM n a, n b, n c, n d",
 ];
 const STATE: &str = "SELECT count(*) AS n, sum(v) AS v FROM n";
 const UNCHANGED: &str = "n,v\n1000,0\n";
@@ -50,6 +53,23 @@ fn a_script_ends_and_leaves_nothing_half_done() {
         assert!(began.elapsed() < Duration::from_secs(20), "{endless}: {:?}", began.elapsed());
         assert_eq!(rows(Some(&database), STATE), UNCHANGED, "{endless}");
     }
+}
+
+#[test]
+fn a_statement_ends_when_its_time_is_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("db");
+    rows(Some(&database), DEFINITIONS);
+    for endless in ENDLESS {
+        let began = Instant::now();
+        let database = database.to_str().unwrap();
+        let arguments = ["sql", "--set", "statement_timeout=300ms", "-c", endless, database];
+        let output = Command::new(BINARY).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("timeout"), "{endless}: {said}");
+        assert!(began.elapsed() < Duration::from_secs(20), "{endless}: {:?}", began.elapsed());
+    }
+    assert_eq!(rows(Some(&database), STATE), UNCHANGED);
 }
 
 /// The shell in a terminal.

@@ -12,6 +12,8 @@ use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
 use parquet::file::metadata::ParquetMetaData;
 use thermocline_storage::bounds_hold;
 
+use super::table_schema::reads_as;
+
 /// Smallest and largest value of a column in a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnRange {
@@ -96,7 +98,8 @@ impl RowGroupRanges {
 ///
 /// Bounds are read in the object's own types (`file`) and then cast as its values are. Every cast
 /// that the reader makes keeps the order, so that the cast bounds are bounds of the cast values.
-/// Whatever does not survive the cast is unknown, and so is what nested columns hold. `leaves` are the
+/// Whatever does not survive the cast is unknown, and so is what nested columns hold, and columns that
+/// cannot be read as the table's: their query has to fail rather than to skip the object. `leaves` are the
 /// leaf columns of each of the object's columns.
 ///
 /// # Errors
@@ -113,7 +116,9 @@ pub(super) fn parquet_ranges(
     let column = |field: &Arc<Field>| {
         let name = field.name().as_str();
         match (of_file.get(name), leaves.get(name)) {
-            (Some(of_file), Some(leaf)) if !of_file.data_type().is_nested() => {
+            (Some(of_file), Some(leaf))
+                if !of_file.data_type().is_nested() && reads_as(of_file.data_type(), field.data_type()) =>
+            {
                 column_ranges(footer, (leaf.start, of_file), field)
             }
             _ => Ok(unknown()),

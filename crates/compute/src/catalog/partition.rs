@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
 use datafusion::common::Result;
 use parking_lot::RwLock;
+use parquet::arrow::ARROW_SCHEMA_META_KEY;
 use parquet::file::metadata::ParquetMetaData;
 use thermocline_pushdown::wire::{ColumnStatistics, Description, ErrorKind, ObjectEntry, Split, decode_scalar};
 use thermocline_pushdown::{
@@ -186,6 +187,13 @@ impl PlannedObject {
     }
 }
 
+/// Whether the writer has said which Arrow types it wrote. Otherwise the reader takes any INTERVAL for one
+/// of days and time, and leaves out its months.
+fn has_arrow_schema(footer: &ParquetMetaData) -> bool {
+    let metadata = footer.file_metadata().key_value_metadata();
+    metadata.is_some_and(|metadata| metadata.iter().any(|entry| entry.key == ARROW_SCHEMA_META_KEY))
+}
+
 /// Columns of the table that cannot be read of a Parquet object with columns `file`.
 fn misfits(file: &SchemaRef, footer: &ParquetMetaData, table: &SchemaRef) -> Vec<(usize, String)> {
     let of_file: HashMap<&str, &DataType> =
@@ -193,6 +201,9 @@ fn misfits(file: &SchemaRef, footer: &ParquetMetaData, table: &SchemaRef) -> Vec
     let misfit = |column: &Field| match of_file.get(column.name().as_str()) {
         None if column.is_nullable() || footer.file_metadata().num_rows() == 0 => None,
         None => Some(format!("it has no column '{}', which is NOT NULL in the table", column.name())),
+        Some(DataType::Interval(IntervalUnit::DayTime)) if !has_arrow_schema(footer) => {
+            Some(format!("column '{}' is an INTERVAL there, of which only days and time can be read", column.name()))
+        }
         Some(found) if !reads_as(found, column.data_type()) => {
             Some(format!("column '{}' is {} there and {} in the table", column.name(), found, column.data_type()))
         }

@@ -175,9 +175,16 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
     scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 
+/// What segments of an object's columns are known by.
+struct Keyed {
+    object: Arc<PlannedObject>,
+    key: Arc<ObjectKey>,
+    decodings: Vec<Decoding>,
+}
+
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
     // Partitions of one object come one after the other and share its key and how it is decoded.
-    let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>, Arc<[Decoding]>)> = None;
+    let mut last: Option<Keyed> = None;
     let names = matches!(scan.format(), FileFormat::Csv(_)).then(|| {
         let fields = scan.table_schema().fields().iter();
         Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>())
@@ -185,11 +192,12 @@ fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
     scan.partitions()
         .iter()
         .map(|(object, partition)| {
-            let known = last.take().filter(|(known, ..)| Arc::ptr_eq(known, object));
-            let (_, key, decodings) = last.insert(match known {
-                Some(known) => known,
-                None => (object, Arc::new(object_key(scan, object)), decodings(scan, object, names)),
-            });
+            let known = last.take().filter(|known| Arc::ptr_eq(&known.object, object));
+            let Keyed { key, decodings, .. } = last.insert(known.unwrap_or_else(|| Keyed {
+                object: Arc::clone(object),
+                key: Arc::new(object_key(scan, object)),
+                decodings: decodings(scan, object, names),
+            }));
             scan.columns()
                 .iter()
                 .zip(scan.column_names())
@@ -215,7 +223,7 @@ fn object_key(scan: &HybridScanExec, object: &PlannedObject) -> ObjectKey {
 /// Fingerprints of what decides the values of the needed columns, beside the object's path and version:
 /// the node that has it, the type, and for text the dialect and which field of a record the column is:
 /// fields are found by position, or by name among all of the table's `names`.
-fn decodings(scan: &HybridScanExec, object: &PlannedObject, names: Option<Decoding>) -> Arc<[Decoding]> {
+fn decodings(scan: &HybridScanExec, object: &PlannedObject, names: Option<Decoding>) -> Vec<Decoding> {
     let format = object.format(scan.format());
     let fields = scan.table_schema().fields();
     let decoding = |column: &usize| {

@@ -2,8 +2,10 @@
 
 mod blame;
 mod cpu_load;
+mod depth;
 mod engine;
 mod index_statements;
+mod interruptible;
 mod public_schema;
 mod query_context;
 mod restore;
@@ -11,6 +13,7 @@ mod result;
 mod sql_session;
 mod timeout;
 
+pub use depth::check_depth;
 pub use engine::{Engine, QueryRecord};
 pub use query_context::{QueryContext, QueryStats};
 pub use result::QueryResult;

@@ -3,16 +3,17 @@
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::prelude::SessionConfig;
 use parking_lot::Mutex;
 use thermocline_pushdown::wire::Origin;
 use thermocline_pushdown::{QueryId, Route};
 
 use super::engine::Engine;
+use super::timeout::StatementTimeout;
 use crate::catalog::{ExternalTable, Snapshot};
 use crate::scan::ScanMetrics;
 use crate::settings::Settings;
@@ -26,6 +27,8 @@ pub struct QueryContext {
     started: Instant,
     /// When its statement's time is over; `None` if it has no limit. The statement may have begun long before.
     deadline: Option<Instant>,
+    /// Whether nobody waits for its rows any more.
+    over: AtomicBool,
     /// Tables as this query sees them: two scans of one table read the same objects.
     snapshots: tokio::sync::Mutex<HashMap<usize, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
@@ -88,6 +91,7 @@ impl QueryContext {
             settings,
             started: Instant::now(),
             deadline,
+            over: AtomicBool::new(false),
             snapshots: tokio::sync::Mutex::default(),
             scans: Mutex::default(),
             partitions_total: AtomicU64::new(0),
@@ -129,6 +133,25 @@ impl QueryContext {
     /// When its statement's time is over; `None` if it has no limit.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline
+    }
+
+    /// Ends what still works for it: its rows have come, or nobody waits for them.
+    pub(super) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the query goes on.
+    ///
+    /// # Errors
+    /// [`StatementTimeout`] if its time is over, "canceled" if nobody waits for it.
+    pub(super) fn check(&self) -> Result<()> {
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return Err(DataFusionError::External(Box::new(StatementTimeout)));
+        }
+        match self.over.load(Ordering::Relaxed) {
+            true => exec_err!("canceled"),
+            false => Ok(()),
+        }
     }
 
     /// Something of this type that all scans of the query share; made for the first that asks.

@@ -7,11 +7,13 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
@@ -21,14 +23,16 @@ use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
 use super::blame::of_statement;
+use super::depth::check_depth;
 use super::engine::{Engine, QueryRecord};
+use super::interruptible::interruptible;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
-use crate::plan::{FloatOrder, Separate, SetComparisonNames};
+use crate::plan::{DecimalLiterals, FloatOrder, Separate, SetComparisonNames, TemporalLiterals};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
@@ -86,6 +90,8 @@ impl std::fmt::Debug for Session {
 const CATALOG: &str = "thermocline";
 /// Schema of users' tables.
 const SCHEMA: &str = "public";
+/// The time zone of sessions that have not set one.
+const UTC: &str = "+00:00";
 
 impl Session {
     /// A database without a directory, at default settings.
@@ -121,15 +127,20 @@ impl Session {
         let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
         let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
-        let mut state = SessionStateBuilder::new_with_default_features()
+        // Literals before types are coerced, the others on what coercion gave.
+        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
+            vec![Arc::new(TemporalLiterals), Arc::new(DecimalLiterals)];
+        rules.extend(Analyzer::new().rules);
+        rules.push(Arc::new(SetComparisonNames));
+        if let Some(rule) = FloatOrder::new() {
+            rules.push(Arc::new(rule));
+        }
+        let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
+            .with_analyzer_rules(rules)
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
-            .with_analyzer_rule(Arc::new(SetComparisonNames));
-        if let Some(rule) = FloatOrder::new() {
-            state = state.with_analyzer_rule(Arc::new(rule));
-        }
-        let state = state.build();
+            .build();
         let context = SessionContext::new_with_state(state);
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();
@@ -187,6 +198,7 @@ impl Session {
     /// # Errors
     /// If it does not parse; the error names line and column.
     pub fn parse(script: &str) -> Result<Vec<Statement>> {
+        check_depth(script)?;
         let dialect = datafusion::sql::sqlparser::dialect::GenericDialect {};
         let statements = DFParserBuilder::new(script).with_dialect(&dialect).build()?.parse_statements()?;
         Ok(statements.into())
@@ -294,12 +306,13 @@ impl Session {
         }
     }
 
-    /// Plans a statement, with the time zone that it says itself.
+    /// Plans a statement, with the time zone that it says itself, or the session's, or UTC: without any,
+    /// TIMESTAMP WITH TIME ZONE would be a type that has none.
     pub(super) async fn plan(&self, statement: Statement) -> Result<LogicalPlan> {
         let mut state = self.context.state();
-        if let Some(zone) = declared_time_zone(&statement) {
-            state.config_mut().options_mut().execution.time_zone = Some(zone);
-        }
+        let declared = declared_time_zone(&statement);
+        let zone = &mut state.config_mut().options_mut().execution.time_zone;
+        *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
         state.statement_to_plan(statement).await.map_err(of_statement)
     }
 
@@ -370,9 +383,11 @@ impl Session {
         }
         let task_context = state.task_ctx();
         let physical = within(deadline, state.create_physical_plan(plan)).await?.map_err(of_statement)?;
+        // Planning does not pause, so that its time may have ended long ago.
+        context.check()?;
         let schema = physical.schema();
-        let physical: Arc<dyn ExecutionPlan> = physical;
-        let mut rows = execute_stream(physical, task_context)?;
+        let physical = interruptible(physical, context)?;
+        let mut rows = in_tasks(physical, task_context)?;
         let first = within(deadline, rows.next()).await?.transpose()?;
         let rest = futures::stream::unfold(rows, move |mut rows| async move {
             let batch = match within(deadline, rows.next()).await {
@@ -545,6 +560,26 @@ impl std::fmt::Debug for QueryStream {
     }
 }
 
+/// The rows of a plan, made in tasks of their own: whoever waits for them can give up meanwhile.
+fn in_tasks(plan: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+    if plan.output_partitioning().partition_count() != 1 {
+        return execute_stream(plan, context);
+    }
+    let mut builder = RecordBatchReceiverStreamBuilder::new(plan.schema(), 1);
+    let sender = builder.tx();
+    builder.spawn(async move {
+        let mut rows = plan.execute(0, context)?;
+        while let Some(batch) = rows.next().await {
+            let failed = batch.is_err();
+            if sender.send(batch).await.is_err() || failed {
+                break;
+            }
+        }
+        Ok(())
+    });
+    Ok(builder.build())
+}
+
 /// Puts a query into `system.queries` when it ends, however it ends.
 struct Recorder {
     sql: String,
@@ -567,6 +602,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
+        self.context.end();
         if self.forgotten {
             return;
         }

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
+use thermocline_compute::check_depth;
 
 use super::headings::Headings;
 use super::script::{Script, in_script};
@@ -105,6 +106,7 @@ fn is_of_rows(text: &str) -> bool {
 }
 
 fn parse_one(text: &str) -> Result<Parsed> {
+    check_depth(text)?;
     let mut parsed = DFParserBuilder::new(text).with_dialect(&GenericDialect {}).build()?.parse_statements()?;
     match parsed.pop_front().filter(|_| parsed.is_empty()) {
         Some(one) => Ok(one),

@@ -196,7 +196,11 @@ impl Seen {
             (false, false, true, false) => match self.timestamp {
                 None => Some(DataType::Date32),
                 Some(_) if self.with_offset && self.without_offset => None,
-                Some(unit) => Some(DataType::Timestamp(unit, self.with_offset.then(|| "+00:00".into()))),
+                // Values behind the sample may have fractions of a second though those in it have none.
+                Some(unit) => {
+                    let unit = unit.max(TimeUnit::Microsecond);
+                    Some(DataType::Timestamp(unit, self.with_offset.then(|| "+00:00".into())))
+                }
             },
             _ => None,
         }
@@ -315,8 +319,8 @@ mod tests {
             (&["1e"], "Utf8View"),
             (&["2020-02-29"], "Date32"),
             (&["2021-02-29"], "Utf8View"),
-            (&["2020-01-02 03:04:05", "2020-01-02"], "Timestamp(s)"),
-            (&["2020-01-02T03:04:05Z", "2020-01-02 03:04:05"], "Timestamp(s)"),
+            (&["2020-01-02 03:04:05", "2020-01-02"], "Timestamp(µs)"),
+            (&["2020-01-02T03:04:05Z", "2020-01-02 03:04:05"], "Timestamp(µs)"),
             (&["2020-01-02 03:04:05.25", "2020-01-02 03:04:05.123456"], "Timestamp(µs)"),
             (&["2020-01-02 03:04:05.123456789"], "Timestamp(ns)"),
             // Nanoseconds end in 2262.
@@ -325,7 +329,7 @@ mod tests {
             (&["2020-01-02 03:04:05 noon"], "Utf8View"),
             (
                 &["2020-01-02 03:04:05+02:00", "2020-01-02 03:04:05.5-0130", "2020-01-02T03:04:05Z"],
-                "Timestamp(ms, \"+00:00\")",
+                "Timestamp(µs, \"+00:00\")",
             ),
             (&["2020-01-02 03:04:05+02:00", "2020-01-02 03:04:05"], "Utf8View"),
             (&["2020-01-02 03:04:05+02:00", "2020-01-02"], "Utf8View"),

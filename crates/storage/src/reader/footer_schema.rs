@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 use datafusion::datasource::physical_plan::parquet::Int96Coercer;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use parquet::arrow::{ProjectionMask, parquet_to_arrow_schema, parquet_to_arrow_schema_by_columns};
 use parquet::basic::{ColumnOrder, SortOrder, Type};
 use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::schema::types::SchemaDescriptor;
 use thermocline_pushdown::wire::ErrorKind;
 
 use crate::NodeError;
@@ -25,7 +26,25 @@ pub fn footer_schema(object: &str, footer: &ParquetMetaData) -> Result<SchemaRef
     let schema = parquet_to_arrow_schema(file.schema_descr(), file.key_value_metadata())
         .map_err(|error| NodeError::new(ErrorKind::BadData, format!("{object}: {error}")))?;
     let coerced = Int96Coercer::new(file.schema_descr(), &schema, &TimeUnit::Microsecond).coerce();
-    Ok(Arc::new(coerced.unwrap_or(schema)))
+    Ok(Arc::new(whole_days(coerced.unwrap_or(schema), file.schema_descr())))
+}
+
+/// The schema with dates that are stored as days as such: their Arrow writer had them in milliseconds.
+fn whole_days(schema: Schema, stored: &SchemaDescriptor) -> Schema {
+    if !schema.fields().iter().any(|field| *field.data_type() == DataType::Date64) {
+        return schema;
+    }
+    let days = |(position, field): (usize, &Arc<Field>)| {
+        let root = stored.root_schema().get_fields().get(position);
+        let is_int32 = root.is_some_and(|root| root.is_primitive() && root.get_physical_type() == Type::INT32);
+        if is_int32 && *field.data_type() == DataType::Date64 {
+            Arc::new(field.as_ref().clone().with_data_type(DataType::Date32))
+        } else {
+            Arc::clone(field)
+        }
+    };
+    let fields: Fields = schema.fields().iter().enumerate().map(days).collect();
+    Schema::new_with_metadata(fields, schema.metadata)
 }
 
 /// Whether the least and greatest value that a row group's statistics state for leaf column `leaf`

@@ -98,13 +98,16 @@ pub fn parse(arguments: impl Iterator<Item = OsString>) -> Result<Command, clap:
 }
 
 /// Stack of a worker thread: planning recurses over deep expressions.
-const STACK_BYTES: usize = 8 << 20;
+const STACK_BYTES: usize = 32 << 20;
 
 /// Runs a command on a runtime of its own. Work that is left over when the command ends, such as
 /// a read of standard input that nobody answers, does not hold up the exit.
 fn block_on<T>(work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    // One more than can be busy with a query, for its deadline and Ctrl-C.
+    let threads = std::thread::available_parallelism().map_or(2, usize::from) + 1;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
+        .worker_threads(threads)
         .thread_stack_size(STACK_BYTES)
         .build()
         .map_err(|error| Failure::Failed(format!("no runtime: {error}")))?;

@@ -1,0 +1,42 @@
+//! Rules that rewrite expressions one by one, knowing the types of their columns.
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+
+/// The plan with every expression, subqueries' included, replaced by what `rewrite` makes of it, if it
+/// does; parts come before what they are part of. Columns keep their names.
+///
+/// # Errors
+/// If an operator does not take its new expressions.
+pub(super) fn with_expressions(
+    plan: LogicalPlan,
+    rewrite: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
+) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| {
+        let schema = match node.inputs().as_slice() {
+            [] => node.schema().as_ref().clone(),
+            inputs => merge_schema(inputs),
+        };
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let rewritten = expression.transform_up(|part| {
+                Ok(rewrite(&part, &schema).map_or_else(|| Transformed::no(part), Transformed::yes))
+            })?;
+            Ok(match rewritten.transformed {
+                true => rewritten.update_data(|expression| name.restore(expression)),
+                false => rewritten,
+            })
+        })
+    })
+    .data()
+}
+
+/// Whether the operator compares two values.
+pub(super) fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}

@@ -1,0 +1,202 @@
+//! The rule that compares dates and times with literals exactly, whatever their units are.
+
+use arrow::array::timezone::Tz;
+use arrow::compute::kernels::cast_utils::{string_to_datetime, string_to_time_nanoseconds};
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::expressions::{compares, with_expressions};
+
+const NANOS_PER_SECOND: i128 = 1_000_000_000;
+const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
+
+/// Brings literals that are compared with a date, time or timestamp into the unit of what they are
+/// compared with, before types are coerced.
+///
+/// Coercion would bring both sides into nanoseconds, which end in 2262, and the optimizer would then cut
+/// the literal to the column's unit, so that a column of milliseconds would equal a literal with
+/// microseconds. A literal that the unit cannot hold lies between two values that it can:
+///
+/// ```text
+///   c <  1.0005 s, c <= 1.0005 s    c <= 1000 ms
+///   c >  1.0005 s, c >= 1.0005 s    c >  1000 ms
+///   c =  1.0005 s                   c <  1000 ms AND c >  1000 ms      FALSE, or NULL if c is
+///   c <> 1.0005 s                   c <= 1000 ms OR  c >  1000 ms      TRUE, or NULL if c is
+/// ```
+#[derive(Debug)]
+pub(crate) struct TemporalLiterals;
+
+impl AnalyzerRule for TemporalLiterals {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        with_expressions(plan, exact)
+    }
+
+    fn name(&self) -> &str {
+        "temporal_literals"
+    }
+}
+
+/// One comparison with its literal in the unit of the other side.
+fn exact(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            compared(left, *op, right, schema).or_else(|| compared(right, op.swap().unwrap_or(*op), left, schema))
+        }
+        Expr::Between(between) => bounded(between, schema),
+        Expr::InList(list) => listed(list, schema),
+        _ => None,
+    }
+}
+
+/// `value op literal`, if that is what it is.
+fn compared(value: &Expr, op: Operator, literal: &Expr, schema: &DFSchema) -> Option<Expr> {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, Lt, LtEq, NotEq};
+    if !compares(op) {
+        return None;
+    }
+    let unit = Unit::of(value, schema)?;
+    let (floor, is_exact) = unit.floor(instant(literal, &unit)?);
+    let is = |op: Operator| {
+        let sides = (Box::new(value.clone()), Box::new(lit(floor.clone())));
+        Expr::BinaryExpr(BinaryExpr::new(sides.0, op, sides.1))
+    };
+    Some(match op {
+        _ if is_exact => is(op),
+        Lt | LtEq => is(LtEq),
+        Gt | GtEq => is(Gt),
+        Eq => is(Lt).and(is(Gt)),
+        NotEq => is(LtEq).or(is(Gt)),
+        IsDistinctFrom => lit(true),
+        _ => lit(false),
+    })
+}
+
+fn bounded(between: &Between, schema: &DFSchema) -> Option<Expr> {
+    let Between { expr, negated, low, high } = between;
+    let below = if *negated { Operator::Lt } else { Operator::GtEq };
+    let above = if *negated { Operator::Gt } else { Operator::LtEq };
+    let (low, high) = (compared(expr, below, low, schema)?, compared(expr, above, high, schema)?);
+    Some(if *negated { low.or(high) } else { low.and(high) })
+}
+
+fn listed(list: &InList, schema: &DFSchema) -> Option<Expr> {
+    let unit = Unit::of(&list.expr, schema)?;
+    let mut known = vec![];
+    for item in &list.list {
+        // What the unit cannot hold is no value that the column has.
+        if let (value, true) = unit.floor(instant(item, &unit)?) {
+            known.push(lit(value));
+        }
+    }
+    if known.is_empty() {
+        let op = if list.negated { Operator::NotEq } else { Operator::Eq };
+        return compared(&list.expr, op, list.list.first()?, schema);
+    }
+    Some(list.expr.as_ref().clone().in_list(known, list.negated))
+}
+
+/// Resolution of a value without a zone.
+enum Unit {
+    Day,
+    Time(TimeUnit),
+    Timestamp(TimeUnit),
+}
+
+impl Unit {
+    /// That of an expression which is no literal itself.
+    fn of(value: &Expr, schema: &DFSchema) -> Option<Self> {
+        let is_literal = match value {
+            Expr::Literal(..) => true,
+            Expr::Cast(cast) => matches!(cast.expr.as_ref(), Expr::Literal(..)),
+            _ => false,
+        };
+        if is_literal || value.is_volatile() {
+            return None;
+        }
+        match value.get_type(schema).ok()? {
+            DataType::Date32 => Some(Self::Day),
+            DataType::Time32(unit) | DataType::Time64(unit) => Some(Self::Time(unit)),
+            DataType::Timestamp(unit, None) => Some(Self::Timestamp(unit)),
+            _ => None,
+        }
+    }
+
+    /// The greatest value that is not after `nanos`, of all that the unit's type has, and whether it is
+    /// that very instant.
+    fn floor(&self, nanos: i128) -> (ScalarValue, bool) {
+        let size = match self {
+            Self::Day => NANOS_PER_DAY,
+            Self::Time(unit) | Self::Timestamp(unit) => nanos_of(*unit),
+        };
+        let (low, high) = match self {
+            Self::Day => (i128::from(i32::MIN), i128::from(i32::MAX)),
+            Self::Time(_) | Self::Timestamp(_) => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        };
+        let value = nanos.div_euclid(size).clamp(low, high);
+        let is_exact = value * size == nanos;
+        let short = i32::try_from(value).ok();
+        let long = i64::try_from(value).ok();
+        let value = match self {
+            Self::Day => ScalarValue::Date32(short),
+            Self::Time(TimeUnit::Second) => ScalarValue::Time32Second(short),
+            Self::Time(TimeUnit::Millisecond) => ScalarValue::Time32Millisecond(short),
+            Self::Time(TimeUnit::Microsecond) => ScalarValue::Time64Microsecond(long),
+            Self::Time(TimeUnit::Nanosecond) => ScalarValue::Time64Nanosecond(long),
+            Self::Timestamp(TimeUnit::Second) => ScalarValue::TimestampSecond(long, None),
+            Self::Timestamp(TimeUnit::Millisecond) => ScalarValue::TimestampMillisecond(long, None),
+            Self::Timestamp(TimeUnit::Microsecond) => ScalarValue::TimestampMicrosecond(long, None),
+            Self::Timestamp(TimeUnit::Nanosecond) => ScalarValue::TimestampNanosecond(long, None),
+        };
+        (value, is_exact)
+    }
+}
+
+/// Nanoseconds since midnight, or since 1970, of a literal that may be compared with values of `unit`:
+/// text, or text that is cast to a date, time or timestamp without a zone. `None` for all else, text
+/// that is none of these among it.
+fn instant(literal: &Expr, unit: &Unit) -> Option<i128> {
+    let (text, data_type) = match literal {
+        Expr::Literal(value, _) => (value.try_as_str()??, None),
+        Expr::Cast(cast) => match cast.expr.as_ref() {
+            Expr::Literal(value, _) => (value.try_as_str()??, Some(cast.field.data_type())),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    match (unit, data_type) {
+        (Unit::Time(_), None) => time(text),
+        (Unit::Time(_), Some(DataType::Time32(of) | DataType::Time64(of))) => held(time(text)?, nanos_of(*of)),
+        (Unit::Timestamp(_), None) => timestamp(text),
+        (Unit::Timestamp(_) | Unit::Day, Some(DataType::Timestamp(of, None))) => held(timestamp(text)?, nanos_of(*of)),
+        (Unit::Timestamp(_), Some(DataType::Date32)) => held(timestamp(text)?, NANOS_PER_DAY),
+        _ => None,
+    }
+}
+
+/// The instant, if its own type holds it; the cast cuts others.
+fn held(nanos: i128, size: i128) -> Option<i128> {
+    (nanos.rem_euclid(size) == 0).then_some(nanos)
+}
+
+fn nanos_of(unit: TimeUnit) -> i128 {
+    match unit {
+        TimeUnit::Second => NANOS_PER_SECOND,
+        TimeUnit::Millisecond => 1_000_000,
+        TimeUnit::Microsecond => 1000,
+        TimeUnit::Nanosecond => 1,
+    }
+}
+
+fn time(text: &str) -> Option<i128> {
+    string_to_time_nanoseconds(text).ok().map(i128::from)
+}
+
+fn timestamp(text: &str) -> Option<i128> {
+    let utc: Tz = "+00:00".parse().ok()?;
+    let found = string_to_datetime(&utc, text).ok()?;
+    Some(i128::from(found.timestamp()) * NANOS_PER_SECOND + i128::from(found.timestamp_subsec_nanos()))
+}
