@@ -18,6 +18,7 @@ use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::file::writer::SerializedFileWriter;
 use support::oracle::{Oracle, Row};
 use support::rows::{assert_same, canonical};
+use support::topology::NodeProcess;
 use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
 use thermocline_pushdown::Mode;
 use thermocline_storage::NodeConfig;
@@ -26,6 +27,8 @@ use thermocline_storage::NodeConfig;
 struct Lake {
     directory: tempfile::TempDir,
     sessions: Vec<Session>,
+    /// A storage node over the directory, at which the session behind these two has its tables.
+    node: Option<NodeProcess>,
     duckdb: Oracle,
     /// Whether [`Lake::check`] leaves the cache as it is.
     keep_cache: bool,
@@ -40,7 +43,18 @@ impl Lake {
             let options = SessionOptions { settings, embedded, threads: Some(2), ..SessionOptions::default() };
             sessions.push(Session::open(options).await.unwrap());
         }
-        Self { directory: tempfile::tempdir().unwrap(), sessions, duckdb: Oracle::start(), keep_cache: false }
+        let directory = tempfile::tempdir().unwrap();
+        Self { directory, sessions, node: None, duckdb: Oracle::start(), keep_cache: false }
+    }
+
+    /// With a third database, whose tables are at a storage node.
+    async fn with_node() -> Self {
+        let mut lake = Self::new().await;
+        lake.node = Some(NodeProcess::over(lake.directory.path()));
+        let settings = Settings { partition_size: 64 << 10, ..Settings::default() };
+        let options = SessionOptions { settings, threads: Some(2), ..SessionOptions::default() };
+        lake.sessions.push(Session::open(options).await.unwrap());
+        lake
     }
 
     fn path(&self, table: &str, object: usize) -> PathBuf {
@@ -76,8 +90,27 @@ impl Lake {
     }
 
     async fn run_definition(&self, name: &str, columns: &str) {
-        let location = self.directory.path().join(name).display().to_string();
-        self.run(&format!("CREATE EXTERNAL TABLE {name} {columns} STORED AS PARQUET LOCATION '{location}'")).await;
+        self.create(name, columns, "PARQUET").await;
+    }
+
+    async fn create(&self, name: &str, columns: &str, format: &str) {
+        for (position, session) in self.sessions.iter().enumerate() {
+            let location = match &self.node {
+                Some(node) if position == 2 => format!("thermocline://{}/{name}", node.address),
+                _ => self.directory.path().join(name).display().to_string(),
+            };
+            let sql = format!("CREATE EXTERNAL TABLE {name} {columns} STORED AS {format} LOCATION '{location}'");
+            session.run(&sql).await.unwrap_or_else(|error| panic!("{error}\n{sql}"));
+        }
+    }
+
+    /// Writes objects of text, by their names.
+    fn write_text(&self, table: &str, objects: &[(&str, &str)]) {
+        let directory = self.directory.path().join(table);
+        std::fs::create_dir_all(&directory).unwrap();
+        for (name, text) in objects {
+            std::fs::write(directory.join(name), text).unwrap();
+        }
     }
 
     /// Has DuckDB copy the objects' rows, before somebody spoils the statistics: it believes them.
@@ -814,4 +847,340 @@ async fn csv_columns_by_the_names_of_headers() {
     }
     lake.duckdb.query("CREATE VIEW strict AS SELECT id FROM h WHERE id IN (3, 4)");
     lake.check(&["SELECT id FROM strict".into()]).await;
+}
+
+const STRUCTS: &[&str] = &[
+    "SELECT count(*), count(c), count(c['a']), count(c['b']), sum(c['a']), max(c['b']) FROM t",
+    "SELECT id, c['a'], c['b'] FROM t",
+    "SELECT id FROM t WHERE c IS NULL",
+    "SELECT id FROM t WHERE c IS NOT NULL AND c['b'] IS NULL",
+    "SELECT id FROM t WHERE c['a'] > 2",
+    "SELECT id, c['z'] FROM t WHERE c['z'] IS NOT NULL",
+    "SELECT c['z'], count(*) FROM t GROUP BY c['z']",
+    "SELECT count(*), min(id) FROM t GROUP BY c",
+    "SELECT a.id, b.id FROM t a JOIN t b ON a.c['a'] = b.c['a'] WHERE b.c['b'] = 'v3'",
+];
+
+const LISTS: &[&str] = &[
+    "SELECT count(*), count(c) FROM t",
+    "SELECT id, c[1], c[2] FROM t",
+    "SELECT id FROM t WHERE c IS NULL",
+    "SELECT id FROM t WHERE c[1] = 3",
+    "SELECT sum(x), count(*), count(x) FROM (SELECT unnest(c) AS x FROM t) u",
+    "SELECT count(*), min(id) FROM t GROUP BY c",
+];
+
+/// A struct of `fields`, NULL in every fifth row.
+fn structs(fields: Vec<(&str, ArrayRef)>) -> ArrayRef {
+    let of = |(name, values): (&str, ArrayRef)| (Arc::new(Field::new(name, values.data_type().clone(), true)), values);
+    let (fields, values): (Vec<_>, Vec<_>) = fields.into_iter().map(of).unzip();
+    let valid = (0..values[0].len()).map(|row| row % 5 != 4).collect::<Vec<_>>();
+    Arc::new(StructArray::new(fields.into(), values, Some(valid.into())))
+}
+
+/// Lists of `items`: two, one NULL list, none, one.
+fn lists<Offset: OffsetSizeTrait>(name: &str, nullable: bool, items: ArrayRef) -> ArrayRef {
+    let field = Arc::new(Field::new(name, items.data_type().clone(), nullable));
+    let lengths = [2, 0, 0, 1].into_iter().cycle().take(items.len() / 3 * 4);
+    let offsets = arrow::buffer::OffsetBuffer::from_lengths(lengths.clone());
+    let valid = (0..lengths.count()).map(|row| row % 4 != 1).collect::<Vec<_>>();
+    Arc::new(GenericListArray::<Offset>::new(field, offsets, items, Some(valid.into())))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn structs_whose_fields_differ() {
+    let numbers = |first: i32| int32((first..first + 15).map(|at| (at % 4 != 3).then_some(at)));
+    let text = |first: i32| -> ArrayRef {
+        Arc::new(StringArray::from_iter((first..first + 15).map(|at| (at % 3 != 2).then(|| format!("v{}", at % 7)))))
+    };
+    let wide = |first: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(first..first + 15)) };
+    let mut lake = Lake::with_node().await;
+    let objects = [
+        structs(vec![("a", numbers(0)), ("b", text(0))]),
+        structs(vec![("b", text(15)), ("a", numbers(15))]),
+        structs(vec![("z", text(40)), ("a", wide(1 << 40)), ("b", text(30))]),
+        structs(vec![("b", text(45))]),
+        structs(vec![("nowhere_else", wide(0)), ("a", numbers(60))]),
+    ];
+    for (position, values) in objects.iter().enumerate() {
+        write_columns(
+            &lake.path("t", position),
+            &[("id", ids(position as i64 * 15..position as i64 * 15 + 15)), ("c", Arc::clone(values))],
+            properties(),
+        );
+    }
+    lake.run_definition("t", "").await;
+    let directory = lake.directory.path().join("t").display().to_string();
+    let object = |position: usize, fields: &str| {
+        format!(
+            "SELECT id, CASE WHEN c IS NULL THEN NULL ELSE {{{fields}}} END AS c \
+             FROM read_parquet('{directory}/{position:03}.parquet')"
+        )
+    };
+    let all = [
+        object(0, "'a': c.a::BIGINT, 'b': c.b, 'z': NULL::VARCHAR"),
+        object(1, "'a': c.a::BIGINT, 'b': c.b, 'z': NULL::VARCHAR"),
+        object(2, "'a': c.a, 'b': c.b, 'z': c.z"),
+        object(3, "'a': NULL::BIGINT, 'b': c.b, 'z': NULL::VARCHAR"),
+    ];
+    let last = object(4, "'a': c.a::BIGINT, 'b': NULL::VARCHAR, 'z': NULL::VARCHAR");
+    lake.duckdb.query(&format!("CREATE VIEW t AS {} UNION ALL {last}", all.join(" UNION ALL ")));
+    let queries: Vec<String> = STRUCTS.iter().map(|sql| (*sql).into()).collect();
+    let by_group = queries.iter().position(|sql| sql.ends_with("GROUP BY c")).unwrap();
+    // Groups of whole structs differ by a field that only the last object has.
+    let mut without_groups = queries.clone();
+    without_groups.remove(by_group);
+    lake.check(&without_groups).await;
+
+    // An object that comes later may have further fields, in structs within lists too.
+    std::fs::remove_file(lake.path("t", 4)).unwrap();
+    std::fs::remove_file(lake.path("t", 2)).unwrap();
+    lake.run("DROP TABLE t").await;
+    lake.run_definition("t", "").await;
+    write_columns(&lake.path("t", 2), &[("id", ids(30..45)), ("c", Arc::clone(&objects[2]))], properties());
+    for session in &lake.sessions {
+        let error = session.run("SELECT c FROM t").await.unwrap_err().to_string();
+        assert!(["002.parquet", "'c'", "Int64", "Int32"].iter().all(|part| error.contains(part)), "{error}");
+    }
+    let narrow = structs(vec![("z", text(40)), ("a", numbers(30)), ("b", text(30))]);
+    write_columns(&lake.path("t", 2), &[("id", ids(30..45)), ("c", narrow)], properties());
+    let all = [0, 1, 2].map(|position| object(position, "'a': c.a, 'b': c.b"));
+    let last = object(3, "'a': NULL::INT, 'b': c.b");
+    lake.duckdb.query(&format!("CREATE OR REPLACE VIEW t AS {} UNION ALL {last}", all.join(" UNION ALL ")));
+    let queries: Vec<String> = queries.into_iter().filter(|sql| !sql.contains("'z'")).collect();
+    lake.check(&queries).await;
+
+    // Nothing in common.
+    let mut lake = Lake::new().await;
+    write_columns(&lake.path("t", 0), &[("id", ids(0..15)), ("c", structs(vec![("a", numbers(0))]))], properties());
+    write_columns(&lake.path("t", 1), &[("id", ids(0..15)), ("c", structs(vec![("b", text(0))]))], properties());
+    lake.define_by_name("t", "id").await;
+    lake.check(&["SELECT id FROM t".into()]).await;
+    for error in lake.errors("SELECT c FROM t").await {
+        assert!(["001.parquet", "'c'", "Struct"].iter().all(|part| error.contains(part)), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_and_maps_whose_parts_have_other_names() {
+    let mut lake = Lake::with_node().await;
+    let numbers = |first: i32| int32((first..first + 15).map(Some));
+    let wide = |first: i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values(first..first + 15)) };
+    let write = |lake: &Lake, objects: &[ArrayRef]| {
+        let mut first = 0;
+        for (position, values) in objects.iter().enumerate() {
+            let next = first + values.len() as i64;
+            write_columns(
+                &lake.path("t", position),
+                &[("id", ids(first..next)), ("c", Arc::clone(values))],
+                properties(),
+            );
+            first = next;
+        }
+    };
+    let small = [
+        lists::<i32>("element", false, numbers(0)),
+        lists::<i32>("item", true, int32((0..15).map(|at| (at % 3 != 1).then_some(at)))),
+        lists::<i32>("array", false, wide(5)),
+    ];
+    let large = [
+        lists::<i32>("element", true, numbers(3)),
+        lists::<i64>("item", false, wide(7)),
+        lists::<i64>("element", true, wide(1)),
+    ];
+    let item = |first: i32| structs(vec![("a", numbers(first)), ("b", wide(1))]);
+    let of_structs = [
+        lists::<i32>("element", true, item(0)),
+        lists::<i32>("item", true, structs(vec![("z", wide(0)), ("b", wide(100)), ("a", numbers(50))])),
+    ];
+    let map = |names: [&str; 3], first: i32| -> ArrayRef {
+        let names = MapFieldNames { entry: names[0].into(), key: names[1].into(), value: names[2].into() };
+        let mut builder = MapBuilder::new(Some(names), StringBuilder::new(), Int32Builder::new());
+        for row in first..first + 12 {
+            for at in 0..row % 3 {
+                builder.keys().append_value(format!("k{at}"));
+                builder.values().append_option((row % 4 != 3).then_some(row + at));
+            }
+            builder.append(row % 5 != 4).unwrap();
+        }
+        Arc::new(builder.finish())
+    };
+    let maps = [map(["entries", "keys", "values"], 0), map(["key_value", "key", "value"], 12)];
+    let of_maps = [
+        "SELECT count(*), count(c) FROM t",
+        "SELECT id, map_keys(c)[1], map_values(c)[1], map_values(c)[2] FROM t",
+        "SELECT id FROM t WHERE c IS NULL",
+        "SELECT id FROM t WHERE map_values(c)[2] > 5",
+    ];
+    let of_list_of_structs = [
+        "SELECT id, c[1]['a'], c[2]['b'] FROM t",
+        "SELECT id, c[1]['z'] FROM t WHERE c[1]['z'] > 3",
+        "SELECT id FROM t WHERE c IS NULL OR c[1] IS NULL",
+    ];
+    for (objects, queries) in
+        [(&small[..], LISTS), (&large, LISTS), (&of_structs, &of_list_of_structs), (&maps, &of_maps)]
+    {
+        let _ = std::fs::remove_dir_all(lake.directory.path().join("t"));
+        write(&lake, objects);
+        lake.run("DROP TABLE IF EXISTS t").await;
+        lake.run_definition("t", "").await;
+        lake.duckdb_by_name("t", "id, c");
+        lake.check(&queries.iter().map(|sql| (*sql).into()).collect::<Vec<String>>()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn durations_of_several_units() {
+    let mut lake = Lake::with_node().await;
+    let objects: [ArrayRef; 3] = [
+        Arc::new(DurationMillisecondArray::from(spaced(1))),
+        Arc::new(DurationMicrosecondArray::from(spaced(500))),
+        Arc::new(DurationSecondArray::from(spaced(2))),
+    ];
+    for (position, values) in objects.iter().enumerate() {
+        write(&lake.path("t", position), position as i64 * 18, values);
+    }
+    lake.run_definition("t", "").await;
+    // DuckDB has no durations: it reads the numbers.
+    let object = |position: usize, factor: i64| {
+        format!("SELECT id, c::BIGINT * {factor} AS c FROM read_parquet('{}')", lake.path("t", position).display())
+    };
+    let all = [object(0, 1_000), object(1, 1), object(2, 1_000_000)].join(" UNION ALL ");
+    lake.duckdb.query(&format!("CREATE VIEW t AS {all}"));
+    let queries = [
+        "SELECT count(*), count(c), count(DISTINCT c) FROM t",
+        "SELECT id FROM t WHERE c IS NULL",
+        "SELECT count(*), min(id) FROM t GROUP BY c",
+        "SELECT id FROM t ORDER BY c NULLS LAST, id LIMIT 20",
+        "SELECT id FROM t ORDER BY c DESC NULLS LAST, id LIMIT 20",
+        "SELECT a.id, b.id FROM t a JOIN t b ON a.c = b.c",
+    ];
+    lake.check(&queries.map(String::from)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_columns_are_those_of_all_objects() {
+    let mut lake = Lake::with_node().await;
+    let objects = [
+        ("0.csv", "id,c,d,e,f,n\n"),
+        ("1.csv", "id,c,d,e,f,n\n1,1,2024-01-02,true,7,\n2,,,,,\n"),
+        ("2.csv", "f,id,c,d,e,g\nx7,3,2.5,2024-01-03 04:05:06,2,new\n"),
+        ("3.csv", "id,g\n4,4\n"),
+    ];
+    lake.write_text("t", &objects);
+    lake.create("t", "", "CSV").await;
+    for session in &lake.sessions {
+        let described = canonical(&session.run("DESCRIBE t").await.unwrap());
+        let found: Vec<String> =
+            described.iter().map(|row| [0, 1].map(|at| row[at].clone().unwrap()).join(" ")).collect();
+        let (time, others): (Vec<_>, Vec<_>) = found.into_iter().partition(|column| column.starts_with("d "));
+        assert!(time[0].starts_with("d Timestamp("), "{time:?}");
+        assert_eq!(others, ["id Int64", "c Float64", "e Utf8View", "f Utf8View", "n Utf8View", "g Utf8View"]);
+    }
+    let directory = lake.directory.path().join("t").display().to_string();
+    let types = "{'id': 'BIGINT', 'c': 'DOUBLE', 'd': 'TIMESTAMP', 'e': 'VARCHAR', 'f': 'VARCHAR', 'n': 'VARCHAR', 'g': 'VARCHAR'}";
+    // A header alone says nothing to DuckDB's sniffer.
+    lake.duckdb.query(&format!(
+        "CREATE VIEW t AS SELECT id, c, d, e, f, n, g FROM read_csv(['{directory}/1.csv', '{directory}/2.csv', '{directory}/3.csv'], \
+         header = true, delim = ',', union_by_name = true, types = {types})"
+    ));
+    let queries = [
+        "SELECT id, c, d, e, f, n, g FROM t",
+        "SELECT sum(c), max(e), min(f), count(n), max(g) FROM t",
+        "SELECT id FROM t WHERE g = '4' OR e = 'true'",
+        "SELECT id FROM t WHERE d >= TIMESTAMP '2024-01-02 00:00:00' AND g IS NULL",
+        "SELECT count(*) FROM t",
+    ];
+    lake.check(&queries.map(String::from)).await;
+
+    // Without headers the fields are the columns.
+    lake.write_text("u", &[("0.csv", "1,2\n"), ("1.csv", "1,2,3\n")]);
+    let location = lake.directory.path().join("u").display().to_string();
+    let sql = format!("CREATE EXTERNAL TABLE u STORED AS CSV LOCATION '{location}' OPTIONS (has_header 'false')");
+    for session in &lake.sessions {
+        let error = session.run(&sql).await.unwrap_err().to_string();
+        assert!(["table u", "0.csv has 2", "1.csv has 3"].iter().all(|part| error.contains(part)), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn declared_csv_columns_are_the_same_fields_in_all_objects() {
+    let mut lake = Lake::with_node().await;
+    let view = |lake: &mut Lake, columns: &str| {
+        let directory = lake.directory.path().join("t").display().to_string();
+        lake.duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW t AS SELECT {columns} FROM read_csv('{directory}/*.csv', header = true, delim = ',', \
+             union_by_name = true, all_varchar = true)"
+        ));
+    };
+    let queries = [
+        "SELECT id, c FROM t",
+        "SELECT id FROM t WHERE c IS NULL",
+        "SELECT id FROM t WHERE c = '20'",
+        "SELECT count(c), min(c), max(c), max(id) FROM t",
+    ]
+    .map(String::from);
+    lake.keep_cache = true;
+    let columns = "(id BIGINT, c VARCHAR)";
+    lake.write_text("t", &[("1.csv", "id,extra\n2,20\n3,\n")]);
+    lake.create("t", columns, "CSV").await;
+    lake.run("CREATE INDEX by_c ON t (c)").await;
+    view(&mut lake, "id::BIGINT AS id, extra AS c");
+    lake.check(&queries).await;
+    // The name of a column in any object says that it is no other field; before and after the others.
+    for name in ["0.csv", "2.csv"] {
+        lake.write_text("t", &[(name, "c,id\n10,1\n20,7\n")]);
+        view(&mut lake, "id::BIGINT AS id, c");
+        lake.check(&queries).await;
+        std::fs::remove_file(lake.directory.path().join("t").join(name)).unwrap();
+        view(&mut lake, "id::BIGINT AS id, extra AS c");
+        lake.check(&queries).await;
+    }
+    lake.run("DROP TABLE t").await;
+
+    // Names of their own, in place of those of the first header.
+    lake.write_text("t", &[("1.csv", "n,s\n1,10\n2,\n"), ("2.csv", "s,n\n20,3\n"), ("3.csv", "other,n\n20,4\n")]);
+    lake.create("t", columns, "CSV").await;
+    view(&mut lake, "n::BIGINT AS id, s AS c");
+    lake.check(&queries).await;
+    lake.write_text("t", &[("4.csv", "p,q\n1,2\n")]);
+    for error in lake.errors("SELECT c FROM t").await {
+        assert!(["4.csv", "none of the table's columns"].iter().all(|part| error.contains(part)), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn csv_headers_that_name_a_field_twice() {
+    let mut lake = Lake::with_node().await;
+    lake.write_text("t", &[("0.csv", "a,a,b\n1,2,3\n4,,6\n"), ("1.csv", "a,a,b\n7,8,9\n")]);
+    let location = lake.directory.path().join("t").display().to_string();
+    for session in &lake.sessions {
+        let sql = format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}'");
+        let error = session.run(&sql).await.unwrap_err().to_string();
+        assert!(["table t", "0.csv", "'a'", "declare"].iter().all(|part| error.contains(part)), "{error}");
+    }
+    for columns in ["(x INT, y INT, z INT)", "(a INT, y INT, b INT)"] {
+        lake.create("t", columns, "CSV").await;
+        let names: Vec<&str> = columns[1..].split([' ', ',']).filter(|word| word.len() == 1).collect();
+        let typed: Vec<String> = names.iter().map(|name| format!("'{name}': 'INT'")).collect();
+        lake.duckdb.query(&format!(
+            "CREATE OR REPLACE VIEW t AS SELECT * FROM read_csv('{location}/*.csv', header = true, auto_detect = false, \
+             delim = ',', columns = {{{}}})",
+            typed.join(", ")
+        ));
+        let [x, y, z] = names[..] else { panic!("{names:?}") };
+        let queries =
+            [format!("SELECT {x}, {y}, {z} FROM t"), format!("SELECT {z} FROM t WHERE {y} IS NULL OR {x} = 7")];
+        lake.check(&queries).await;
+        lake.run("DROP TABLE t").await;
+    }
+    // A later object of an inferred table: which of its fields is the column?
+    lake.write_text("u", &[("0.csv", "a,b\n1,2\n")]);
+    lake.create("u", "", "CSV").await;
+    lake.write_text("u", &[("1.csv", "a,a,b\n1,2,3\n")]);
+    for error in lake.errors("SELECT a FROM u").await {
+        assert!(["1.csv", "'a'", "several"].iter().all(|part| error.contains(part)), "{error}");
+    }
+    lake.duckdb.query("CREATE VIEW u AS SELECT 2 AS b UNION ALL SELECT 3");
+    lake.check(&["SELECT b FROM u".into()]).await;
 }

@@ -6,7 +6,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError, Result, plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, Result, plan_datafusion_err, plan_err};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -16,11 +16,11 @@ use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
 use thermocline_pushdown::validate::check_predicate;
-use thermocline_pushdown::wire::ObjectEntry;
 use thermocline_pushdown::{FileFormat, Limits, balanced};
-use thermocline_storage::csv::{CsvDecoder, CsvOptions, infer_schema as infer_schema_of};
-use thermocline_storage::{NodeClient, csv_options, text_sample};
+use thermocline_storage::csv::CsvDecoder;
+use thermocline_storage::csv_options;
 
+use super::csv_schema::infer_csv_schema;
 use super::definition::TableDefinition;
 use super::location::{Location, Nodes};
 use super::snapshot::{Listing, Snapshot};
@@ -28,11 +28,6 @@ use super::unread::UnreadObjects;
 use crate::scan::HybridScanExec;
 use crate::session::QueryContext;
 use crate::settings::Settings;
-
-/// Bytes of a CSV object from which its columns' types are inferred.
-const SAMPLE_BYTES: u64 = 1 << 20;
-/// Bytes up to which that sample grows until a record ends in it.
-const SAMPLE_BYTES_MAX: u64 = 128 << 20;
 
 /// A table over objects at storage nodes.
 #[derive(Debug)]
@@ -73,9 +68,10 @@ impl ExternalTable {
                 definition.locations.join(", ")
             );
         }
-        let schema = match &definition.columns {
-            Some(columns) => Arc::clone(columns),
-            None => infer_schema(&definition, &listing, settings).await?,
+        let schema = match (&definition.columns, &definition.format) {
+            (Some(columns), _) => Arc::clone(columns),
+            (None, FileFormat::Parquet) => listing.parquet_schema(settings.partition_size).await?,
+            (None, FileFormat::Csv(csv)) => infer_csv_schema(&definition.name, &listing, &csv_options(csv)).await?,
         };
         if schema.fields().is_empty() {
             return plan_err!("table {}: its objects have no columns", definition.name);
@@ -213,41 +209,5 @@ impl TableProvider for ExternalTable {
         };
         let scan = HybridScanExec::new(self, &snapshot, &output, predicate, state.config(), query)?;
         Ok(Arc::new(scan))
-    }
-}
-
-/// Infers a table's columns: of Parquet the union of all objects' columns, of CSV those that a sample of the
-/// first object suggests.
-async fn infer_schema(definition: &TableDefinition, listing: &Listing, settings: &Settings) -> Result<SchemaRef> {
-    let Some((node, entry)) =
-        listing.nodes.iter().find_map(|(node, entries)| entries.first().map(|entry| (node, entry)))
-    else {
-        return plan_err!("table {}: it has no objects", definition.name);
-    };
-    match &definition.format {
-        FileFormat::Parquet => listing.parquet_schema(settings.partition_size).await,
-        FileFormat::Csv(csv) => infer_csv_schema(node, entry, &csv_options(csv)).await,
-    }
-}
-
-/// The columns of a CSV object, from as many of its first bytes as hold a record.
-async fn infer_csv_schema(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
-    let mut sample_bytes = SAMPLE_BYTES;
-    loop {
-        let stored = crate::scan::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
-        let is_whole = entry.size <= sample_bytes;
-        let (sample, is_whole) = text_sample(&entry.path, stored, is_whole, sample_bytes as usize)?;
-        let schema = infer_schema_of(&sample, is_whole, options)
-            .map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
-        match schema {
-            Some(schema) if schema.fields().is_empty() => {
-                return plan_err!("{}: no columns can be inferred from an empty file", entry.path);
-            }
-            Some(schema) => return Ok(Arc::new(schema)),
-            None if sample_bytes >= SAMPLE_BYTES_MAX => {
-                return plan_err!("{}: no record ends within its first {sample_bytes} bytes", entry.path);
-            }
-            None => sample_bytes *= 2,
-        }
     }
 }

@@ -1,9 +1,11 @@
 //! The catalog: external tables, their locations, their objects' partitions and statistics.
 
 mod column_range;
+mod csv_schema;
 mod definition;
 mod external_table;
 mod files;
+mod header_fields;
 mod location;
 mod partition;
 mod partition_set;

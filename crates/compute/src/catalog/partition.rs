@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Field, IntervalUnit, SchemaRef};
 use datafusion::common::Result;
 use parking_lot::RwLock;
 use parquet::arrow::ARROW_SCHEMA_META_KEY;
@@ -17,6 +17,7 @@ use thermocline_pushdown::{
 use thermocline_storage::{NodeClient, NodeError, decode_footer, footer_schema};
 
 use super::column_range::{ColumnRange, RowGroupRanges, parquet_ranges};
+use super::header_fields::HeaderFields;
 use super::table_schema::reads_as;
 
 /// One object of a table, in one version.
@@ -34,6 +35,8 @@ pub struct PlannedObject {
     pub partitions: Vec<Arc<Partition>>,
     /// Columns of the table that cannot be read of this object, by position, and why.
     misfits: Vec<(usize, String)>,
+    /// Of CSV: the names in its header; empty without one.
+    header: Arc<[String]>,
     /// Of CSV: where the table's columns are, if its header says otherwise than the table.
     fields: Option<CsvFields>,
 }
@@ -98,6 +101,21 @@ impl Partition {
         self.learnt.load(Ordering::Acquire)
     }
 
+    /// The same rows, of which no range is known.
+    fn unlearnt(&self) -> Self {
+        Self {
+            range: self.range,
+            rows: self.rows,
+            schema: Arc::clone(&self.schema),
+            column_bytes: self.column_bytes.clone(),
+            memory_bytes: self.memory_bytes.clone(),
+            row_oriented: self.row_oriented,
+            is_compressed: self.is_compressed,
+            statistics: RwLock::new(vec![None; self.schema.fields().len()]),
+            learnt: AtomicU64::new(0),
+        }
+    }
+
     /// Remembers statistics that a read of whole columns found.
     pub fn learn(&self, found: &ColumnStatistics) {
         let Some((column, field)) = self.schema.column_with_name(&found.column) else {
@@ -119,7 +137,8 @@ impl Partition {
 
 impl PlannedObject {
     /// Cuts an object into partitions by its node's description. A footer goes into the footer cache
-    /// and is not kept with the object.
+    /// and is not kept with the object. The fields of CSV are the columns in their order, until
+    /// [`PlannedObject::with_fields`] says otherwise.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if the description is corrupt or does not fit the table.
@@ -130,22 +149,17 @@ impl PlannedObject {
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
-        header_names: bool,
     ) -> Result<Arc<Self>, NodeError> {
         let bad = |why: &dyn std::fmt::Display| NodeError::new(ErrorKind::BadData, format!("{}: {why}", entry.path));
-        let (misfits, fields, partitions) = match format {
+        let (misfits, partitions) = match format {
             FileFormat::Parquet => {
                 let footer = Arc::new(decode_footer(&entry.path, &description.footer)?);
                 node.footers().put(&entry, Arc::clone(&footer));
                 let file = footer_schema(&entry.path, &footer)?;
                 let partitions = parquet_partitions(&entry, &footer, &file, schema, partition_bytes);
-                (misfits(&file, &footer, schema), None, partitions.map_err(|error| bad(&error))?)
+                (misfits(&file, &footer, schema), partitions.map_err(|error| bad(&error))?)
             }
-            FileFormat::Csv(_) => {
-                let fields = csv_fields(&description.header, schema, header_names).map_err(|why| bad(&why))?;
-                let missing = fields.as_ref().map_or_else(Vec::new, |fields| missing(fields, schema));
-                (missing, fields, csv_partitions(&entry, &description.splits, schema))
-            }
+            FileFormat::Csv(_) => (vec![], csv_partitions(&entry, &description.splits, schema)),
         };
         let object = Self {
             path: ObjectPath::new(entry.path.as_str()),
@@ -154,9 +168,38 @@ impl PlannedObject {
             entry,
             partitions: partitions.into_iter().map(Arc::new).collect(),
             misfits,
-            fields,
+            header: description.header.into(),
+            fields: None,
         };
         Ok(Arc::new(object))
+    }
+
+    /// The names in a CSV object's header; empty without one.
+    pub(super) fn header(&self) -> &Arc<[String]> {
+        &self.header
+    }
+
+    /// The object with the columns of a CSV table where `headers` finds them; itself if they are there.
+    /// What was learnt of other columns is forgotten.
+    ///
+    /// # Errors
+    /// [`ErrorKind::BadData`] if it has none of the columns.
+    pub(super) fn with_fields(self: &Arc<Self>, headers: &HeaderFields<'_>) -> Result<Arc<Self>, NodeError> {
+        let found = headers.of_object(&self.header);
+        let found = found.map_err(|why| NodeError::new(ErrorKind::BadData, format!("{}: {why}", self.entry.path)))?;
+        if found.fields == self.fields && found.misfits == self.misfits {
+            return Ok(Arc::clone(self));
+        }
+        Ok(Arc::new(Self {
+            node: self.node.clone(),
+            entry: self.entry.clone(),
+            path: self.path.clone(),
+            version: self.version.clone(),
+            partitions: self.partitions.iter().map(|partition| Arc::new(partition.unlearnt())).collect(),
+            misfits: found.misfits,
+            header: Arc::clone(&self.header),
+            fields: found.fields,
+        }))
     }
 
     /// Whether the columns of both objects are in the same fields.
@@ -221,39 +264,6 @@ fn states_nulls(footer: &ParquetMetaData, column: &str) -> bool {
         matches!(chunk.column_path().parts(), [name] if name == column)
             && chunk.statistics().and_then(|statistics| statistics.null_count_opt()).is_some_and(|count| count > 0)
     })
-}
-
-/// Where the table's columns are in an object with this header; `None` if the header has the table's
-/// columns in their order, or there is none.
-///
-/// Columns are found by name if the header has one of them where the table does not, or another number
-/// of fields. Columns that the user declared may have other names than the fields of the header in
-/// their place: those are theirs to choose.
-fn csv_fields(header: &[String], schema: &Schema, inferred: bool) -> Result<Option<CsvFields>, String> {
-    let columns = schema.fields();
-    if header.is_empty() || (header.len() == columns.len() && header.iter().zip(columns).all(|(a, b)| a == b.name())) {
-        return Ok(None);
-    }
-    let field_of = |column: &str| header.iter().position(|name| name == column);
-    let of_columns: Vec<Option<u32>> =
-        columns.iter().map(|column| field_of(column.name()).and_then(|field| u32::try_from(field).ok())).collect();
-    let found = of_columns.iter().flatten().count();
-    let moved =
-        || of_columns.iter().enumerate().any(|(column, field)| field.is_some_and(|field| field as usize != column));
-    let alike = header.len() == columns.len();
-    match u32::try_from(header.len()) {
-        Ok(count) if found > 0 && (inferred || !alike || moved()) => Ok(Some(CsvFields { count, of_columns })),
-        _ if alike && !inferred => Ok(None),
-        _ => Err(format!("its header has none of the table's columns, but {} others", header.len())),
-    }
-}
-
-/// Columns that a CSV object lacks and the table says are not NULL.
-fn missing(fields: &CsvFields, schema: &Schema) -> Vec<(usize, String)> {
-    let columns = schema.fields().iter().zip(&fields.of_columns).enumerate();
-    let missing = columns.filter(|(_, (column, field))| field.is_none() && !column.is_nullable());
-    let why = |column: &Field| format!("it has no column '{}', which is NOT NULL in the table", column.name());
-    missing.map(|(position, (column, _))| (position, why(column))).collect()
 }
 
 /// Row groups, small neighbours taken together up to `partition_bytes`.

@@ -11,6 +11,7 @@ use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
 use thermocline_pushdown::{FileFormat, TextCompression};
 use thermocline_storage::{NodeClient, NodeError, decode_footer, footer_schema};
 
+use super::header_fields::HeaderFields;
 use super::location::Location;
 use super::partition::{Partition, PlannedObject};
 use super::partition_set::PartitionSet;
@@ -127,6 +128,7 @@ impl Snapshot {
 
     /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
     /// (the previous snapshot) does not have in the same version. Gives back `known` if that is all.
+    /// Columns of a CSV table that `is_inferred` are the fields of their names ([`HeaderFields`]).
     ///
     /// # Errors
     /// If a node fails, an object is corrupt, or a CSV object has no column of the table. Other columns that
@@ -137,7 +139,7 @@ impl Snapshot {
         format: &FileFormat,
         schema: &SchemaRef,
         partition_bytes: u64,
-        header_names: bool,
+        is_inferred: bool,
     ) -> Result<Arc<Self>> {
         let mut start = 0;
         let known_at: Vec<&[Arc<PlannedObject>]> = (0..listing.nodes.len())
@@ -165,21 +167,21 @@ impl Snapshot {
                 let (Some(entry), Some(description)) = (unknown.next(), descriptions.try_next().await?) else {
                     return internal_err!("a node described fewer objects than were asked for");
                 };
-                *object = Some(PlannedObject::plan(
-                    node.clone(),
-                    entry,
-                    description,
-                    format,
-                    schema,
-                    partition_bytes,
-                    header_names,
-                )?);
+                *object = Some(PlannedObject::plan(node.clone(), entry, description, format, schema, partition_bytes)?);
             }
             Ok::<_, DataFusionError>((objects.into_iter().flatten().collect::<Vec<_>>(), changed))
         });
-        let per_node = try_join_all(per_node).await?;
+        let mut per_node = try_join_all(per_node).await?;
         if per_node.len() == known.per_node.len() && !per_node.iter().any(|(_, changed)| *changed) {
             return Ok(Arc::clone(known));
+        }
+        if matches!(format, FileFormat::Csv(_)) {
+            let headers: Vec<_> =
+                per_node.iter().flat_map(|(objects, _)| objects).map(|object| Arc::clone(object.header())).collect();
+            let fields = HeaderFields::new(schema, is_inferred, headers.iter());
+            for object in per_node.iter_mut().flat_map(|(objects, _)| objects) {
+                *object = object.with_fields(&fields)?;
+            }
         }
         Ok(Self::new(per_node.into_iter().map(|(objects, _)| objects).collect(), schema))
     }

@@ -1,10 +1,10 @@
 //! One schema over objects whose columns differ.
 
 use std::cmp::max;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema, SchemaRef, TimeUnit};
 
 /// Most digits of a [`DataType::Decimal128`].
 const DECIMAL128_DIGITS: u8 = 38;
@@ -15,16 +15,24 @@ const DECIMAL256_DIGITS: u8 = 76;
 ///
 /// A column's type is the one to which the types of all objects widen without loss. If there is none,
 /// it is the type of the objects that came first; a query that needs the column of another object fails.
-/// Every column may be NULL: the next object may lack it.
+/// Of text it is then VARCHAR, which holds every value. Every column may be NULL: the next object may
+/// lack it.
 #[derive(Debug, Default)]
 pub(super) struct SchemaUnion {
     fields: Vec<(String, DataType)>,
     positions: HashMap<String, usize>,
     /// The schema added last: most objects have that of their neighbour.
     last: Option<SchemaRef>,
+    /// Whether the objects are text, from which types are only inferred.
+    is_text: bool,
 }
 
 impl SchemaUnion {
+    /// A union of the columns of text objects.
+    pub(super) fn of_text() -> Self {
+        Self { is_text: true, ..Self::default() }
+    }
+
     /// Adds the columns of an object, in its own types.
     pub(super) fn add(&mut self, schema: &SchemaRef) {
         if self.last.as_ref().is_some_and(|last| Arc::ptr_eq(last, schema) || last.fields() == schema.fields()) {
@@ -33,7 +41,9 @@ impl SchemaUnion {
         for field in schema.fields() {
             match self.positions.get(field.name()).and_then(|position| self.fields.get_mut(*position)) {
                 Some((_, known)) => {
-                    if let Some(wider) = widened(known, field.data_type()) {
+                    if self.is_text {
+                        *known = of_text(known, field.data_type());
+                    } else if let Some(wider) = widened(known, field.data_type()) {
                         *known = wider;
                     }
                 }
@@ -57,11 +67,42 @@ impl SchemaUnion {
     }
 }
 
+/// The type that is inferred from text with values of both types, as of one object that has them all.
+/// Nanoseconds do not hold the years of coarser timestamps.
+fn of_text(a: &DataType, b: &DataType) -> DataType {
+    use DataType::{Date32, Float64, Int64, Null, Timestamp};
+    match (a, b) {
+        _ if a == b => a.clone(),
+        (Null, other) | (other, Null) => other.clone(),
+        (Int64, Float64) | (Float64, Int64) => Float64,
+        (Date32, Timestamp(unit, None)) | (Timestamp(unit, None), Date32) if *unit != TimeUnit::Nanosecond => {
+            Timestamp(*unit, None)
+        }
+        (Timestamp(unit, zone), Timestamp(other, of_other))
+            if zone == of_other && *unit != TimeUnit::Nanosecond && *other != TimeUnit::Nanosecond =>
+        {
+            Timestamp(finer(*unit, *other), zone.clone())
+        }
+        _ => DataType::Utf8View,
+    }
+}
+
 /// The type in which a table has values of `data_type`. Strings are views, which is what the readers
 /// yield: short strings need no indirection, and a Parquet dictionary's values are shared rather than
-/// copied.
+/// copied. What is nested may be NULL, and has the names that Arrow gives it, whatever the object's writer
+/// called it.
 pub(super) fn table_type(data_type: &DataType) -> DataType {
     match data_type {
+        DataType::List(item) => DataType::List(item_field(item)),
+        DataType::LargeList(item) => DataType::LargeList(item_field(item)),
+        DataType::FixedSizeList(item, size) => DataType::FixedSizeList(item_field(item), *size),
+        DataType::Struct(fields) => {
+            DataType::Struct(fields.iter().map(|field| nested_field(field.name(), field.data_type())).collect())
+        }
+        DataType::Map(entries, sorted) => match map_types(entries) {
+            Some((key, value)) => map_of(nested_type(key), nested_type(value), *sorted),
+            None => data_type.clone(),
+        },
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::Binary | DataType::LargeBinary => DataType::BinaryView,
         DataType::Dictionary(_, values) => table_type(values),
@@ -76,18 +117,32 @@ pub(super) fn table_type(data_type: &DataType) -> DataType {
 
 /// Whether the reader can yield values of an object's type as the table's: those that widen without
 /// loss, and timestamps in any unit, of which a coarser one drops the digits that it has no room for.
+/// Fields of a struct are found by name: those that only the object has are left out.
 pub(super) fn reads_as(object: &DataType, table: &DataType) -> bool {
     match (object, table) {
         (DataType::Timestamp(_, object), DataType::Timestamp(_, table)) => object.is_some() == table.is_some(),
-        _ => widened(object, table).as_ref() == Some(table),
+        (DataType::List(object), DataType::List(table)) | (DataType::LargeList(object), DataType::LargeList(table)) => {
+            reads_as(object.data_type(), table.data_type())
+        }
+        (DataType::FixedSizeList(object, size), DataType::FixedSizeList(table, of_table)) => {
+            size == of_table && reads_as(object.data_type(), table.data_type())
+        }
+        (DataType::Struct(fields), DataType::Struct(of_table)) if are_matched_by_name(fields, of_table) => {
+            let reads = |column: &FieldRef| match fields.find(column.name()) {
+                Some((_, field)) => reads_as(field.data_type(), column.data_type()),
+                None => column.is_nullable(),
+            };
+            of_table.iter().all(reads)
+        }
+        _ => nested_type(object) == *table || widened(object, table).as_ref() == Some(table),
     }
 }
 
 /// The narrowest type that holds every value of both types exactly; `None` if there is none.
 pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{
-        BinaryView, Date32, Date64, FixedSizeBinary, Float32, Float64, LargeList, List, Null, Struct, Time32, Time64,
-        Timestamp,
+        BinaryView, Date32, Date64, Duration, FixedSizeBinary, FixedSizeList, Float32, Float64, LargeList, List, Map,
+        Null, Struct, Time32, Time64, Timestamp,
     };
     let (a, b) = (table_type(a), table_type(b));
     Some(match (&a, &b) {
@@ -107,11 +162,23 @@ pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
             _ => Time32(TimeUnit::Millisecond),
         },
         (FixedSizeBinary(_), BinaryView | FixedSizeBinary(_)) | (BinaryView, FixedSizeBinary(_)) => BinaryView,
-        (List(item), List(other)) => List(Arc::new(widened_field(item, other)?)),
-        (LargeList(item), LargeList(other) | List(other)) | (List(item), LargeList(other)) => {
-            LargeList(Arc::new(widened_field(item, other)?))
+        (Duration(unit), Duration(other)) => Duration(finer(*unit, *other)),
+        (List(item), List(other)) => List(widened_field(item, other)?),
+        (LargeList(item), LargeList(other)) => LargeList(widened_field(item, other)?),
+        (LargeList(item), List(other)) | (List(item), LargeList(other)) => {
+            LargeList(by_position(item.data_type(), other.data_type()).then(|| widened_field(item, other))??)
+        }
+        (FixedSizeList(item, size), FixedSizeList(other, of_other)) if size == of_other => {
+            FixedSizeList(widened_field(item, other)?, *size)
         }
         (Struct(fields), Struct(others)) => Struct(widened_struct(fields, others)?),
+        (Map(entries, sorted), Map(others, of_others)) if sorted == of_others => {
+            let ((key, value), (other_key, other_value)) = (map_types(entries)?, map_types(others)?);
+            let alike = by_position(key, other_key) && by_position(value, other_value);
+            let types = || Some((widened_nested(key, other_key)?, widened_nested(value, other_value)?));
+            let (key, value) = alike.then(types)??;
+            map_of(key, value, *sorted)
+        }
         _ if is_number(&a) && is_number(&b) => match (integer_range(&a), integer_range(&b)) {
             (Some(a), Some(b)) => integer_of(a.0.max(b.0), a.1.max(b.1))?,
             _ => decimal_of(digits(&a)?, digits(&b)?)?,
@@ -120,21 +187,90 @@ pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
-/// A list's item or a struct's field.
-fn widened_field(field: &Field, other: &Field) -> Option<Field> {
-    let data_type = match field.data_type() == other.data_type() {
-        true => field.data_type().clone(),
-        false => widened(field.data_type(), other.data_type())?,
-    };
-    Some(Field::new(field.name(), data_type, field.is_nullable() || other.is_nullable()))
+/// A list's item of the table.
+fn item_field(item: &Field) -> FieldRef {
+    nested_field(Field::LIST_FIELD_DEFAULT_NAME, item.data_type())
 }
 
-/// Structs with fields of the same names in the same order.
+/// A list's item or a struct's field of the table.
+fn nested_field(name: &str, data_type: &DataType) -> FieldRef {
+    Arc::new(Field::new(name, nested_type(data_type), true))
+}
+
+/// The type of what is nested: strings and the like are as the object has them.
+fn nested_type(data_type: &DataType) -> DataType {
+    if data_type.is_nested() { table_type(data_type) } else { data_type.clone() }
+}
+
+fn map_of(key: DataType, value: DataType, sorted: bool) -> DataType {
+    let entry = [Field::new("key", key, false), Field::new("value", value, true)];
+    DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry.into_iter().collect()), false)), sorted)
+}
+
+/// Types of a map's keys and values.
+fn map_types(entries: &Field) -> Option<(&DataType, &DataType)> {
+    match entries.data_type() {
+        DataType::Struct(fields) => match fields.as_ref() {
+            [key, value] => Some((key.data_type(), value.data_type())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn widened_nested(a: &DataType, b: &DataType) -> Option<DataType> {
+    let (a, b) = (nested_type(a), nested_type(b));
+    if a == b { Some(a) } else { widened(&a, &b) }
+}
+
+/// A list's item or a struct's field of the same name.
+fn widened_field(field: &Field, other: &Field) -> Option<FieldRef> {
+    Some(Arc::new(Field::new(field.name(), widened_nested(field.data_type(), other.data_type())?, true)))
+}
+
+/// The fields of both structs, those of the first one first.
 fn widened_struct(fields: &Fields, others: &Fields) -> Option<Fields> {
-    let alike = fields.len() == others.len() && fields.iter().zip(others).all(|(a, b)| a.name() == b.name());
-    alike
-        .then(|| fields.iter().zip(others).map(|(a, b)| widened_field(a, b)).collect::<Option<Vec<_>>>())?
-        .map(Fields::from)
+    if !are_matched_by_name(fields, others) {
+        return None;
+    }
+    let widened = fields.iter().map(|field| match others.find(field.name()) {
+        Some((_, other)) => widened_field(field, other),
+        None => Some(nested_field(field.name(), field.data_type())),
+    });
+    let added = others.iter().filter(|other| fields.find(other.name()).is_none());
+    let added = added.map(|other| Some(nested_field(other.name(), other.data_type())));
+    widened.chain(added).collect()
+}
+
+/// Whether the reader can tell the fields of structs apart by name: each has one of its own, and at least
+/// one is in both.
+fn are_matched_by_name(fields: &Fields, others: &Fields) -> bool {
+    let distinct =
+        |fields: &Fields| fields.iter().map(|field| field.name()).collect::<HashSet<_>>().len() == fields.len();
+    distinct(fields) && distinct(others) && fields.iter().any(|field| others.find(field.name()).is_some())
+}
+
+/// Whether structs within the types have the same fields in the same order, as values of maps and items of
+/// lists that become large ones must: the reader matches those by position.
+fn by_position(a: &DataType, b: &DataType) -> bool {
+    use DataType::{FixedSizeList, LargeList, List, Map, Struct};
+    match (a, b) {
+        (Struct(fields), Struct(others)) => {
+            fields.len() == others.len()
+                && fields
+                    .iter()
+                    .zip(others)
+                    .all(|(a, b)| a.name() == b.name() && by_position(a.data_type(), b.data_type()))
+        }
+        (List(a) | LargeList(a) | FixedSizeList(a, _), List(b) | LargeList(b) | FixedSizeList(b, _)) => {
+            by_position(a.data_type(), b.data_type())
+        }
+        (Map(a, _), Map(b, _)) => match (map_types(a), map_types(b)) {
+            (Some(a), Some(b)) => by_position(a.0, b.0) && by_position(a.1, b.1),
+            _ => false,
+        },
+        _ => true,
+    }
 }
 
 fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
@@ -259,6 +395,91 @@ mod tests {
             }
         }
         assert!(!reads_as(&Int64, &Int32) && !reads_as(&Decimal128(9, 4), &Decimal128(9, 2)));
+    }
+
+    fn structs(fields: &[(&str, DataType)]) -> DataType {
+        Struct(fields.iter().map(|(name, of)| Field::new(*name, of.clone(), true)).collect())
+    }
+
+    #[test]
+    fn nested_types_widen_by_name() {
+        let list = |name: &str, of: DataType, nullable| List(Arc::new(Field::new(name, of, nullable)));
+        let large = |of| LargeList(Arc::new(Field::new("element", of, false)));
+        let map = |names: [&str; 3], value: DataType| {
+            let entry = [Field::new(names[1], Utf8, false), Field::new(names[2], value, false)];
+            Map(Arc::new(Field::new(names[0], Struct(entry.into_iter().collect()), false)), false)
+        };
+        let (ab, ba) = (structs(&[("a", Int32), ("b", Utf8)]), structs(&[("b", Utf8), ("a", Int64)]));
+        let names = ["key_value", "k", "v"];
+        for (a, b, wider) in [
+            (list("element", Int32, false), list("item", Int64, true), Some(list("item", Int64, true))),
+            (list("x", Utf8, false), list("y", Utf8, false), Some(list("item", Utf8, true))),
+            (list("x", Int8, false), large(Int16), Some(table_type(&large(Int16)))),
+            (ab.clone(), ba.clone(), Some(structs(&[("a", Int64), ("b", Utf8)]))),
+            (
+                ab.clone(),
+                structs(&[("c", Int8), ("a", Int8)]),
+                Some(structs(&[("a", Int32), ("b", Utf8), ("c", Int8)])),
+            ),
+            (ab.clone(), structs(&[("c", Int8)]), None),
+            (ab.clone(), structs(&[("a", Date32), ("b", Utf8)]), None),
+            (structs(&[("a", Int32), ("a", Utf8)]), ab.clone(), None),
+            (list("x", ab.clone(), true), list("y", ba.clone(), true), {
+                Some(list("item", structs(&[("a", Int64), ("b", Utf8)]), true))
+            }),
+            // The reader would take these fields by position.
+            (large(ab.clone()), list("x", ba.clone(), true), None),
+            (map(names, ab.clone()), map(names, ba.clone()), None),
+            (map(names, Int8), map(["entries", "key", "value"], Int64), Some(map_of(Utf8, Int64, false))),
+            (Duration(TimeUnit::Millisecond), Duration(TimeUnit::Microsecond), Some(Duration(TimeUnit::Microsecond))),
+        ] {
+            assert_eq!(widened(&a, &b), wider, "{a} and {b}");
+            for narrow in [&a, &b] {
+                assert!(wider.as_ref().is_none_or(|wider| reads_as(narrow, wider)), "{narrow} as {wider:?}");
+            }
+        }
+        // An object may have more fields than the table.
+        assert!(reads_as(&structs(&[("z", Int8), ("a", Int32)]), &ab));
+        assert!(!reads_as(&structs(&[("a", Int64), ("b", Utf8)]), &ab) && !reads_as(&structs(&[("z", Int8)]), &ab));
+    }
+
+    #[test]
+    fn text_of_two_objects_is_inferred_as_that_of_one() {
+        let inferred = |values: &[&str]| {
+            let rows: String = values.iter().map(|value| format!("{value},x\n")).collect();
+            let options = thermocline_storage::csv::CsvOptions::default();
+            let text = format!("a,b\n{rows}");
+            Arc::new(thermocline_storage::csv::infer_schema(text.as_bytes(), true, &options).unwrap().unwrap())
+        };
+        let values = [
+            "",
+            "1",
+            "2.5",
+            "NaN",
+            "true",
+            "x",
+            "2020-01-02",
+            "2020-01-02 03:04:05",
+            "2020-01-02 03:04:05.123456",
+            "2020-01-02 03:04:05+02:00",
+            "9999-12-31",
+        ];
+        for a in values {
+            for b in values {
+                let mut union = SchemaUnion::of_text();
+                union.add(&inferred(&[a]));
+                union.add(&inferred(&[b]));
+                let mut together = SchemaUnion::of_text();
+                together.add(&inferred(&[a, b]));
+                assert_eq!(union.finish(), together.finish(), "{a:?} and {b:?}");
+            }
+        }
+        let nanoseconds = inferred(&["2020-01-02 03:04:05.123456789"]);
+        let mut union = SchemaUnion::of_text();
+        union.add(&nanoseconds);
+        assert_eq!(union.fields[0].1, *nanoseconds.field(0).data_type());
+        union.add(&inferred(&["9999-12-31"]));
+        assert_eq!(union.fields[0].1, Utf8View);
     }
 
     #[test]

@@ -22,7 +22,7 @@ const ROWS_MAX: usize = 10_000;
 /// longer one is needed; never if the sample `is_whole`, that is, ends where the object does.
 ///
 /// Without a header, columns are named `column_1`, `column_2` and so on. A column of nothing but NULLs
-/// is text. Timestamps that all say their offset from UTC are a type with zone, `+00:00`; where some
+/// is of type [`DataType::Null`]. Timestamps that all say their offset from UTC are a type with zone, `+00:00`; where some
 /// say it and some do not, they are text.
 ///
 /// # Errors
@@ -118,13 +118,18 @@ fn failure(records: &Records<'_>, defect: Defect, offset: u64, columns: usize) -
 fn type_of(records: &Records<'_>, index: usize, options: &CsvOptions) -> DataType {
     let fields = Fields { records: *records, text: None, column: index, rows: 0..records.rows.min(ROWS_MAX) };
     let mut seen = Seen::default();
+    let mut has_values = false;
     let mut scratch = Vec::new();
     for (_, start, end) in fields.iter() {
         let raw = fields.raw(start, end);
         let content = unquote(raw, options.dialect(), &mut scratch).unwrap_or(raw);
         if content != options.null_text.as_bytes() {
             seen.add(shape(content));
+            has_values = true;
         }
+    }
+    if !has_values {
+        return DataType::Null;
     }
     let accepts = |data_type: &DataType| {
         let converter = column(data_type, FieldRules::new(options, true));
@@ -334,7 +339,7 @@ mod tests {
             (&["2020-01-02 03:04:05+02:00", "2020-01-02 03:04:05"], "Utf8View"),
             (&["2020-01-02 03:04:05+02:00", "2020-01-02"], "Utf8View"),
             (&["2020-01-02 03:04:05+02:99"], "Utf8View"),
-            (&["", "\"\""], "Utf8View"),
+            (&["", "\"\""], "Null"),
         ] {
             assert_eq!(type_of_values(values), expected, "{values:?}");
         }
@@ -343,7 +348,7 @@ mod tests {
     #[test]
     fn the_null_text_is_no_value() {
         let options = CsvOptions { null_text: "NA".into(), ..CsvOptions::default() };
-        assert_eq!(types("a,b,c\n1,NA,NA\nNA,2020-01-01,NA\n", &options), ["Int64", "Date32", "Utf8View"]);
+        assert_eq!(types("a,b,c\n1,NA,NA\nNA,2020-01-01,NA\n", &options), ["Int64", "Date32", "Null"]);
         // Nothing is not NULL here, and no number.
         assert_eq!(types("a,b\n1,x\n,x\n", &options), ["Utf8View", "Utf8View"]);
         let options = CsvOptions { null_text: "0".into(), ..CsvOptions::default() };
