@@ -175,9 +175,12 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
     scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 
+/// An object, its key and how its columns are decoded.
+type Keyed<'a> = (&'a Arc<PlannedObject>, Arc<ObjectKey>, Arc<[Decoding]>);
+
 fn segment_requests(scan: &HybridScanExec) -> Vec<Vec<SegmentRequest>> {
     // Partitions of one object come one after the other and share its key and how it is decoded.
-    let mut last: Option<(&Arc<PlannedObject>, Arc<ObjectKey>, Arc<[Decoding]>)> = None;
+    let mut last: Option<Keyed<'_>> = None;
     let names = matches!(scan.format(), FileFormat::Csv(_)).then(|| {
         let fields = scan.table_schema().fields().iter();
         Decoding::of(&fields.map(|field| field.name().as_str()).collect::<Vec<_>>())
