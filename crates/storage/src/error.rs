@@ -180,6 +180,11 @@ impl From<Status> for NodeError {
             Code::Internal => ErrorKind::Unavailable,
             _ => ErrorKind::Refused,
         };
-        NodeError::new(kind, format!("{}: {}", status.code(), status.message()))
+        // What does not decode is found here, not at the peer.
+        let message = match status.code() {
+            Code::Internal => format!("what it sent is no answer: {}", status.message()),
+            code => format!("{code}: {}", status.message()),
+        };
+        NodeError::new(kind, message)
     }
 }

@@ -44,6 +44,8 @@ pub(crate) struct RootSource {
     object: ObjectEntry,
     /// Where what is read is charged, for as long as it is in memory; `None` if the caller does it.
     memory: Option<Arc<dyn MemoryPool>>,
+    /// Bytes of a read that is not charged.
+    uncharged_bytes: u64,
     /// Bytes read through it, gaps between coalesced ranges included.
     bytes_read: Arc<AtomicU64>,
 }
@@ -62,13 +64,18 @@ impl AsRef<[u8]> for Charged {
 
 impl RootSource {
     pub(crate) fn new(root: Root, object: ObjectEntry) -> Self {
-        Self { root, object, memory: None, bytes_read: Arc::default() }
+        Self { root, object, memory: None, uncharged_bytes: SMALL_READ_BYTES, bytes_read: Arc::default() }
     }
 
     /// The same, with large reads charged to `pool` for as long as they are in memory. One for which there
     /// is no memory fails.
     pub(crate) fn charged(self, pool: &Arc<dyn MemoryPool>) -> Self {
         Self { memory: Some(Arc::clone(pool)), ..self }
+    }
+
+    /// The same, with every read charged: nobody was charged for small ones before.
+    pub(crate) fn charged_throughout(self, pool: &Arc<dyn MemoryPool>) -> Self {
+        Self { uncharged_bytes: 0, ..self.charged(pool) }
     }
 
     /// The same, adding what it reads to `bytes_read`.
@@ -108,7 +115,7 @@ impl RangeSource for RootSource {
             let copied: u64 =
                 ranges.iter().map(|range| range.end - range.start).filter(|bytes| *bytes > READ_BYTES_MAX).sum();
             let bytes = reads.iter().map(|read| read.end - read.start).sum::<u64>().saturating_add(copied);
-            if bytes > SMALL_READ_BYTES {
+            if bytes > self.uncharged_bytes {
                 let reserved = MemoryConsumer::new("stored bytes").register(pool);
                 reserved
                     .try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))
