@@ -36,7 +36,7 @@ const LISTING_BYTES_MAX: usize = 1 << 30;
 const LOOKS: u32 = 30;
 
 /// The longest pause before a busy node is asked again.
-const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
+pub(crate) const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Options of a connection to a storage node: waits, attempts, windows.
 #[derive(Debug, Clone)]

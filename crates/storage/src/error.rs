@@ -188,3 +188,16 @@ impl From<Status> for NodeError {
         NodeError::new(kind, message)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer sends and is no message is the peer's fault, and no internal error of ours.
+    #[test]
+    fn an_answer_that_does_not_decode_makes_its_node_unavailable() {
+        let error = NodeError::from(Status::internal("failed to decode Protobuf message: buffer underflow"));
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(!error.message.to_lowercase().contains("internal"), "{error}");
+    }
+}

@@ -37,6 +37,8 @@ pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 const LISTED_PER_MESSAGE: usize = 512;
 /// Bytes of a message that an answer in messages can have whatever others hold.
 const MESSAGE_BYTES_GUARANTEED: usize = 64 << 10;
+/// Bytes of split points that wait to be sent that a request can have whatever others hold.
+const DESCRIBED_BYTES_GUARANTEED: usize = 64 << 10;
 /// Larger messages wait for so much of their memory, and are refused if there is none for the rest.
 const MESSAGE_BYTES_AWAITED: usize = 1 << 20;
 /// Times [`NodeConfig::keepalive`](crate::NodeConfig::keepalive) in which a request must have come whole.
@@ -172,7 +174,7 @@ impl FlightService for NodeService {
             "describe" => {
                 let request: DescribeRequest = decoded(&action)?;
                 charge_objects(&admitted, &request.objects)?;
-                let account = self.node.budget().account_like(&admitted.account);
+                let account = self.node.budget().account(admitted.peer().clone(), "", DESCRIBED_BYTES_GUARANTEED);
                 let described = self.node.describe_for(request, account)?;
                 return Ok(self.streamed(admitted, described));
             }

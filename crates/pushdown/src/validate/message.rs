@@ -2,8 +2,7 @@
 
 use super::shape::{Kind, Shape};
 
-/// Fields of a request or an answer, those of nested messages included; a list of a million objects
-/// has four million.
+/// Fields of a table's schema, those of nested messages included.
 pub const MESSAGE_FIELDS_MAX: usize = 1 << 22;
 
 /// Deepest nesting that is looked into; prost refuses what is nested deeper.
