@@ -20,7 +20,7 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::PhysicalPlanNode;
 use prost::Message;
 
-use crate::validate::{Limits, check_message, check_plan, check_tree, without_run_time_state};
+use crate::validate::{Limits, check_message, check_plan, check_tree, shape, without_run_time_state};
 use crate::{FragmentCodec, FragmentInputExec, StreamInputExec, balanced};
 
 /// Why a fragment cannot be shipped or run.
@@ -208,7 +208,7 @@ impl Fragment {
         if bytes.len() > limits.encoded_bytes_max {
             return Err(FragmentError::TooLarge { bytes: bytes.len(), limit: limits.encoded_bytes_max });
         }
-        check_message(bytes, limits.encoded_fields_max).map_err(malformed)?;
+        check_message(bytes, limits.encoded_fields_max, &shape::PLAN).map_err(malformed)?;
         let tree = PhysicalPlanNode::decode(bytes).map_err(|error| malformed(error.to_string()))?;
         check_tree(&tree, limits)?;
         let root = guarded(|| {

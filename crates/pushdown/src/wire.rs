@@ -19,19 +19,21 @@
 
 mod bitmap;
 mod index;
+mod shaped;
 
 pub use bitmap::{BitmapRequest, Combine};
 pub use index::{
     DropIndexRequest, DropIndexResponse, IndexReport, IndexRequest, IndexState, IndexStatus, IndexStatusRequest,
     IndexStatusResponse,
 };
+pub use shaped::{CSV_COLUMNS_MAX, OBJECTS_MAX, PARTS_MAX, Shaped};
 
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion_proto::protobuf;
 use prost::Message;
 
-use crate::validate::{MESSAGE_FIELDS_MAX, check_literal, check_message, check_schema};
+use crate::validate::{MESSAGE_FIELDS_MAX, check_literal, check_message, check_schema, shape};
 use crate::{CsvFields, CsvFormat, FileFormat, PartitionRange};
 
 /// Version of these messages. Raised when an older peer could misread a newer one.
@@ -41,6 +43,8 @@ pub const PROTOCOL_VERSION: u32 = 2;
 const VALUE_FIELDS_MAX: usize = 1 << 20;
 /// Bytes of a single value: a statistic of a column may be a long text.
 const VALUE_BYTES_MAX: usize = 16 << 20;
+/// Bytes of the text that means NULL in CSV.
+const NULL_TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// First exchange: both sides compare what they link.
 #[derive(Clone, PartialEq, Message)]
@@ -262,6 +266,24 @@ impl TryFrom<&Format> for FileFormat {
             u8::try_from(value)
                 .map_err(|_| DataFusionError::Plan(format!("CSV {what} {value} in a request is not one byte")))
         };
+        let columns = csv.fields.len().max(csv.field_count as usize);
+        if columns > CSV_COLUMNS_MAX {
+            return Err(DataFusionError::Plan(format!(
+                "a CSV format of {columns} columns, more than {CSV_COLUMNS_MAX}"
+            )));
+        }
+        if let Some(field) = csv.fields.iter().find(|field| **field > csv.field_count) {
+            return Err(DataFusionError::Plan(format!(
+                "a CSV format in a request names field {field} of {}",
+                csv.field_count
+            )));
+        }
+        if csv.null_text.len() > NULL_TEXT_BYTES_MAX {
+            return Err(DataFusionError::Plan(format!(
+                "the text that means NULL in CSV has {} bytes, more than {NULL_TEXT_BYTES_MAX}",
+                csv.null_text.len()
+            )));
+        }
         Ok(FileFormat::Csv(CsvFormat {
             delimiter: byte(csv.delimiter, "delimiter")?,
             quote: csv.quote.map(|quote| byte(quote, "quote")).transpose()?,
@@ -423,7 +445,7 @@ impl TryFrom<Range> for PartitionRange {
 }
 
 /// Ranges of one [`RangesRequest`].
-pub const RANGES_MAX: usize = 1 << 18;
+pub const RANGES_MAX: usize = PARTS_MAX;
 
 /// Asks for stored bytes.
 #[derive(Clone, PartialEq, Message)]
@@ -613,7 +635,7 @@ pub fn encode_schema(schema: &Schema) -> Result<Vec<u8>> {
 /// If the bytes are not a schema.
 pub fn decode_schema(bytes: &[u8]) -> Result<SchemaRef> {
     let wrong = |why: String| DataFusionError::Plan(format!("a table schema in a request does not decode: {why}"));
-    check_message(bytes, MESSAGE_FIELDS_MAX).map_err(wrong)?;
+    check_message(bytes, MESSAGE_FIELDS_MAX, &shape::SCHEMA).map_err(wrong)?;
     let schema = protobuf::Schema::decode(bytes).map_err(|error| wrong(error.to_string()))?;
     check_schema(&schema).map_err(wrong)?;
     Ok(std::sync::Arc::new(Schema::try_from(&schema)?))
@@ -633,7 +655,7 @@ pub fn encode_scalar(value: &ScalarValue) -> Result<Vec<u8>> {
 /// If the bytes are not a value.
 pub fn decode_scalar(bytes: &[u8]) -> Result<ScalarValue> {
     let wrong = |why: String| DataFusionError::Plan(format!("a value in a message does not decode: {why}"));
-    check_message(bytes, VALUE_FIELDS_MAX).map_err(wrong)?;
+    check_message(bytes, VALUE_FIELDS_MAX, &shape::SCALAR).map_err(wrong)?;
     let value = protobuf::ScalarValue::decode(bytes).map_err(|error| wrong(error.to_string()))?;
     check_literal(&value, VALUE_BYTES_MAX).map_err(wrong)?;
     Ok(ScalarValue::try_from(&value)?)

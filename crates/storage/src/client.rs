@@ -16,25 +16,27 @@ use thermocline_pushdown::ContentDigest;
 use thermocline_pushdown::wire::{
     DescribeRequest, DescribeResponse, Description, DropIndexRequest, DropIndexResponse, ErrorKind, Handshake,
     IndexReport, IndexRequest, IndexStatus, IndexStatusRequest, IndexStatusResponse, ListRequest, ListResponse,
-    NodeStatus, ObjectEntry, Ticket, TicketKind,
+    NodeStatus, ObjectEntry, Shaped, Ticket, TicketKind,
 };
 use tokio::sync::OnceCell;
 use tonic::transport::Channel;
 
 use crate::connections::{ConnectionOptions, Connections, StreamPlace};
 use crate::describing::Describing;
-use crate::node::decoded_message;
+use crate::listing::{OBJECTS_MAX, SKIPPED_MAX};
 use crate::recent::Recent;
 use crate::service::MESSAGE_BYTES_MAX;
 use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
 
 /// Contents of which a client remembers that its node has them.
 const SENT_MAX: usize = 4096;
+/// Bytes of the messages of one listing.
+const LISTING_BYTES_MAX: usize = 1 << 30;
 /// Checks that a wait for a message is divided into.
 const LOOKS: u32 = 30;
 
 /// The longest pause before a busy node is asked again.
-const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
+pub(crate) const BUSY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// Options of a connection to a storage node: waits, attempts, windows.
 #[derive(Debug, Clone)]
@@ -224,11 +226,20 @@ impl NodeClient {
             }
             let mut messages = self.actions("list", request.encode_to_vec()).await?;
             let mut found = ListResponse::default();
+            let mut bytes = 0;
             while let Some(message) = messages.try_next().await? {
+                bytes += message.len();
                 let message = decoded::<ListResponse>("list", message)?;
                 found.objects.extend(message.objects);
                 found.skipped.extend(message.skipped);
-                found.skipped_total += message.skipped_total;
+                found.skipped_total = found.skipped_total.saturating_add(message.skipped_total);
+                // No node of ours sends more.
+                let (objects, skipped) = (found.objects.len(), found.skipped.len());
+                if objects > OBJECTS_MAX || skipped > SKIPPED_MAX || bytes > LISTING_BYTES_MAX {
+                    let why =
+                        format!("the listing goes on after {objects} objects and {skipped} others in {bytes} bytes");
+                    return Err(NodeError::new(ErrorKind::Refused, why));
+                }
                 found.missing |= message.missing;
             }
             Ok(found)
@@ -405,12 +416,12 @@ impl NodeClient {
         Ok(messages.map_err(NodeError::from).boxed())
     }
 
-    async fn action<M: Message + Default>(&self, name: &str, body: Vec<u8>) -> Result<M, NodeError> {
+    async fn action<M: Shaped>(&self, name: &str, body: Vec<u8>) -> Result<M, NodeError> {
         let (client, _place) = self.checked_client().await?;
         self.action_with(client, name, body).await
     }
 
-    async fn action_with<M: Message + Default>(
+    async fn action_with<M: Shaped>(
         &self,
         mut client: FlightServiceClient<Channel>,
         name: &str,
@@ -552,8 +563,8 @@ impl NodeClient {
     }
 }
 
-fn decoded<M: Message + Default>(action: &str, body: Bytes) -> Result<M, NodeError> {
-    decoded_message(&body).map_err(|why| {
+fn decoded<M: Shaped>(action: &str, body: Bytes) -> Result<M, NodeError> {
+    M::decode_bounded(&body).map_err(|why| {
         NodeError::new(ErrorKind::Unavailable, format!("the answer to '{action}' does not decode: {why}"))
     })
 }

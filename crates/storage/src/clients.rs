@@ -5,6 +5,9 @@
 //!   request's head --> place of a request --> its body, charged as it arrives --> answer
 //! ```
 //!
+//! A connection that does not open in time is closed, and so is one that does not answer pings. A request
+//! that does not come whole in time is refused.
+//!
 //! A connection too many is closed, a request too many is answered with [`ErrorKind::Busy`] before any
 //! of its body is read.
 
@@ -13,6 +16,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
@@ -20,6 +24,7 @@ use parking_lot::Mutex;
 use thermocline_pushdown::wire::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::Sleep;
 use tonic::Status;
 use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
@@ -28,6 +33,8 @@ use tonic::transport::server::{Connected, TcpConnectInfo};
 use crate::NodeError;
 use crate::node::{Account, Budget, Peer};
 
+/// Bytes of the preface of HTTP/2 and of the head of the frame that follows it.
+const OPENING_BYTES: usize = 24 + 9;
 /// Bytes guaranteed to a request: nearly all are smaller.
 const REQUEST_BYTES_GUARANTEED: usize = 64 << 10;
 
@@ -94,12 +101,24 @@ impl Drop for Place {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: TcpStream,
+    /// Until it has opened; from then on it is pinged, and closed if it does not answer.
+    opening: Option<Opening>,
     _place: Place,
 }
 
+/// The beginning of a connection, which HTTP/2 waits for without an end.
+#[derive(Debug)]
+struct Opening {
+    until: Pin<Box<Sleep>>,
+    /// Bytes of the preface and the head of the first frame that have not come.
+    missing: usize,
+}
+
 impl Connection {
-    pub(crate) fn new(stream: TcpStream, place: Place) -> Self {
-        Self { stream, _place: place }
+    /// A connection that must open within `opening_max`.
+    pub(crate) fn new(stream: TcpStream, place: Place, opening_max: Duration) -> Self {
+        let opening = Opening { until: Box::pin(tokio::time::sleep(opening_max)), missing: OPENING_BYTES };
+        Self { stream, opening: Some(opening), _place: place }
     }
 }
 
@@ -113,7 +132,17 @@ impl Connected for Connection {
 
 impl AsyncRead for Connection {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        if let Some(opening) = &mut self.opening {
+            opening.missing = opening.missing.saturating_sub(buffer.filled().len() - before);
+            if opening.missing == 0 {
+                self.opening = None;
+            } else if opening.until.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        read
     }
 }
 
@@ -169,11 +198,13 @@ pub(crate) struct Guarded<S> {
     inner: S,
     requests: Arc<Places>,
     budget: Arc<Budget>,
+    body_time_max: Duration,
 }
 
 impl<S> Guarded<S> {
-    pub(crate) fn new(inner: S, requests: Arc<Places>, budget: Arc<Budget>) -> Self {
-        Self { inner, requests, budget }
+    /// `inner`, whose requests come whole within `body_time_max`.
+    pub(crate) fn new(inner: S, requests: Arc<Places>, budget: Arc<Budget>, body_time_max: Duration) -> Self {
+        Self { inner, requests, budget, body_time_max }
     }
 }
 
@@ -204,8 +235,9 @@ where
         };
         let admitted = Admitted::new(place, &self.budget);
         let account = admitted.account.clone();
+        let until = Box::pin(tokio::time::sleep(self.body_time_max));
         let mut request =
-            request.map(|body| tonic::body::Body::new(ChargedBody { inner: body, account: account.clone() }));
+            request.map(|body| tonic::body::Body::new(ChargedBody { inner: body, account: account.clone(), until }));
         request.extensions_mut().insert(admitted);
         Box::pin(self.inner.call(request))
     }
@@ -215,6 +247,8 @@ where
 struct ChargedBody {
     inner: tonic::body::Body,
     account: Account,
+    /// When all of it must be there.
+    until: Pin<Box<Sleep>>,
 }
 
 impl Body for ChargedBody {
@@ -223,6 +257,10 @@ impl Body for ChargedBody {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let frame = Pin::new(&mut self.inner).poll_frame(cx);
+        if !matches!(frame, Poll::Ready(None)) && self.until.as_mut().poll(cx).is_ready() {
+            let why = "the request did not come in time";
+            return Poll::Ready(Some(Err(NodeError::new(ErrorKind::DeadlineExceeded, why).into())));
+        }
         if let Poll::Ready(Some(Ok(frame))) = &frame
             && let Some(data) = frame.data_ref()
             && !self.account.try_take(data.len())

@@ -1,11 +1,13 @@
 //! Descriptions of many objects from one node, as they come.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry};
 
+use crate::client::BUSY_PAUSE_MAX;
 use crate::{NodeClient, NodeError};
 
 /// Objects that one request names.
@@ -25,12 +27,15 @@ pub(crate) struct Describing {
     arrived: VecDeque<Description>,
     /// Failures since the last message.
     failures: u32,
+    /// Until when a node that has too much to do is waited for; `None` if it has not said so since the last
+    /// message.
+    busy_until: Option<Instant>,
 }
 
 impl Describing {
     pub(crate) fn new(client: NodeClient, mut request: DescribeRequest) -> Self {
         let left = std::mem::take(&mut request.objects).into();
-        Self { client, request, left, answer: None, asked: 0, arrived: VecDeque::new(), failures: 0 }
+        Self { client, request, left, answer: None, asked: 0, arrived: VecDeque::new(), failures: 0, busy_until: None }
     }
 
     pub(crate) fn stream(self) -> BoxStream<'static, Result<Description, NodeError>> {
@@ -48,9 +53,15 @@ impl Describing {
             match self.message().await {
                 Ok(message) => {
                     self.failures = 0;
+                    self.busy_until = None;
                     self.left.drain(..message.objects.len());
                     self.asked -= message.objects.len();
                     self.arrived.extend(message.objects);
+                }
+                Err(error) if error.is_busy() && self.may_wait() => {
+                    tracing::debug!(node = self.client.label(), "waiting: {error}");
+                    self.answer = None;
+                    tokio::time::sleep(BUSY_PAUSE_MAX / 4).await;
                 }
                 Err(error) if error.is_transient() && self.failures + 1 < self.client.options().attempts => {
                     tracing::debug!(node = self.client.label(), "retrying: {error}");
@@ -62,6 +73,12 @@ impl Describing {
             }
         }
         Ok(self.arrived.pop_front())
+    }
+
+    /// Whether a node that has too much to do may be asked once more.
+    fn may_wait(&mut self) -> bool {
+        let now = Instant::now();
+        now < *self.busy_until.get_or_insert_with(|| now + self.client.options().busy_wait_max)
     }
 
     /// The next message with at least one description and no more than were asked for.

@@ -180,6 +180,24 @@ impl From<Status> for NodeError {
             Code::Internal => ErrorKind::Unavailable,
             _ => ErrorKind::Refused,
         };
-        NodeError::new(kind, format!("{}: {}", status.code(), status.message()))
+        // What does not decode is found here, not at the peer.
+        let message = match status.code() {
+            Code::Internal => format!("what it sent is no answer: {}", status.message()),
+            code => format!("{code}: {}", status.message()),
+        };
+        NodeError::new(kind, message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a peer sends and is no message is the peer's fault, and no internal error of ours.
+    #[test]
+    fn an_answer_that_does_not_decode_makes_its_node_unavailable() {
+        let error = NodeError::from(Status::internal("failed to decode Protobuf message: buffer underflow"));
+        assert_eq!(error.kind, ErrorKind::Unavailable);
+        assert!(!error.message.to_lowercase().contains("internal"), "{error}");
     }
 }

@@ -11,14 +11,14 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use thermocline_pushdown::wire::{
-    BitmapRequest, DescribeRequest, DropIndexRequest, IndexStatusRequest, ListRequest, TicketKind, decode_scalar,
-    decode_schema,
+    BitmapRequest, DescribeRequest, DropIndexRequest, IndexStatusRequest, ListRequest, Shaped, TicketKind,
+    decode_scalar, decode_schema,
 };
 use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange};
 
 use crate::csv::{CsvDecoder, CsvOptions, SplitScanner};
 use crate::index::{IndexFile, KeyRanges};
-use crate::node::{checked_ticket, decoded_message};
+use crate::node::checked_ticket;
 use crate::reader::decode_footer;
 
 static FUNCTIONS: LazyLock<Arc<TaskContext>> = LazyLock::new(|| SessionContext::new().task_ctx());
@@ -46,10 +46,10 @@ pub fn ticket(bytes: &[u8]) {
         fragment(&of_fragment);
         let _format = format.as_ref().map(FileFormat::try_from);
     }
-    let _listed = decoded_message::<ListRequest>(bytes);
-    let _described = decoded_message::<DescribeRequest>(bytes);
-    let _status = decoded_message::<IndexStatusRequest>(bytes);
-    let _dropped = decoded_message::<DropIndexRequest>(bytes);
+    let _listed = ListRequest::decode_bounded(bytes);
+    let _described = DescribeRequest::decode_bounded(bytes);
+    let _status = IndexStatusRequest::decode_bounded(bytes);
+    let _dropped = DropIndexRequest::decode_bounded(bytes);
     let _value = decode_scalar(bytes);
 }
 

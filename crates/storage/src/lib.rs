@@ -32,6 +32,7 @@
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
 mod arrow_types;
+mod blocking;
 mod client;
 mod clients;
 mod connections;
@@ -43,6 +44,7 @@ mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod index;
+mod listing;
 mod node;
 mod reader;
 mod recent;

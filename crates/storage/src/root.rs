@@ -13,7 +13,9 @@ use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreEx
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 use url::Url;
 
-use crate::walk::skip;
+use crate::blocking::{Cancelled, blocking};
+use crate::listing::Listing;
+use crate::node::Account;
 use crate::{NodeError, walk};
 
 /// An opened ROOT.
@@ -88,22 +90,49 @@ impl Root {
     /// [`ErrorKind::Refused`] for a path that leaves ROOT, [`ErrorKind::Unavailable`] if the store fails
     /// or the directory is gone.
     pub async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError> {
-        let path = checked_path(prefix)?;
-        let Some(directory) = self.directory.clone() else {
-            return self.list_store(prefix, &path).await;
-        };
-        tokio::task::spawn_blocking(move || walk::list(&directory, &path))
-            .await
-            .map_err(|error| NodeError::new(ErrorKind::Internal, format!("a listing failed: {error}")))?
+        self.list_charged(prefix, None, ()).await
     }
 
-    async fn list_store(&self, prefix: &str, path: &Path) -> Result<ListResponse, NodeError> {
-        let below = (!path.as_ref().is_empty()).then_some(path);
-        let listed: Result<Vec<ObjectMeta>, _> = self.store.list(below).try_collect().await;
-        let (mut listed, failure) = match listed {
-            Ok(listed) => (listed, None),
-            Err(error) => (vec![], Some(error)),
+    /// The same, charged to `account`. A walk that nobody waits for any more goes on for a moment, for which
+    /// it has `held`.
+    ///
+    /// # Errors
+    /// As [`Root::list`], and [`ErrorKind::Busy`] or [`ErrorKind::ResourcesExhausted`] if there is no memory
+    /// for so many objects.
+    pub(crate) async fn list_charged(
+        &self,
+        prefix: &str,
+        account: Option<Account>,
+        held: impl Send + 'static,
+    ) -> Result<ListResponse, NodeError> {
+        let path = checked_path(prefix)?;
+        let Some(directory) = self.directory.clone() else {
+            let _until_the_end = held;
+            return self.list_store(prefix, &path, account).await;
         };
+        blocking(held, move |cancelled| walk::list(&directory, &path, Listing::new(account, cancelled))).await
+    }
+
+    async fn list_store(&self, prefix: &str, path: &Path, account: Option<Account>) -> Result<ListResponse, NodeError> {
+        let mut listing = Listing::new(account, &Cancelled::default());
+        let below = (!path.as_ref().is_empty()).then_some(path);
+        let mut pages = self.store.list(below);
+        let (mut listed, mut failure): (Vec<ObjectMeta>, _) = (vec![], None);
+        loop {
+            match pages.try_next().await {
+                Ok(Some(meta)) => {
+                    let bytes = meta.location.as_ref().len() + meta.e_tag.as_ref().map_or(0, String::len);
+                    listing.charge(size_of::<ObjectMeta>() + bytes)?;
+                    listed.push(meta);
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    listed.clear();
+                    failure = Some(error);
+                    break;
+                }
+            }
+        }
         // Asked for only where there is nothing below: some S3 servers fail on a HEAD of a folder.
         if listed.is_empty() && below.is_some() {
             match self.store.head(path).await {
@@ -118,21 +147,21 @@ impl Root {
             return Err(NodeError::from(error).context(prefix));
         }
         listed.sort_by(|a, b| a.location.cmp(&b.location));
-        let mut found = ListResponse::default();
         for meta in &listed {
             let name = meta.location.to_string();
             if name.split('/').any(|part| part == OWN_DIRECTORY) {
                 continue;
             }
             if below_is_hidden(&meta.location, path) {
-                skip(&mut found, name, meta.size, "its name begins with . or _");
+                listing.skip(name, meta.size, "its name begins with . or _");
             } else if meta.size > 0 {
-                found.objects.push(ObjectEntry { path: name, version: version_of(meta), size: meta.size });
+                let object = ObjectEntry { path: name, version: version_of(meta), size: meta.size };
+                listing.add(object, &self.label)?;
             } else if !is_folder(meta, path, &listed) {
-                skip(&mut found, name, 0, "it is empty");
+                listing.skip(name, 0, "it is empty");
             }
         }
-        Ok(found)
+        Ok(listing.found)
     }
 
     /// Reads from `object`, but only in the version that the entry names.
@@ -161,6 +190,14 @@ impl Root {
         }
         self.bytes_read.fetch_add(result.range.end - result.range.start, Ordering::Relaxed);
         Ok(result)
+    }
+
+    /// Distance up to which ranges are read as one: as much as is read in the time that a request takes.
+    pub(crate) fn gap_bytes(&self) -> u64 {
+        match self.directory {
+            Some(_) => 16 << 10,
+            None => 256 << 10,
+        }
     }
 
     /// Bytes of objects read through this and its clones since it was opened, gaps between coalesced

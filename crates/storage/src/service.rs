@@ -1,5 +1,6 @@
 //! The node behind Arrow Flight: a thin translation, with nothing to decide.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -9,10 +10,14 @@ use arrow_flight::{
     PollInfo, PutResult, Result as ActionResult, SchemaResult, Ticket,
 };
 use async_trait::async_trait;
+use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
-use thermocline_pushdown::wire::{ErrorKind, Handshake, ListRequest, ListResponse};
+use thermocline_pushdown::wire::{
+    DescribeRequest, DropIndexRequest, ErrorKind, Handshake, IndexStatusRequest, ListRequest, ListResponse,
+    ObjectEntry, Shaped,
+};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -20,7 +25,8 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
-use crate::node::{HEARTBEAT, Peer, decoded_message};
+use crate::listing::entry_bytes;
+use crate::node::{Account, HEARTBEAT, Peer};
 use crate::{ClientLimits, ContentKind, NodeError, StorageNode};
 
 /// Largest request: a fragment and a table schema.
@@ -28,7 +34,15 @@ const REQUEST_BYTES_MAX: usize = 16 << 20;
 /// Largest message of an answer.
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// Objects in one message of a listing.
-const LISTED_PER_MESSAGE: usize = 4096;
+const LISTED_PER_MESSAGE: usize = 512;
+/// Bytes of a message that an answer in messages can have whatever others hold.
+const MESSAGE_BYTES_GUARANTEED: usize = 64 << 10;
+/// Bytes of split points that wait to be sent that a request can have whatever others hold.
+const DESCRIBED_BYTES_GUARANTEED: usize = 64 << 10;
+/// Larger messages wait for so much of their memory, and are refused if there is none for the rest.
+const MESSAGE_BYTES_AWAITED: usize = 1 << 20;
+/// Times [`NodeConfig::keepalive`](crate::NodeConfig::keepalive) in which a request must have come whole.
+const BODY_KEEPALIVES: u32 = 2;
 /// Answers that one connection carries at once.
 pub(crate) const STREAMS_PER_CONNECTION_MAX: u32 = 128;
 
@@ -88,16 +102,17 @@ pub async fn serve(node: Arc<StorageNode>, address: SocketAddr) -> std::io::Resu
     let (shutdown, stopped) = oneshot::channel::<()>();
     let keepalive = node.keepalive();
     let budget = Arc::clone(node.budget());
+    let body_time_max = keepalive.saturating_mul(BODY_KEEPALIVES);
     let service = FlightServiceServer::new(NodeService { node })
         .max_decoding_message_size(REQUEST_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
-    let service = Guarded::new(service, requests, budget);
+    let service = Guarded::new(service, requests, budget, body_time_max);
     let incoming = TcpListenerStream::new(listener).try_filter_map(move |stream| {
         // Answers are written in whole messages: waiting for more to send only adds delay.
         let _best_effort = stream.set_nodelay(true);
         let peer = stream.peer_addr().map_or_else(|_| Peer::unknown(), Peer::at);
         let place = connections.take(&peer).inspect_err(|error| tracing::warn!("a connection was closed: {error}"));
-        std::future::ready(Ok(place.ok().map(|place| Connection::new(stream, place))))
+        std::future::ready(Ok(place.ok().map(|place| Connection::new(stream, place, keepalive))))
     });
     let server = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(keepalive))
@@ -148,14 +163,21 @@ impl FlightService for NodeService {
             "handshake" => Handshake::of_this_build().encode_to_vec(),
             "list" => {
                 let request: ListRequest = decoded(&action)?;
-                let node = Arc::clone(&self.node);
+                let (node, admitted_too) = (Arc::clone(&self.node), admitted.clone());
                 let listed = async move {
-                    let found = node.list(&request.prefix).await?;
-                    Ok::<_, NodeError>(futures::stream::iter(listed(found)).map(Ok))
+                    let account = admitted_too.account.clone();
+                    let (found, account) = node.list_for(&request.prefix, &account, admitted_too).await?;
+                    Ok::<_, NodeError>(futures::stream::iter(listed(found, account)).map(Ok))
                 };
-                return Ok(streamed(admitted, listed.try_flatten_stream()));
+                return Ok(self.streamed(admitted, listed.try_flatten_stream()));
             }
-            "describe" => return Ok(streamed(admitted, self.node.describe(decoded(&action)?)?)),
+            "describe" => {
+                let request: DescribeRequest = decoded(&action)?;
+                charge_objects(&admitted, &request.objects)?;
+                let account = self.node.budget().account(admitted.peer().clone(), "", DESCRIBED_BYTES_GUARANTEED);
+                let described = self.node.describe_for(request, account)?;
+                return Ok(self.streamed(admitted, described));
+            }
             "put_fragment" => self.put(ContentKind::Fragment, &action)?,
             "put_schema" => self.put(ContentKind::Schema, &action)?,
             "status" => {
@@ -163,8 +185,17 @@ impl FlightService for NodeService {
                 admitted.account.give_back(usize::MAX);
                 self.node.status().encode_to_vec()
             }
-            "index_status" => self.node.index_status(decoded(&action)?).await?.encode_to_vec(),
-            "drop_index" => self.node.drop_index(decoded(&action)?).await?.encode_to_vec(),
+            "index_status" => {
+                let request: IndexStatusRequest = decoded(&action)?;
+                charge_objects(&admitted, &request.objects)?;
+                let status = self.node.index_status_for(request, admitted.peer(), admitted.clone());
+                status.await?.encode_to_vec()
+            }
+            "drop_index" => {
+                let request: DropIndexRequest = decoded(&action)?;
+                charge_objects(&admitted, &request.objects)?;
+                self.node.drop_index_for(request, admitted.peer(), admitted.clone()).await?.encode_to_vec()
+            }
             other => return Err(Status::unimplemented(format!("unknown action '{other}'"))),
         };
         admitted.account.settle(0, body.len());
@@ -222,33 +253,97 @@ impl FlightService for NodeService {
     }
 }
 
-/// Messages as they are made, an empty one whenever none came for a while, so that the caller can tell
-/// a long scan from a node that hangs.
-fn streamed<M: Message + 'static>(
-    admitted: Admitted,
-    messages: impl Stream<Item = Result<M, NodeError>> + Send + 'static,
-) -> Response<BoxStream<'static, Result<ActionResult, Status>>> {
-    let results = futures::stream::unfold(Some(messages.boxed()), |messages| async move {
-        let mut messages = messages?;
-        match tokio::time::timeout(HEARTBEAT, messages.next()).await {
-            Ok(Some(Ok(message))) => Some((Ok(ActionResult { body: message.encode_to_vec().into() }), Some(messages))),
-            Ok(Some(Err(error))) => Some((Err(error.into()), None)),
-            Ok(None) => None,
-            Err(_) => Some((Ok(ActionResult::default()), Some(messages))),
-        }
-    });
-    let results = results.inspect(move |_| {
-        let _until_the_end = &admitted;
-    });
-    Response::new(results.boxed())
+/// Charges the objects of a decoded request; the bytes of their names are those of the request's body.
+fn charge_objects(admitted: &Admitted, objects: &[ObjectEntry]) -> Result<(), NodeError> {
+    if admitted.account.try_take(size_of_val(objects)) {
+        return Ok(());
+    }
+    Err(NodeError::new(ErrorKind::Busy, "the storage node has no memory for so many objects now"))
 }
 
-/// A listing in messages of bounded size, with the skipped entries in the first one.
-fn listed(found: ListResponse) -> Vec<ListResponse> {
-    let mut objects = found.objects.into_iter();
-    let next = || Some(objects.by_ref().take(LISTED_PER_MESSAGE).collect()).filter(|some: &Vec<_>| !some.is_empty());
-    let messages = std::iter::from_fn(next).map(|objects| ListResponse { objects, ..ListResponse::default() });
-    std::iter::once(ListResponse { objects: vec![], ..found }).chain(messages).collect()
+/// Messages on their way to a reader, each charged while it is here.
+struct Sending<M> {
+    node: Arc<StorageNode>,
+    messages: BoxStream<'static, Result<M, NodeError>>,
+    /// A message that waits for memory.
+    next: Option<M>,
+    account: Account,
+    /// What is charged for the messages that were handed over: hyper asks for one before it has sent the
+    /// one before that.
+    handed_over: VecDeque<(usize, Option<MemoryReservation>)>,
+}
+
+impl<M: Message> Sending<M> {
+    /// The next message, once there is memory for it.
+    async fn encoded(&mut self) -> Option<Result<ActionResult, NodeError>> {
+        while self.handed_over.len() > 1 {
+            self.account.give_back(self.handed_over.pop_front().map_or(0, |(bytes, _)| bytes));
+        }
+        let message = match self.next.take() {
+            Some(message) => message,
+            None => match self.messages.next().await? {
+                Ok(message) => message,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let bytes = message.encoded_len();
+        let awaited = bytes.min(MESSAGE_BYTES_AWAITED);
+        // If the wait is broken off, the message is still there.
+        let message = self.next.insert(message);
+        self.account.take(awaited).await;
+        let rest = match bytes - awaited {
+            0 => None,
+            rest => match self.node.reserve(rest) {
+                Ok(reserved) => Some(reserved),
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let body = message.encode_to_vec().into();
+        self.next = None;
+        self.handed_over.push_back((awaited, rest));
+        Some(Ok(ActionResult { body }))
+    }
+}
+
+impl NodeService {
+    /// Messages as they are made, an empty one whenever none came for a while, so that the caller can tell
+    /// a long scan from a node that hangs.
+    fn streamed<M: Message + 'static>(
+        &self,
+        admitted: Admitted,
+        messages: impl Stream<Item = Result<M, NodeError>> + Send + 'static,
+    ) -> Response<BoxStream<'static, Result<ActionResult, Status>>> {
+        // Three: two that are handed over, and the next one.
+        let account = self.node.budget().account(admitted.peer().clone(), "", 3 * MESSAGE_BYTES_GUARANTEED);
+        let (node, messages) = (Arc::clone(&self.node), messages.boxed());
+        let sending = Sending { node, messages, next: None, account, handed_over: VecDeque::new() };
+        let results = futures::stream::unfold(Some(sending), |sending| async move {
+            let mut sending = sending?;
+            match tokio::time::timeout(HEARTBEAT, sending.encoded()).await {
+                Ok(Some(Ok(message))) => Some((Ok(message), Some(sending))),
+                Ok(Some(Err(error))) => Some((Err(error.into()), None)),
+                Ok(None) => None,
+                Err(_) => Some((Ok(ActionResult::default()), Some(sending))),
+            }
+        });
+        let results = results.inspect(move |_| {
+            let _until_the_end = &admitted;
+        });
+        Response::new(results.boxed())
+    }
+}
+
+/// A listing in messages of bounded size, with the skipped entries in the first one. What its objects take
+/// is given back to `account` as they leave.
+fn listed(found: ListResponse, account: Account) -> impl Iterator<Item = ListResponse> {
+    let mut found = found;
+    let mut objects = std::mem::take(&mut found.objects).into_iter();
+    let messages = std::iter::from_fn(move || {
+        let next: Vec<_> = objects.by_ref().take(LISTED_PER_MESSAGE).collect();
+        account.give_back(next.iter().map(entry_bytes).sum());
+        (!next.is_empty()).then(|| ListResponse { objects: next, ..ListResponse::default() })
+    });
+    std::iter::once(found).chain(messages)
 }
 
 /// The place of a request.
@@ -260,8 +355,8 @@ fn unused(call: &str, instead: &str) -> Status {
     Status::unimplemented(format!("a storage node does not answer {call}; use {instead}"))
 }
 
-fn decoded<M: Message + Default>(action: &Action) -> Result<M, Status> {
-    decoded_message(&action.body).map_err(|why| {
+fn decoded<M: Shaped>(action: &Action) -> Result<M, Status> {
+    M::decode_bounded(&action.body).map_err(|why| {
         let why = format!("the body of action '{}' does not decode: {why}", action.r#type);
         NodeError::new(ErrorKind::Refused, why).into()
     })
@@ -275,6 +370,13 @@ mod tests {
 
     use super::*;
     use crate::node::Budget;
+    use crate::{NodeConfig, Root};
+
+    fn service() -> (tempfile::TempDir, NodeService) {
+        let root = tempfile::tempdir().unwrap();
+        let node = StorageNode::new(Root::open(root.path().to_str().unwrap()).unwrap(), NodeConfig::default()).unwrap();
+        (root, NodeService { node })
+    }
 
     fn anybody() -> Admitted {
         let places = Places::new(Limit { what: "requests", all: 1, of_peer: 1 });
@@ -288,13 +390,14 @@ mod tests {
             let objects = vec![ObjectEntry { path: "t".into(), ..ObjectEntry::default() }];
             Ok(ListResponse { objects, ..ListResponse::default() })
         });
-        let messages: Vec<_> = streamed(anybody(), slow).into_inner().map(Result::unwrap).collect().await;
+        let (_root, service) = service();
+        let messages: Vec<_> = service.streamed(anybody(), slow).into_inner().map(Result::unwrap).collect().await;
         let [alive, answer] = &messages[..] else { panic!("{messages:?}") };
         assert!(alive.body.is_empty() && ListResponse::decode(answer.body.clone()).is_ok());
 
         let failing =
             futures::stream::iter([Ok(ListResponse::default()), Err(NodeError::new(ErrorKind::NotFound, "t"))]);
-        let messages: Vec<_> = streamed(anybody(), failing).into_inner().collect().await;
+        let messages: Vec<_> = service.streamed(anybody(), failing).into_inner().collect().await;
         assert!(messages.len() == 2 && messages[1].is_err());
     }
 
@@ -304,7 +407,11 @@ mod tests {
         let objects: Vec<_> = (0..2 * LISTED_PER_MESSAGE + 1).map(entry).collect();
         let skipped = vec![SkippedEntry { path: "x".into(), size: 1, reason: "why".into() }];
         let found = ListResponse { objects: objects.clone(), skipped, skipped_total: 7, missing: true };
-        let messages = listed(found.clone());
+        let budget = Budget::new(1 << 30);
+        let account = budget.account(Peer::local(), "", 0);
+        assert!(account.try_take(found.objects.iter().map(entry_bytes).sum()));
+        let messages: Vec<_> = listed(found.clone(), account).collect();
+        assert_eq!(budget.used(), 0);
         assert_eq!(messages.iter().map(|message| message.objects.len()).max(), Some(LISTED_PER_MESSAGE));
         assert_eq!(messages[0], ListResponse { objects: vec![], ..found });
         assert_eq!(messages.into_iter().flat_map(|message| message.objects).collect::<Vec<_>>(), objects);

@@ -27,8 +27,6 @@ pub trait RangeSource: Debug + Send + Sync {
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError>;
 }
 
-/// Ranges closer than this are read as one: a seek costs about as much.
-const GAP_BYTES: u64 = 256 << 10;
 /// Longer reads are cut, so that a large object is read by several requests side by side.
 const READ_BYTES_MAX: u64 = 8 << 20;
 /// Reads of one request in flight at once.
@@ -44,6 +42,8 @@ pub(crate) struct RootSource {
     object: ObjectEntry,
     /// Where what is read is charged, for as long as it is in memory; `None` if the caller does it.
     memory: Option<Arc<dyn MemoryPool>>,
+    /// Bytes of a read that is not charged.
+    uncharged_bytes: u64,
     /// Bytes read through it, gaps between coalesced ranges included.
     bytes_read: Arc<AtomicU64>,
 }
@@ -62,7 +62,7 @@ impl AsRef<[u8]> for Charged {
 
 impl RootSource {
     pub(crate) fn new(root: Root, object: ObjectEntry) -> Self {
-        Self { root, object, memory: None, bytes_read: Arc::default() }
+        Self { root, object, memory: None, uncharged_bytes: SMALL_READ_BYTES, bytes_read: Arc::default() }
     }
 
     /// The same, with large reads charged to `pool` for as long as they are in memory. One for which there
@@ -71,9 +71,19 @@ impl RootSource {
         Self { memory: Some(Arc::clone(pool)), ..self }
     }
 
+    /// The same, with every read charged: nobody was charged for small ones before.
+    pub(crate) fn charged_throughout(self, pool: &Arc<dyn MemoryPool>) -> Self {
+        Self { uncharged_bytes: 0, ..self.charged(pool) }
+    }
+
     /// The same, adding what it reads to `bytes_read`.
     pub(crate) fn counted(self, bytes_read: &Arc<AtomicU64>) -> Self {
         Self { bytes_read: Arc::clone(bytes_read), ..self }
+    }
+
+    /// See [`Root::gap_bytes`].
+    pub(crate) fn gap_bytes(&self) -> u64 {
+        self.root.gap_bytes()
     }
 
     /// Reads one range, whole.
@@ -101,14 +111,14 @@ impl RangeSource for RootSource {
 
     async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError> {
         check_ranges(&self.object, ranges.iter())?;
-        let reads = coalesce(ranges);
+        let reads = coalesce(ranges, self.root.gap_bytes());
         let mut memory = None;
         if let Some(pool) = &self.memory {
             // What is put together of several reads is there twice for a moment.
             let copied: u64 =
                 ranges.iter().map(|range| range.end - range.start).filter(|bytes| *bytes > READ_BYTES_MAX).sum();
             let bytes = reads.iter().map(|read| read.end - read.start).sum::<u64>().saturating_add(copied);
-            if bytes > SMALL_READ_BYTES {
+            if bytes > self.uncharged_bytes {
                 let reserved = MemoryConsumer::new("stored bytes").register(pool);
                 reserved
                     .try_grow(usize::try_from(bytes).unwrap_or(usize::MAX))
@@ -158,19 +168,19 @@ pub(crate) fn check_ranges<'a>(
     Ok(())
 }
 
-/// Bytes that are read for the ranges, those between close ones included.
-pub(crate) fn coalesced_bytes(ranges: &[Range<u64>]) -> u64 {
-    coalesce(ranges).iter().map(|read| read.end - read.start).sum()
+/// Bytes that are read for the ranges, those between ranges closer than `gap` included.
+pub(crate) fn coalesced_bytes(ranges: &[Range<u64>], gap: u64) -> u64 {
+    coalesce(ranges, gap).iter().map(|read| read.end - read.start).sum()
 }
 
-/// Sorted, disjoint reads that cover the ranges: close ones merged, long ones cut.
-fn coalesce(ranges: &[Range<u64>]) -> Vec<Range<u64>> {
+/// Sorted, disjoint reads that cover the ranges: those closer than `gap` merged, long ones cut.
+fn coalesce(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
     let mut sorted: Vec<_> = ranges.iter().filter(|range| !range.is_empty()).cloned().collect();
     sorted.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<u64>> = vec![];
     for range in sorted {
         match merged.last_mut() {
-            Some(last) if range.start <= last.end.saturating_add(GAP_BYTES) => last.end = last.end.max(range.end),
+            Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
             _ => merged.push(range),
         }
     }

@@ -7,17 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use object_store::path::Path as ObjectPath;
-use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry, SkippedEntry};
+use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 
 use crate::NodeError;
+use crate::listing::Listing;
 use crate::root::{ETAG, OWN_DIRECTORY, is_hidden};
 
-/// Objects that one listing may hold.
-const OBJECTS_MAX: usize = 5_000_000;
 /// Symbolic links to directories on the way to an object: links that lead to each other multiply.
 const LINKS_MAX: usize = 8;
-/// Skipped entries that a listing names; of the others it only says how many there are.
-const SKIPPED_MAX: usize = 1000;
 /// Why a link that leads out is skipped.
 const OUTSIDE: &str = "a symbolic link that leads out of ROOT";
 /// `ELOOP`: a link that leads to itself.
@@ -38,14 +35,15 @@ struct Directory {
 /// outside of `root`.
 ///
 /// # Errors
-/// If `root` is gone, a directory cannot be read, or there are more objects than a listing holds.
-pub(crate) fn list(root: &Path, prefix: &ObjectPath) -> Result<ListResponse, NodeError> {
-    let mut walk = Walk { root, found: ListResponse::default(), waiting: vec![] };
+/// If `root` is gone, a directory cannot be read, or there are more objects than a listing holds; if there
+/// is no memory for it, or nobody waits for it any more.
+pub(crate) fn list(root: &Path, prefix: &ObjectPath, listing: Listing) -> Result<ListResponse, NodeError> {
+    let mut walk = Walk { root, listing, waiting: vec![] };
     walk.start(prefix)?;
     while let Some(directory) = walk.waiting.pop() {
         walk.directory(&directory)?;
     }
-    let mut found = walk.found;
+    let mut found = walk.listing.found;
     // A directory may have been removed while it was read, and an empty listing would not say so.
     found.missing |= found.objects.is_empty() && !root.join(prefix.as_ref()).exists();
     if found.missing && !root.is_dir() {
@@ -59,7 +57,7 @@ pub(crate) fn list(root: &Path, prefix: &ObjectPath) -> Result<ListResponse, Nod
 
 struct Walk<'a> {
     root: &'a Path,
-    found: ListResponse,
+    listing: Listing,
     waiting: Vec<Directory>,
 }
 
@@ -70,8 +68,8 @@ impl Walk<'_> {
         let found = fs::canonicalize(&path).and_then(|real| Ok((fs::metadata(&real)?, real)));
         match found {
             Ok((_, real)) if !real.starts_with(self.root) => {
-                skip(&mut self.found, object_path, 0, OUTSIDE);
-                self.found.missing = true;
+                self.listing.skip(object_path, 0, OUTSIDE);
+                self.listing.found.missing = true;
                 Ok(())
             }
             Ok((metadata, real)) if metadata.is_dir() => {
@@ -80,7 +78,7 @@ impl Walk<'_> {
             }
             Ok((metadata, _)) => self.file(object_path, &metadata),
             Err(error) if matches!(error.kind(), IoErrorKind::NotFound | IoErrorKind::NotADirectory) => {
-                self.found.missing = true;
+                self.listing.found.missing = true;
                 Ok(())
             }
             Err(error) => Err(failed(&path, &error)),
@@ -97,6 +95,7 @@ impl Walk<'_> {
         let mut is_empty = true;
         for entry in entries {
             let entry = entry.map_err(|error| failed(&directory.path, &error))?;
+            self.listing.check_wanted()?;
             is_empty = false;
             match self.entry(directory, &entry) {
                 Ok(done) => done?,
@@ -107,7 +106,7 @@ impl Walk<'_> {
         // A directory that is named like an object is taken for one by who looks for it.
         let name = directory.object_path.rsplit('/').next().unwrap_or_default();
         if is_empty && name.contains('.') {
-            skip(&mut self.found, directory.object_path.clone(), 0, "a directory without files");
+            self.listing.skip(directory.object_path.clone(), 0, "a directory without files");
         }
         Ok(())
     }
@@ -120,7 +119,7 @@ impl Walk<'_> {
             above => format!("{above}/{name}"),
         };
         let Some(name) = name.to_str() else {
-            skip(&mut self.found, below(&name.to_string_lossy()), 0, "its name is not UTF-8");
+            self.listing.skip(below(&name.to_string_lossy()), 0, "its name is not UTF-8");
             return Ok(Ok(()));
         };
         let object_path = below(name);
@@ -128,14 +127,18 @@ impl Walk<'_> {
         if is_hidden(name) {
             if name != OWN_DIRECTORY {
                 let size = if kind.is_file() { entry.metadata()?.len() } else { 0 };
-                skip(&mut self.found, object_path, size, "its name begins with . or _");
+                self.listing.skip(object_path, size, "its name begins with . or _");
             }
         } else if ObjectPath::parse(&object_path).is_err() {
-            skip(&mut self.found, object_path, 0, "its name holds characters that no object has");
+            self.listing.skip(object_path, 0, "its name holds characters that no object has");
         } else if kind.is_symlink() {
             return self.link(directory, entry.path(), object_path);
         } else if kind.is_dir() {
-            self.waiting.push(directory.below(entry.path(), object_path, name));
+            let below = directory.below(entry.path(), object_path, name);
+            if let Err(error) = self.listing.charge(below.bytes()) {
+                return Ok(Err(error));
+            }
+            self.waiting.push(below);
         } else {
             return Ok(self.file(object_path, &entry.metadata()?));
         }
@@ -151,12 +154,12 @@ impl Walk<'_> {
                     _ if error.raw_os_error() == Some(FILESYSTEM_LOOP) => "a symbolic link that leads to itself",
                     _ => return Err(error),
                 };
-                skip(&mut self.found, object_path, 0, reason);
+                self.listing.skip(object_path, 0, reason);
                 return Ok(Ok(()));
             }
         };
         if !target.starts_with(self.root) {
-            skip(&mut self.found, object_path, 0, OUTSIDE);
+            self.listing.skip(object_path, 0, OUTSIDE);
             return Ok(Ok(()));
         }
         let metadata = fs::metadata(&target)?;
@@ -164,9 +167,9 @@ impl Walk<'_> {
             return Ok(self.file(object_path, &metadata));
         }
         if directory.real.iter().any(|real| real.starts_with(&target)) {
-            skip(&mut self.found, object_path, 0, "a symbolic link to a directory that it is in");
+            self.listing.skip(object_path, 0, "a symbolic link to a directory that it is in");
         } else if directory.real.len() > LINKS_MAX {
-            skip(&mut self.found, object_path, 0, "it lies behind too many symbolic links");
+            self.listing.skip(object_path, 0, "it lies behind too many symbolic links");
         } else {
             self.waiting.push(directory.linked(path, object_path, target));
         }
@@ -183,19 +186,21 @@ impl Walk<'_> {
         } else if is_staged(name) {
             "its name is that of an unfinished upload"
         } else {
-            if self.found.objects.len() >= OBJECTS_MAX {
-                let why = format!("more than the {OBJECTS_MAX} objects that a listing holds");
-                return Err(NodeError::new(ErrorKind::Refused, format!("{}: {why}", self.root.display())));
-            }
-            self.found.objects.push(ObjectEntry { path, version: version_of(metadata), size });
-            return Ok(());
+            let object = ObjectEntry { path, version: version_of(metadata), size };
+            return self.listing.add(object, &self.root.to_string_lossy());
         };
-        skip(&mut self.found, path, size, reason);
+        self.listing.skip(path, size, reason);
         Ok(())
     }
 }
 
 impl Directory {
+    /// Bytes that it takes while it waits.
+    fn bytes(&self) -> usize {
+        let paths = self.real.iter().map(|path| size_of::<PathBuf>() + path.as_os_str().len()).sum::<usize>();
+        size_of::<Self>() + self.path.as_os_str().len() + self.object_path.len() + paths
+    }
+
     fn below(&self, path: PathBuf, object_path: String, name: &str) -> Self {
         let mut real = self.real.clone();
         if let Some(last) = real.last_mut() {
@@ -207,14 +212,6 @@ impl Directory {
     /// The directory that a link leads to.
     fn linked(&self, path: PathBuf, object_path: String, target: PathBuf) -> Self {
         Self { path, object_path, real: self.real.iter().cloned().chain([target]).collect() }
-    }
-}
-
-/// Notes what is there and is no object.
-pub(crate) fn skip(found: &mut ListResponse, path: String, size: u64, reason: &str) {
-    found.skipped_total += 1;
-    if found.skipped.len() < SKIPPED_MAX {
-        found.skipped.push(SkippedEntry { path, size, reason: reason.to_owned() });
     }
 }
 

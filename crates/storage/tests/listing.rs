@@ -7,8 +7,17 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use thermocline_pushdown::wire::ErrorKind;
-use thermocline_storage::Root;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
+use arrow_flight::{
+    Action, ActionType, Criteria, Empty, FlightData, FlightDescriptor, FlightInfo, HandshakeRequest, HandshakeResponse,
+    PollInfo, PutResult, SchemaResult, Ticket,
+};
+use futures::StreamExt;
+use futures::stream::BoxStream;
+use prost::Message;
+use thermocline_pushdown::wire::{ErrorKind, Handshake, ListResponse, ObjectEntry, SkippedEntry};
+use thermocline_storage::{NodeClient, RemoteOptions, Root};
+use tonic::{Request, Response, Status, Streaming};
 
 fn write(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -137,5 +146,92 @@ async fn what_is_gone_is_missing_and_what_is_empty_is_not() {
     fs::remove_dir_all(&directory).unwrap();
     for prefix in ["", "t"] {
         assert_eq!(missing(prefix).await.unwrap_err().kind, ErrorKind::Unavailable, "{prefix}");
+    }
+}
+
+/// A node that lists without an end.
+struct Endless {
+    message: ListResponse,
+}
+
+#[async_trait::async_trait]
+impl FlightService for Endless {
+    type HandshakeStream = BoxStream<'static, Result<HandshakeResponse, Status>>;
+    type ListFlightsStream = BoxStream<'static, Result<FlightInfo, Status>>;
+    type DoGetStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoPutStream = BoxStream<'static, Result<PutResult, Status>>;
+    type DoExchangeStream = BoxStream<'static, Result<FlightData, Status>>;
+    type DoActionStream = BoxStream<'static, Result<arrow_flight::Result, Status>>;
+    type ListActionsStream = BoxStream<'static, Result<ActionType, Status>>;
+
+    async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
+        let is_handshake = request.into_inner().r#type == "handshake";
+        let body: bytes::Bytes = match is_handshake {
+            true => Handshake::of_this_build().encode_to_vec().into(),
+            false => self.message.encode_to_vec().into(),
+        };
+        let messages = futures::stream::repeat_with(move || Ok(arrow_flight::Result { body: body.clone() }));
+        Ok(Response::new(messages.take(if is_handshake { 1 } else { usize::MAX }).boxed()))
+    }
+
+    async fn handshake(
+        &self,
+        _: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Self::HandshakeStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn list_flights(&self, _: Request<Criteria>) -> Result<Response<Self::ListFlightsStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn get_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<FlightInfo>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn poll_flight_info(&self, _: Request<FlightDescriptor>) -> Result<Response<PollInfo>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn get_schema(&self, _: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn do_get(&self, _: Request<Ticket>) -> Result<Response<Self::DoGetStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn do_put(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoPutStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn do_exchange(&self, _: Request<Streaming<FlightData>>) -> Result<Response<Self::DoExchangeStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
+        Err(Status::unimplemented(""))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_listing_without_an_end_is_given_up() {
+    let object = ObjectEntry { path: "o".into(), version: "v".into(), size: 1 };
+    let skipped = SkippedEntry { path: "s".into(), size: 1, reason: "why".into() };
+    for message in [
+        ListResponse { objects: vec![object; 4096], ..ListResponse::default() },
+        ListResponse { skipped: vec![skipped; 100], skipped_total: u64::MAX, ..ListResponse::default() },
+    ] {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let service = FlightServiceServer::new(Endless { message });
+        let server = tonic::transport::Server::builder()
+            .add_service(service)
+            .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener));
+        let server = tokio::spawn(server);
+        let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
+        let error = client.list("t").await.unwrap_err();
+        assert!(error.message.contains("goes on") && error.message.contains(&address), "{error}");
+        server.abort();
     }
 }

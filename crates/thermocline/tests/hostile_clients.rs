@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow_flight::flight_service_client::FlightServiceClient;
-use arrow_flight::{FlightData, Ticket as FlightTicket};
+use arrow_flight::{Action, FlightData, Result as ActionResult, Ticket as FlightTicket};
 use prost::Message;
 use support::topology::NodeProcess;
 use thermocline_compute::{Session, SessionOptions};
 use thermocline_pushdown::wire::{
-    Compression, ErrorKind, Format, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, Range, RangesRequest, Ticket,
-    TicketKind, encode_schema,
+    Compression, Csv, DescribeRequest, ErrorKind, Format, FragmentRequest, ListRequest, ObjectEntry, Origin,
+    RANGES_MAX, Range, RangesRequest, Ticket, TicketKind, encode_schema,
 };
 use thermocline_pushdown::{CsvFormat, FileFormat, Fragment};
 use thermocline_storage::{NodeClient, NodeError, RemoteOptions};
@@ -274,6 +274,181 @@ async fn a_pager_gets_all_rows_and_can_be_left() {
     assert!(interrupt.success());
     // Nobody has read a line.
     assert_eq!(left.wait().unwrap().code(), Some(130));
+}
+
+/// Sends the action on several connections, and reads nothing of the answers.
+async fn unread_actions(
+    attacked: &Attacked,
+    name: &str,
+    body: &[u8],
+    count: usize,
+) -> Vec<(Result<Streaming<ActionResult>, tonic::Status>, FlightServiceClient<Channel>)> {
+    let mut open = vec![];
+    for _ in 0..count.div_ceil(100) {
+        let client = attacked.connect().await;
+        let asked = (0..count.min(100)).map(|_| {
+            let (mut client, action) = (client.clone(), Action::new(name, body.to_vec()));
+            async move {
+                let answer = tokio::time::timeout(Duration::from_secs(20), client.do_action(action)).await;
+                let answer = answer.unwrap_or_else(|_| Err(tonic::Status::deadline_exceeded("no answer began")));
+                (answer.map(tonic::Response::into_inner), client)
+            }
+        });
+        open.extend(futures::future::join_all(asked).await);
+    }
+    open
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn descriptions_of_what_unfolds() {
+    let attacked = Attacked::start(&[]).await;
+    let describe = |csv, objects| {
+        DescribeRequest { objects, format: Some(Format { csv: Some(csv) }), partition_bytes: 1 }.encode_to_vec()
+    };
+    let comma = Csv { delimiter: 44, ..Csv::default() };
+    // A byte each, and eight in memory.
+    let fields = Csv { field_count: 15 << 20, fields: vec![1; 15 << 20], ..comma.clone() };
+    let null_text = Csv { null_text: "x".repeat(15 << 20), ..comma.clone() };
+    let nameless = vec![ObjectEntry::default(); 4 << 20];
+    for (name, body) in [
+        ("15 million fields", describe(fields, vec![attacked.table.clone(); 64])),
+        ("a long text for NULL", describe(null_text, vec![attacked.table.clone(); 64])),
+        ("four million objects", describe(comma.clone(), nameless)),
+        ("objects without a path", describe(comma.clone(), vec![ObjectEntry::default(); 1000])),
+    ] {
+        for (answer, _client) in unread_actions(&attacked, "describe", &body, 6).await {
+            let status = answer.err().unwrap_or_else(|| panic!("{name}: was answered"));
+            let refused = matches!(status.code(), Code::PermissionDenied | Code::DataLoss | Code::Unavailable);
+            assert!(refused, "{name}: {status}");
+        }
+        attacked.check(name).await;
+    }
+    // Scans of one object in formats that differ, so that none is the other's.
+    let mut scans = vec![];
+    for delimiter in 100..200 {
+        let csv = Csv { delimiter, ..Csv::default() };
+        let object = ObjectEntry { path: "sparse".into(), ..attacked.sparse.clone() };
+        scans.extend(unread_actions(&attacked, "describe", &describe(csv, vec![object; 40]), 1).await);
+    }
+    attacked.check("100 requests for scans of 8 GiB").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn listings_that_nobody_reads() {
+    let attacked = Attacked::start(&[]).await;
+    let many = attacked._folder.path().join("many");
+    std::fs::create_dir(&many).unwrap();
+    for number in 0..20_000 {
+        std::fs::write(many.join(format!("an_object_with_a_rather_long_name_{number:08}.csv")), "1").unwrap();
+    }
+    let request = ListRequest { prefix: "many".into() }.encode_to_vec();
+    let open = unread_actions(&attacked, "list", &request, 400).await;
+    attacked.check("400 listings that nobody reads").await;
+    drop(open);
+    let client = NodeClient::remote(&attacked.node.address, RemoteOptions::default()).unwrap();
+    assert_eq!(client.list("many").await.unwrap().len(), 20_000);
+}
+
+/// Whether the node closes the connection, in time.
+async fn is_closed(mut socket: tokio::net::TcpStream) -> bool {
+    let read = async {
+        let mut buffer = [0; 1024];
+        while tokio::io::AsyncReadExt::read(&mut socket, &mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
+    };
+    tokio::time::timeout(Duration::from_secs(20), read).await.is_ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn connections_that_do_not_open() {
+    let attacked = Attacked::start(&["--keepalive", "1s"]).await;
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    for sent in [&b""[..], &preface[..10], preface, b"GET / HTTP/1.1\r\nHo"] {
+        let mut socket = tokio::net::TcpStream::connect(&attacked.node.address).await.unwrap();
+        tokio::io::AsyncWriteExt::write_all(&mut socket, sent).await.unwrap();
+        assert!(is_closed(socket).await, "{sent:?}");
+    }
+    // A byte now and then is no reason to wait.
+    let socket = tokio::net::TcpStream::connect(&attacked.node.address).await.unwrap();
+    let (mut receives, mut sends) = socket.into_split();
+    let drip = tokio::spawn(async move {
+        for byte in preface.repeat(2) {
+            if tokio::io::AsyncWriteExt::write_all(&mut sends, &[byte]).await.is_err() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(700)).await;
+        }
+        panic!("the connection was not closed");
+    });
+    let mut buffer = [0; 1024];
+    while tokio::io::AsyncReadExt::read(&mut receives, &mut buffer).await.is_ok_and(|bytes| bytes > 0) {}
+    drop(receives);
+    drip.await.unwrap();
+    attacked.check("half-open connections").await;
+}
+
+/// An HTTP/2 frame of stream 1 or, for settings and pings, of the connection.
+fn frame(kind: u8, flags: u8, payload: &[u8]) -> Vec<u8> {
+    let stream = u8::from(!matches!(kind, 4 | 6));
+    let length = (payload.len() as u32).to_be_bytes();
+    [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
+}
+
+/// Begins a `DoAction` whose body comes slowly or not at all, on a connection that answers pings; whether the
+/// node ends the request, in time.
+async fn is_ended(address: &str, body: &[u8]) -> bool {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let field = |name: &str, value: &str| {
+        [&[0, name.len() as u8], name.as_bytes(), &[value.len() as u8], value.as_bytes()].concat()
+    };
+    let head = [
+        // POST, http
+        vec![0x83, 0x86],
+        field(":path", "/arrow.flight.protocol.FlightService/DoAction"),
+        field(":authority", "node"),
+        field("content-type", "application/grpc"),
+        field("te", "trailers"),
+    ];
+    let opening = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(), frame(4, 0, &[]), frame(1, 4, &head.concat())];
+    let socket = tokio::net::TcpStream::connect(address).await.unwrap();
+    let (mut receives, sends) = socket.into_split();
+    let sends = Arc::new(tokio::sync::Mutex::new(sends));
+    sends.lock().await.write_all(&opening.concat()).await.unwrap();
+    let drips = Arc::clone(&sends);
+    let body = body.to_vec();
+    let drip = tokio::spawn(async move {
+        for byte in body {
+            let _may_be_over = drips.lock().await.write_all(&frame(0, 0, &[byte])).await;
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        std::future::pending::<()>().await;
+    });
+    let ended = async {
+        loop {
+            let mut head = [0; 9];
+            receives.read_exact(&mut head).await.expect("pings are answered, so that the connection stays");
+            let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+            receives.read_exact(&mut payload).await.unwrap();
+            match (head[3], head[4]) {
+                (6, 0) => sends.lock().await.write_all(&frame(6, 1, &payload)).await.unwrap(),
+                // The answer's head, or the end of the stream.
+                (1 | 3, _) => return,
+                _ => {}
+            }
+        }
+    };
+    let ended = tokio::time::timeout(Duration::from_secs(20), ended).await.is_ok();
+    drip.abort();
+    ended
+}
+
+/// Bodies that never come, that come a byte at a time, and that do not end.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_do_not_come_whole() {
+    let attacked = Attacked::start(&["--keepalive", "1s"]).await;
+    let slow = [&[0, 0, 0, 0, 200][..], &[0x0a; 200]].concat();
+    assert!(is_ended(&attacked.node.address, &[]).await, "no body");
+    assert!(is_ended(&attacked.node.address, &slow).await, "a byte at a time");
+    attacked.check("requests that do not come whole").await;
 }
 
 /// A disk that fills, as far as a process can tell, while an index is written.

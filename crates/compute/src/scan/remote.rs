@@ -22,7 +22,7 @@ use thermocline_pushdown::wire::{
 use thermocline_pushdown::{FileFormat, PartitionRange, PushbackToken};
 use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
 
-use super::arrow_message::check_arrow_message;
+use super::arrow_message::ArrowMessages;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
@@ -271,7 +271,7 @@ impl FragmentCall {
         // An opening bitmap and the closing report are no Arrow messages; they must not reach the
         // decoder.
         let place = format!("storage node {}: {}", object.node.label(), object.entry.path);
-        let expected = Arc::clone(&schema);
+        let mut checks = ArrowMessages::new(Arc::clone(&schema));
         let batches = messages.try_filter(move |message| {
             let bytes = wire_bytes(message);
             count.fetch_add(bytes, Ordering::Relaxed);
@@ -287,7 +287,7 @@ impl FragmentCall {
             std::future::ready(is_arrow)
         });
         let batches = batches.and_then(move |message| {
-            let checked = check_arrow_message(&message, &expected);
+            let checked = checks.check(&message);
             std::future::ready(
                 checked
                     .map(|()| message)

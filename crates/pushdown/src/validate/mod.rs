@@ -24,6 +24,7 @@ mod literal;
 mod message;
 mod plan;
 mod predicate;
+pub(crate) mod shape;
 mod tree;
 mod types;
 
@@ -32,5 +33,6 @@ pub(crate) use literal::check_literal;
 pub use message::{MESSAGE_FIELDS_MAX, check_message};
 pub use plan::{check_operator, check_plan};
 pub use predicate::check_predicate;
+pub use shape::{Kind, Shape};
 pub(crate) use tree::{check_tree, without_run_time_state};
 pub(crate) use types::check_schema;

@@ -10,6 +10,7 @@ use super::Limits;
 use super::expression::{ExpressionCheck, Place};
 use super::functions::is_aggregate;
 use super::message::check_message;
+use super::shape::SCHEMA;
 use super::types::check_schema;
 use crate::FragmentError;
 
@@ -187,7 +188,7 @@ fn leaf_columns(
     if !leaf.inputs.is_empty() {
         return Err("it has inputs".into());
     }
-    check_message(&leaf.node, limits.encoded_fields_max)?;
+    check_message(&leaf.node, limits.encoded_fields_max, &SCHEMA)?;
     let schema = protobuf::Schema::decode(leaf.node.as_slice())
         .map_err(|error| format!("a fragment's column list does not decode: {error}"))?;
     check.add_row_bytes(check_schema(&schema)?)?;

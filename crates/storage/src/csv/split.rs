@@ -98,6 +98,16 @@ impl SplitScanner {
         })
     }
 
+    /// Bytes that it holds: the first record while it is not complete, and what it has found.
+    pub fn memory_bytes(&self) -> usize {
+        let record = match &self.phase {
+            Phase::FirstRecord { bytes, .. } => bytes.capacity(),
+            Phase::Body => 0,
+        };
+        let names = self.found.header.iter().flatten().map(|name| size_of::<String>() + name.len()).sum::<usize>();
+        record + names + self.found.splits.capacity() * size_of::<CsvSplit>()
+    }
+
     /// Takes the next bytes of the object.
     ///
     /// # Errors

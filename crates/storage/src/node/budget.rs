@@ -137,6 +137,13 @@ impl Account {
         self.holding.guaranteed
     }
 
+    /// Whether it holds nearly as much as it may have while nobody else is there: waiting brings no more.
+    pub(crate) fn has_its_share(&self) -> bool {
+        let total = self.holding.budget.shares.lock().total;
+        // Of t bytes, one query that takes in small steps gets 4/9 t.
+        *self.holding.held.lock() >= total / 3
+    }
+
     /// Takes bytes if they may be had now.
     pub(crate) fn try_take(&self, bytes: usize) -> bool {
         let Holding { budget, peer, query, guaranteed, held } = self.holding.as_ref();

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use prost::Message;
-use thermocline_pushdown::validate::{MESSAGE_FIELDS_MAX, check_message};
-use thermocline_pushdown::wire::{ErrorKind, ObjectEntry, Origin, RangesRequest, Ticket, TicketKind};
+use thermocline_pushdown::wire::{
+    ErrorKind, OBJECTS_MAX, ObjectEntry, Origin, PARTS_MAX, RangesRequest, Shaped, Ticket, TicketKind,
+};
 
 use crate::NodeError;
 use crate::reader::text_bytes_max;
@@ -13,22 +13,11 @@ use crate::reader::text_bytes_max;
 const NAME_BYTES_MAX: usize = 4096;
 /// Bytes of a query's id or a tenant, which are remembered for a while.
 const ORIGIN_BYTES_MAX: usize = 256;
-/// Partitions or ranges that one request may name.
-const PARTS_MAX: usize = 1 << 20;
-
-/// Decodes a message of a peer, unless it has so many fields that decoding it would fill the memory.
-///
-/// # Errors
-/// A sentence that says what is wrong with the bytes.
-pub(crate) fn decoded_message<M: Message + Default>(bytes: &[u8]) -> Result<M, String> {
-    check_message(bytes, MESSAGE_FIELDS_MAX)?;
-    M::decode(bytes).map_err(|error| error.to_string())
-}
 
 /// Decodes a `DoGet` ticket and checks what it names. Fragments and schemas in it are still bytes.
 pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {
     let refused = |why: String| NodeError::new(ErrorKind::Refused, why);
-    let ticket: Ticket = decoded_message(bytes).map_err(|why| refused(format!("a ticket does not decode: {why}")))?;
+    let ticket = Ticket::decode_bounded(bytes).map_err(|why| refused(format!("a ticket does not decode: {why}")))?;
     let (origin, object) = match &ticket.kind {
         Some(TicketKind::Fragment(request)) => (&request.origin, &request.object),
         Some(TicketKind::Ranges(request)) => (&request.origin, &request.object),
@@ -40,7 +29,11 @@ pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {
     let Some(object) = object else { return Ok(ticket) };
     check_object(object)?;
     let parts = match &ticket.kind {
-        Some(TicketKind::Ranges(request)) => check_ranges(request, object)?,
+        Some(TicketKind::Ranges(request)) => {
+            check_ranges(request, object)?;
+            // Their number is checked where they are read.
+            1
+        }
         Some(TicketKind::Fragment(request)) => {
             request
                 .partitions
@@ -62,8 +55,20 @@ pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {
     Ok(ticket)
 }
 
-/// Checks the lengths of an object's names.
+/// Checks the number of objects that a request names, and their names.
+pub(super) fn check_objects(objects: &[ObjectEntry]) -> Result<(), NodeError> {
+    if objects.len() > OBJECTS_MAX {
+        let why = format!("a request names {} objects, more than {OBJECTS_MAX}", objects.len());
+        return Err(NodeError::new(ErrorKind::Refused, why));
+    }
+    objects.iter().try_for_each(check_object)
+}
+
+/// Checks an object's names: there is a path, and none is long.
 pub(super) fn check_object(object: &ObjectEntry) -> Result<(), NodeError> {
+    if object.path.is_empty() {
+        return Err(NodeError::new(ErrorKind::Refused, "a request names an object without a path"));
+    }
     let longest = object.path.len().max(object.version.len());
     if longest <= NAME_BYTES_MAX {
         return Ok(());
@@ -79,12 +84,12 @@ fn check_origin(origin: &Origin) -> Result<(), NodeError> {
     Err(NodeError::new(ErrorKind::Refused, format!("a request names its query or tenant in {longest} bytes")))
 }
 
-/// Checks that all ranges lie in the object; says how many there are.
-fn check_ranges(request: &RangesRequest, object: &ObjectEntry) -> Result<usize, NodeError> {
+/// Checks that all ranges lie in the object.
+fn check_ranges(request: &RangesRequest, object: &ObjectEntry) -> Result<(), NodeError> {
     for (start, end) in request.starts.iter().zip(&request.ends) {
         check_range(&(*start..*end), object)?;
     }
-    Ok(request.starts.len())
+    Ok(())
 }
 
 /// Checks a range of stored bytes.

@@ -1,17 +1,25 @@
 //! How objects are cut into partitions: footers of Parquet, split points of CSV.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use futures::future::{BoxFuture, Shared, WeakShared};
 use futures::stream::BoxStream;
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 use prost::Message;
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry, Split};
 use thermocline_pushdown::{CsvFormat, FileFormat, TextCompression};
 
 use super::StorageNode;
+use super::budget::Account;
+use super::checked::check_objects;
+use super::peer::Peer;
 use super::storage_node::required;
+use super::turns::Turns;
 use crate::csv::SplitScanner;
 use crate::reader::{csv_options, fetch_footer, text};
 use crate::recent::Recent;
@@ -20,8 +28,14 @@ use crate::{NodeError, RangeSource};
 
 /// Objects described at once for one request.
 const DESCRIBED_AT_ONCE: usize = 16;
-/// Bytes of descriptions in one message, unless a single one has more.
-const RESPONSE_BYTES: usize = 1 << 20;
+/// Objects described at once at a node, and for one peer. Each has three reads of 4 MiB under way if it is
+/// CSV, and is charged for them.
+const DESCRIBED_AT_ONCE_MAX: usize = 32;
+const DESCRIBED_FOR_PEER_MAX: usize = 24;
+/// The longest wait for the memory of a scan.
+const SCAN_WAIT_MAX: Duration = Duration::from_secs(30);
+/// Bytes of descriptions in one message, unless a single one has more. A reader is guaranteed as many.
+const RESPONSE_BYTES: usize = 64 << 10;
 /// Descriptions in one message.
 const RESPONSE_OBJECTS_MAX: usize = 1024;
 /// CSV partitions are at least this large, whatever is asked for.
@@ -30,29 +44,80 @@ const PARTITION_BYTES_MIN: u64 = 64 << 10;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct DescriptionKey {
     object: ObjectEntry,
-    format: FileFormat,
+    format: Arc<FileFormat>,
     partition_bytes: u64,
 }
+
+type Outcome = Result<Arc<Description>, NodeError>;
+
+/// A scan that all who ask for it wait for; it ends when none of them does any more.
+type Scan = Shared<BoxFuture<'static, Outcome>>;
 
 /// Split points of CSV objects, for which a whole object is read once, by object version, within a
 /// number of bytes, the least recently used forgotten. Footers are where they are and need no scan.
 #[derive(Debug)]
-pub(super) struct Descriptions(Mutex<Recent<DescriptionKey, Description>>);
+pub(super) struct Descriptions {
+    known: Mutex<Recent<DescriptionKey, Arc<Description>>>,
+    under_way: Mutex<HashMap<DescriptionKey, WeakShared<BoxFuture<'static, Outcome>>>>,
+    turns: Turns,
+}
 
 impl Descriptions {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self(Mutex::new(Recent::new(bytes_max)))
+        Self {
+            known: Mutex::new(Recent::new(bytes_max)),
+            under_way: Mutex::default(),
+            turns: Turns::new(DESCRIBED_AT_ONCE_MAX, DESCRIBED_FOR_PEER_MAX),
+        }
+    }
+
+    /// The scan of an object version, which may be under way already.
+    fn scan(&self, key: &DescriptionKey, begin: impl FnOnce() -> Scan) -> Scan {
+        let mut under_way = self.under_way.lock();
+        if let Some(scan) = under_way.get(key).and_then(WeakShared::upgrade)
+            && scan.peek().is_none()
+        {
+            return scan;
+        }
+        under_way.retain(|_, scan| scan.upgrade().is_some_and(|scan| scan.peek().is_none()));
+        let scan = begin();
+        if let Some(weak) = scan.downgrade() {
+            under_way.insert(key.clone(), weak);
+        }
+        scan
     }
 }
 
+/// Bytes of what is remembered. A format may be that of other objects, too; it counts for each.
 fn bytes_of(key: &DescriptionKey, description: &Description) -> usize {
+    let format = match key.format.as_ref() {
+        FileFormat::Parquet => 0,
+        FileFormat::Csv(csv) => {
+            let columns = csv.fields.as_ref().map_or(0, |fields| fields.of_columns.len());
+            csv.null_text.len() + columns * size_of::<Option<u32>>()
+        }
+    };
+    let names = key.object.path.len() + key.object.version.len();
+    size_of::<(DescriptionKey, Description, FileFormat)>() + names + format + bytes_held(description)
+}
+
+/// Bytes of a description that nothing else counts; a footer is charged where it was read.
+fn bytes_held(description: &Description) -> usize {
     let header: usize = description.header.iter().map(|name| size_of::<String>() + name.len()).sum();
-    let splits = description.splits.len() * size_of::<Split>();
-    size_of::<(DescriptionKey, Description)>() + key.object.path.len() + key.object.version.len() + splits + header
+    description.splits.len() * size_of::<Split>() + header
+}
+
+/// Whether a scan is to be charged for what it reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// It is.
+    Charge,
+    /// The caller holds memory for reading already.
+    Held,
 }
 
 impl StorageNode {
-    /// Describes the requested objects, in order, several in a message of bounded size.
+    /// Describes the requested objects for this process, in order, several in a message of bounded size.
     ///
     /// # Errors
     /// [`ErrorKind::Refused`] for a request without a format. In the stream, [`ErrorKind::BadData`] for
@@ -62,15 +127,40 @@ impl StorageNode {
         self: &Arc<Self>,
         request: DescribeRequest,
     ) -> Result<BoxStream<'static, Result<DescribeResponse, NodeError>>, NodeError> {
-        let format = FileFormat::try_from(&required(request.format, "format")?)?;
+        self.describe_for(request, self.budget().account(Peer::local(), "", 0))
+    }
+
+    /// The same for whoever has `account`, which is charged for what waits to be sent.
+    ///
+    /// # Errors
+    /// As [`StorageNode::describe`].
+    pub(crate) fn describe_for(
+        self: &Arc<Self>,
+        request: DescribeRequest,
+        account: Account,
+    ) -> Result<BoxStream<'static, Result<DescribeResponse, NodeError>>, NodeError> {
+        let format = Arc::new(FileFormat::try_from(&required(request.format, "format")?)?);
+        check_objects(&request.objects)?;
         let partition_bytes = request.partition_bytes;
         let node = Arc::clone(self);
         let described = stream::iter(request.objects)
             .map(move |object| {
-                let (node, format) = (Arc::clone(&node), format.clone());
-                async move { node.described(object, &format, partition_bytes).await }
+                let (node, format, account) = (Arc::clone(&node), Arc::clone(&format), account.clone());
+                async move {
+                    let described = node.described(object, &format, partition_bytes, &account, Reading::Charge).await?;
+                    let bytes = bytes_held(&described);
+                    if !account.peer().is_local() && !account.try_take(bytes) {
+                        let why = "the storage node has no memory for more descriptions now";
+                        return Err(NodeError::new(ErrorKind::Busy, why));
+                    }
+                    Ok((described, account, bytes))
+                }
             })
-            .buffered(DESCRIBED_AT_ONCE);
+            .buffered(DESCRIBED_AT_ONCE)
+            .map_ok(|(described, account, bytes)| {
+                account.give_back(bytes);
+                Arc::unwrap_or_clone(described)
+            });
         Ok(described.ready_chunks(RESPONSE_OBJECTS_MAX).flat_map(|ready| stream::iter(responses(ready))).boxed())
     }
 
@@ -79,24 +169,63 @@ impl StorageNode {
     /// # Errors
     /// See [`StorageNode::describe`].
     pub(super) async fn described(
-        &self,
+        self: &Arc<Self>,
         object: ObjectEntry,
-        format: &FileFormat,
+        format: &Arc<FileFormat>,
         partition_bytes: u64,
-    ) -> Result<Description, NodeError> {
-        let source = RootSource::new(self.root.clone(), object.clone()).charged(self.context.memory_pool());
-        let FileFormat::Csv(csv) = format else {
-            return Ok(Description { footer: fetch_footer(&source).await.map_err(later)?, ..Description::default() });
+        account: &Account,
+        reading: Reading,
+    ) -> Result<Arc<Description>, NodeError> {
+        let key = DescriptionKey {
+            object,
+            format: Arc::clone(format),
+            partition_bytes: partition_bytes.max(PARTITION_BYTES_MIN),
         };
-        let partition_bytes = partition_bytes.max(PARTITION_BYTES_MIN);
-        let key = DescriptionKey { object, format: format.clone(), partition_bytes };
-        if let Some(known) = self.descriptions.0.lock().get(&key) {
-            return Ok(known.clone());
+        let FileFormat::Csv(_) = format.as_ref() else {
+            return self.spawned(key, account, reading).await;
+        };
+        let known = self.descriptions.known.lock().get(&key).map(Arc::clone);
+        if let Some(known) = known {
+            return Ok(known);
         }
-        let description = split_csv(Arc::new(source), csv, partition_bytes, self.context.memory_pool()).await?;
-        let bytes = bytes_of(&key, &description);
-        self.descriptions.0.lock().put(key, description.clone(), bytes);
-        Ok(description)
+        self.descriptions.scan(&key, || self.spawned(key.clone(), account, reading).boxed().shared()).await
+    }
+
+    /// A description in a task of its own: one that only its reader drives has its turn for as long as the
+    /// reader pleases.
+    fn spawned(
+        self: &Arc<Self>,
+        key: DescriptionKey,
+        account: &Account,
+        reading: Reading,
+    ) -> impl Future<Output = Result<Arc<Description>, NodeError>> + Send + 'static {
+        let (node, account) = (Arc::clone(self), account.clone());
+        let task = SpawnedTask::spawn(async move {
+            let _turn = node.descriptions.turns.take(account.peer()).await;
+            let source = RootSource::new(node.root.clone(), key.object.clone());
+            let source = source.charged_throughout(node.context.memory_pool());
+            let FileFormat::Csv(csv) = key.format.as_ref() else {
+                let footer = fetch_footer(&source).await.map_err(later)?;
+                return Ok(Arc::new(Description { footer, ..Description::default() }));
+            };
+            let _read = match reading {
+                Reading::Charge => {
+                    Some(node.reading_within(&key.object, &account, SCAN_WAIT_MAX).await.map_err(later)?)
+                }
+                Reading::Held => None,
+            };
+            let memory = node.context.memory_pool();
+            let source = Arc::new(RootSource::new(node.root.clone(), key.object.clone()));
+            let description = split_csv(source, csv, key.partition_bytes, memory).await.map_err(later)?;
+            let description = Arc::new(description);
+            let bytes = bytes_of(&key, &description);
+            node.descriptions.known.lock().put(key, Arc::clone(&description), bytes);
+            Ok(description)
+        });
+        async move {
+            let failed = |error| NodeError::new(ErrorKind::Internal, format!("a description failed: {error}"));
+            task.join().await.map_err(failed)?
+        }
     }
 }
 
@@ -150,9 +279,11 @@ async fn split_csv(
         _ => (u64::MAX, u64::MAX),
     };
     let mut scanner = SplitScanner::try_new(&csv_options(format), partition_bytes).map_err(bad)?;
+    let held = MemoryConsumer::new("split points").register(memory);
     let mut pieces = text(source, 0..end, memory);
     while let Some(piece) = pieces.try_next().await? {
         scanner.push(&piece).map_err(bad)?;
+        held.try_resize(scanner.memory_bytes()).map_err(|error| NodeError::from(error).context(&object.path))?;
         // The scan of a piece takes a millisecond or two; let others have the thread in between.
         tokio::task::yield_now().await;
     }

@@ -17,9 +17,14 @@ use thermocline_pushdown::wire::{
 use thermocline_pushdown::{FileFormat, PartitionRange};
 
 use super::StorageNode;
-use super::arbitrator::{Ask, shape_of};
+use super::arbitrator::{Ask, PushdownSlot, shape_of};
+use super::budget::Account;
+use super::checked::check_objects;
+use super::describe::Reading;
+use super::peer::Peer;
 use super::reader::Reader;
 use super::storage_node::{Answer, required};
+use crate::blocking::blocking;
 use crate::index::{Claim, Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
 use crate::source::RootSource;
 use crate::{NodeError, PartitionReader, ReadOptions};
@@ -72,9 +77,9 @@ impl StorageNode {
         let node = Arc::clone(self);
         let task = SpawnedTask::spawn(async move {
             let work = async {
-                let _slot = node.slot(ask, &deadline).await?;
-                let _reading = node.reading(&building.object, deadline.reader()).await?;
-                building.build().await
+                let slot = node.slot(ask, &deadline).await?;
+                let reading = node.reading(&building.object, deadline.reader()).await?;
+                building.build(Arc::new(Work { _slot: slot, reading })).await
             };
             deadline.before(work).await?
         });
@@ -94,10 +99,23 @@ impl StorageNode {
     /// # Errors
     /// [`ErrorKind::Refused`] for a column that is not in the table.
     pub async fn index_status(self: &Arc<Self>, request: IndexStatusRequest) -> Result<IndexStatusResponse, NodeError> {
+        self.index_status_for(request, &Peer::local(), ()).await
+    }
+
+    /// The same for `peer`, keeping `held` for as long as there is work.
+    pub(crate) async fn index_status_for(
+        self: &Arc<Self>,
+        request: IndexStatusRequest,
+        peer: &Peer,
+        held: impl Send + 'static,
+    ) -> Result<IndexStatusResponse, NodeError> {
+        check_objects(&request.objects)?;
         let (format, schema) = described(request.format, &request.table_schema)?;
+        let turn = self.walk(peer).await;
         let node = Arc::clone(self);
-        blocking(move || {
+        blocking((turn, held), move |cancelled| {
             let of = |object: ObjectEntry| {
+                cancelled.check()?;
                 let column = indexable(&object, &schema, &request.column)?;
                 let identity = Identity::new(&object.path, &format, &schema, column);
                 let (state, report) = match node.indexes.open(&identity, &object) {
@@ -118,11 +136,24 @@ impl StorageNode {
     /// # Errors
     /// If one cannot be removed.
     pub async fn drop_index(self: &Arc<Self>, request: DropIndexRequest) -> Result<DropIndexResponse, NodeError> {
+        self.drop_index_for(request, &Peer::local(), ()).await
+    }
+
+    /// The same for `peer`, keeping `held` for as long as there is work.
+    pub(crate) async fn drop_index_for(
+        self: &Arc<Self>,
+        request: DropIndexRequest,
+        peer: &Peer,
+        held: impl Send + 'static,
+    ) -> Result<DropIndexResponse, NodeError> {
+        check_objects(&request.objects)?;
         let (format, schema) = described(request.format, &request.table_schema)?;
+        let turn = self.walk(peer).await;
         let node = Arc::clone(self);
-        blocking(move || {
+        blocking((turn, held), move |cancelled| {
             let mut removed = 0;
             for object in request.objects {
+                cancelled.check()?;
                 let column = indexable(&object, &schema, &request.column)?;
                 let identity = Identity::new(&object.path, &format, &schema, column);
                 removed += u64::from(node.indexes.remove(&identity)?);
@@ -149,13 +180,10 @@ fn indexable(object: &ObjectEntry, schema: &SchemaRef, column: &str) -> Result<u
     }
 }
 
-/// Work on files, away from the threads that compute.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, NodeError> + Send + 'static,
-) -> Result<T, NodeError> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .map_err(|error| NodeError::new(ErrorKind::Internal, format!("work on an index failed: {error}")))?
+/// What making an index object takes. Work on files has it until it ends, also if nobody waits for it.
+struct Work {
+    _slot: PushdownSlot,
+    reading: Account,
 }
 
 /// One index object on its way.
@@ -178,10 +206,11 @@ struct Sorting {
     run: Run,
     run_bytes: usize,
     _memory: MemoryReservation,
+    work: Arc<Work>,
 }
 
 impl Building {
-    async fn build(mut self) -> Result<IndexReport, NodeError> {
+    async fn build(mut self, work: Arc<Work>) -> Result<IndexReport, NodeError> {
         let node = Arc::clone(&self.node);
         let indexes = &node.indexes;
         let (place, claim) = {
@@ -191,7 +220,7 @@ impl Building {
                 let claim = node.indexes.claim(&place);
                 Ok((place, claim))
             };
-            blocking(placed).await?
+            blocking(Arc::clone(&work), move |_| placed()).await?
         };
         let path = place.to.clone();
         let builder = indexes.builder(&path);
@@ -202,18 +231,25 @@ impl Building {
         let memory = MemoryConsumer::new("index").register(self.node.context.memory_pool());
         let run_bytes = reserved(&memory)?;
         let (node, identity, object) = (Arc::clone(&self.node), self.identity.clone(), self.object.clone());
-        let writer = blocking(move || {
+        let writer = blocking(Arc::clone(&work), move |_| {
             IndexWriter::create(place, &identity, object).map_err(|error| node.indexes.not_written(&error))
         })
         .await?;
-        let mut sorting =
-            Sorting { node: Arc::clone(&self.node), writer, claim, run: Run::default(), run_bytes, _memory: memory };
+        let mut sorting = Sorting {
+            node: Arc::clone(&self.node),
+            writer,
+            claim,
+            run: Run::default(),
+            run_bytes,
+            _memory: memory,
+            work: Arc::clone(&work),
+        };
         match &self.reader.format {
             FileFormat::Parquet => sorting = self.parquet(sorting).await?,
             FileFormat::Csv(_) => sorting = self.csv(sorting).await?,
         }
         let Sorting { writer, claim, node, .. } = sorting;
-        let report = blocking(move || writer.finish().map_err(|error| node.indexes.not_written(&error))).await?;
+        let report = blocking(work, move |_| writer.finish().map_err(|error| node.indexes.not_written(&error))).await?;
         claim.finish(path.clone(), report.bytes);
         indexes.renewed(&path);
         Ok(report)
@@ -238,10 +274,12 @@ impl Building {
     }
 
     async fn csv(&mut self, mut sorting: Sorting) -> Result<Sorting, NodeError> {
-        let format = self.reader.format.clone();
-        let description = self.node.described(self.object.clone(), &format, self.partition_bytes).await?;
+        let format = Arc::new(self.reader.format.clone());
+        let account = &sorting.work.reading;
+        let described =
+            self.node.described(self.object.clone(), &format, self.partition_bytes, account, Reading::Held).await?;
         let mut first_row = 0;
-        for split in description.splits {
+        for split in &described.splits {
             sorting.writer.begin_section(PartitionRange::Bytes { start: split.start, end: split.end, first_row });
             let mut batches =
                 self.reader.located(split.start..split.end, first_row, self.column, &self.node.context)?;
@@ -307,7 +345,7 @@ impl Sorting {
         if self.run.is_empty() {
             return Ok(self);
         }
-        blocking(move || {
+        blocking(Arc::clone(&self.work), move |_| {
             let mut sorting = self;
             let written = sorting.writer.add_run(&mut sorting.run);
             written.map_err(|error| sorting.node.indexes.not_written(&error))?;

@@ -16,7 +16,7 @@ use thermocline_pushdown::wire::{ErrorKind, FragmentReport};
 use thermocline_pushdown::{BITMAP_ROWS_MAX, Bitmap, FileFormat, Lookup, PartitionRange};
 
 use super::StorageNode;
-use super::index::blocking;
+use crate::blocking::blocking;
 use crate::index::{Found, Identity, IndexFile, KeyRanges, Position, Unusable};
 use crate::reader::selected_share;
 use crate::{NodeError, PartitionReader, ReadOptions};
@@ -65,7 +65,7 @@ impl IndexUse {
             lookups.push((identity, path, keys));
         }
         if !lookups.is_empty() {
-            lookups = blocking(move || {
+            lookups = blocking((), move |_| {
                 lookups.retain(|(_, path, _)| path.exists());
                 Ok(lookups)
             })
@@ -202,7 +202,7 @@ impl IndexUse {
         for (identity, path, keys) in &self.lookups {
             let (node, object) = (Arc::clone(&self.node), reader.source.object().clone());
             let (identity, path, keys) = (identity.clone(), path.clone(), keys.clone());
-            let (rows, bytes_read, usable) = blocking(move || {
+            let (rows, bytes_read, usable) = blocking((), move |_| {
                 let mut index = match node.indexes.open(&identity, &object) {
                     Ok(Some(index)) => index,
                     Ok(None) => return Ok((Rows::All, 0, true)),

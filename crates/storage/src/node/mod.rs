@@ -17,10 +17,11 @@ mod raw;
 mod reader;
 mod resources;
 mod storage_node;
+mod turns;
 
 pub use arbitrator::Arbitration;
 pub(crate) use budget::{Account, Budget};
-pub(crate) use checked::{checked_ticket, decoded_message};
+pub(crate) use checked::checked_ticket;
 pub use config::{ClientLimits, NodeConfig, PushbackPolicy};
 pub(crate) use peer::Peer;
 pub use resources::Resources;

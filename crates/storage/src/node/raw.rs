@@ -89,17 +89,18 @@ impl Sending {
             }
             let account = self.deadline.reader().account().clone();
             account.give_back(std::mem::take(&mut self.gap_bytes) as usize);
-            let mut read = next_read(&mut self.ranges, READ_BYTES_MAX);
+            let gap = self.source.gap_bytes();
+            let mut read = next_read(&mut self.ranges, READ_BYTES_MAX, gap);
             if read.is_empty() {
                 return Ok(None);
             }
-            let mut bytes = coalesced_bytes(&read);
+            let mut bytes = coalesced_bytes(&read, gap);
             let least = bytes.min(READ_BYTES_MIN);
             let taken = self.deadline.before(account.take_some(least as usize, bytes as usize)).await? as u64;
             if taken < bytes {
                 put_back(&mut self.ranges, read);
-                read = next_read(&mut self.ranges, taken);
-                bytes = coalesced_bytes(&read);
+                read = next_read(&mut self.ranges, taken, gap);
+                bytes = coalesced_bytes(&read, gap);
                 account.give_back(taken.saturating_sub(bytes) as usize);
             }
             let wanted: u64 = read.iter().map(|range| range.end - range.start).sum();
@@ -111,9 +112,9 @@ impl Sending {
     }
 }
 
-/// Takes the next ranges to read together: at most `bytes_max` bytes with the gaps that are read with
+/// Takes the next ranges to read together: at most `bytes_max` bytes with the gaps up to `gap` that are read with
 /// them, the last one cut if need be. Empty at the end.
-fn next_read(ranges: &mut VecDeque<Range<u64>>, bytes_max: u64) -> Vec<Range<u64>> {
+fn next_read(ranges: &mut VecDeque<Range<u64>>, bytes_max: u64, gap: u64) -> Vec<Range<u64>> {
     let mut read = vec![];
     let mut bytes = 0;
     while let Some(range) = ranges.front_mut() {
@@ -130,7 +131,7 @@ fn next_read(ranges: &mut VecDeque<Range<u64>>, bytes_max: u64) -> Vec<Range<u64
             ranges.pop_front();
         }
     }
-    while read.len() > 1 && coalesced_bytes(&read) > bytes_max {
+    while read.len() > 1 && coalesced_bytes(&read, gap) > bytes_max {
         put_back(ranges, read.split_off(read.len() / 2));
     }
     read
@@ -154,17 +155,19 @@ fn pieces(bytes: Bytes, length: usize) -> impl Iterator<Item = Bytes> {
 mod tests {
     use super::*;
 
+    const GAP: u64 = 256 << 10;
+
     /// All reads, each checked against its bound.
     fn reads(ranges: &[Range<u64>], bytes_max: u64) -> Vec<Vec<Range<u64>>> {
         let mut left: VecDeque<_> = ranges.iter().cloned().collect();
         let reads: Vec<_> = std::iter::from_fn(|| {
-            let read = next_read(&mut left, bytes_max);
+            let read = next_read(&mut left, bytes_max, GAP);
             (!read.is_empty()).then_some(read)
         })
         .take(10_000)
         .collect();
         for read in &reads {
-            assert!(coalesced_bytes(read) <= bytes_max, "{read:?}");
+            assert!(coalesced_bytes(read, GAP) <= bytes_max, "{read:?}");
         }
         reads
     }
@@ -173,7 +176,7 @@ mod tests {
     fn reads_are_bounded_with_their_gaps() {
         // One that has no end, of which only the beginning is ever looked at.
         let mut endless: VecDeque<_> = std::iter::once(0..u64::MAX).collect();
-        let read = next_read(&mut endless, 100);
+        let read = next_read(&mut endless, 100, GAP);
         assert_eq!((read.first(), endless.front()), (Some(&(0..100)), Some(&(100..u64::MAX))));
 
         // A byte in every 200 KiB is read with all between.
@@ -193,7 +196,7 @@ mod tests {
     #[test]
     fn what_is_put_back_comes_again() {
         let mut ranges = VecDeque::from([0..100, 1000..1001]);
-        let read = next_read(&mut ranges, 60);
+        let read = next_read(&mut ranges, 60, GAP);
         put_back(&mut ranges, read);
         assert_eq!(ranges, [0..100, 1000..1001]);
     }

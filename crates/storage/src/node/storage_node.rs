@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow_flight::FlightData;
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
@@ -22,6 +23,7 @@ use super::peer::Peer;
 use super::raw::READ_BYTES_MIN;
 use super::reader::{Deadline, Reader, attended};
 use super::resources::Resources;
+use super::turns::{Turn, Turns};
 use crate::index::IndexStore;
 use crate::{Egress, FooterCache, Footers, NodeError, Root};
 
@@ -48,6 +50,8 @@ pub struct StorageNode {
     pub(super) context: Arc<TaskContext>,
     pub(super) arbitrator: Arc<Arbitrator>,
     pub(super) descriptions: Descriptions,
+    /// Walks of directories, and checks of many index objects.
+    walks: Turns,
     pub(super) footers: Footers,
     pub(super) contents: Contents,
     budget: Arc<Budget>,
@@ -68,6 +72,10 @@ pub(crate) type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 const READING_BYTES: u64 = 16 << 20;
 /// Added to twice the size of a small object, which together bound what a fragment over it has read.
 const READING_BYTES_LEAST: u64 = 1 << 20;
+
+/// Walks at once, and for one peer.
+const WALKS_MAX: usize = 8;
+const WALKS_FOR_PEER_MAX: usize = 4;
 
 /// Longest silence of a node that is working.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(5);
@@ -104,6 +112,7 @@ impl StorageNode {
             context,
             arbitrator: Arc::clone(&resources.arbitrator),
             descriptions: Descriptions::new(config.descriptions_bytes_max),
+            walks: Turns::new(WALKS_MAX, WALKS_FOR_PEER_MAX),
             footers,
             contents,
             budget: Arc::clone(&resources.budget),
@@ -159,10 +168,23 @@ impl StorageNode {
     /// # Errors
     /// [`ErrorKind::ResourcesExhausted`] if others have it: readers who are away may keep it for long.
     pub(super) async fn reading(&self, object: &ObjectEntry, reader: &Reader) -> Result<Account, NodeError> {
-        let account = self.reading.account_like(reader.account());
+        self.reading_within(object, reader.account(), self.config.slot_wait_max).await
+    }
+
+    /// The same for whoever has `account`, waiting at most `wait_max`.
+    ///
+    /// # Errors
+    /// As [`StorageNode::reading`].
+    pub(super) async fn reading_within(
+        &self,
+        object: &ObjectEntry,
+        account: &Account,
+        wait_max: Duration,
+    ) -> Result<Account, NodeError> {
+        let account = self.reading.account_like(account);
         // No more is read than there is, once as stored and once on its way into the decoder.
         let bytes = object.size.saturating_mul(2).saturating_add(READING_BYTES_LEAST).min(READING_BYTES) as usize;
-        match tokio::time::timeout(self.config.slot_wait_max, account.take(bytes)).await {
+        match tokio::time::timeout(wait_max, account.take(bytes)).await {
             Ok(()) => Ok(account),
             Err(_) => Err(NodeError::new(
                 ErrorKind::ResourcesExhausted,
@@ -177,6 +199,39 @@ impl StorageNode {
     /// See [`Root::list`].
     pub async fn list(&self, prefix: &str) -> Result<ListResponse, NodeError> {
         self.root.list(prefix).await
+    }
+
+    /// The same for whoever has `account`, with the account that its bytes are charged to. `held` is kept
+    /// for as long as there is work.
+    ///
+    /// # Errors
+    /// As [`StorageNode::list`], and [`ErrorKind::Busy`] or [`ErrorKind::ResourcesExhausted`] if there is no
+    /// memory for so many objects.
+    pub(crate) async fn list_for(
+        &self,
+        prefix: &str,
+        account: &Account,
+        held: impl Send + 'static,
+    ) -> Result<(ListResponse, Account), NodeError> {
+        let turn = self.walk(account.peer()).await;
+        let account = self.reading.account_like(account);
+        let found = self.root.list_charged(prefix, Some(account.clone()), (turn, held)).await?;
+        Ok((found, account))
+    }
+
+    /// A turn at work on many files.
+    pub(super) async fn walk(&self, peer: &Peer) -> Turn {
+        self.walks.take(peer).await
+    }
+
+    /// Memory for a message that is larger than what its account is guaranteed.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] if others have it.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<MemoryReservation, NodeError> {
+        let reserved = MemoryConsumer::new("message").register(self.context.memory_pool());
+        let error = reserved.try_grow(bytes).err();
+        error.map_or(Ok(reserved), |error| Err(NodeError { kind: ErrorKind::Busy, ..error.into() }))
     }
 
     /// Answers a `DoGet` ticket of this process: a fragment's batches or stored bytes.

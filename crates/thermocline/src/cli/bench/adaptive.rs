@@ -171,13 +171,16 @@ fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Re
 fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Result<String> {
     let mut points = vec![];
     for query in ALONE {
+        // How many are worth pushing is learnt, so that it may differ.
+        let asked = by_power.iter().filter_map(|(_, of)| of.get(&(Strategy::AdaptivePaAware, false, query)));
+        let asked = asked.map(|aware| aware.asked).max().unwrap_or_default();
+        let panel = format!("{query}, N = {asked}");
         for (power, outcomes) in by_power {
             let [Some(no), Some(eager), Some(aware), Some(fifo)] =
                 Strategy::ALL.map(|strategy| outcomes.get(&(strategy, false, query)))
             else {
                 continue;
             };
-            let panel = format!("{query}, N = {}", aware.asked);
             points.push(Point::new(&panel, "optimum k/(k+1) N", *power, optimum(no, eager, aware.asked)));
             points.push(Point::new(&panel, "admitted, PA-aware", *power, aware.admitted as f64));
             points.push(Point::new(&panel, "admitted, FIFO", *power, fifo.admitted as f64));
