@@ -373,7 +373,7 @@ async fn timestamps_with_offsets() {
     session.run(&create(folder.path().to_str().unwrap(), "")).await.unwrap();
     let described = session.run("DESCRIBE t").await.unwrap();
     let types: Vec<_> = canonical(&described).into_iter().map(|row| row[1].clone().unwrap()).collect();
-    assert_eq!(types, ["Int64", "Timestamp(ms, \"+00:00\")", "Timestamp(ms)", "Utf8View"]);
+    assert_eq!(types, ["Int64", "Timestamp(µs, \"+00:00\")", "Timestamp(µs)", "Utf8View"]);
     let mut duckdb = Oracle::start();
     duckdb.query("SET TimeZone = 'UTC'");
     let read = format!(

@@ -158,38 +158,38 @@ impl Columns<'_> {
         }
         let has_validity = !matches!(data_type, DataType::Null | DataType::RunEndEncoded(..) | DataType::Union(..));
         if has_validity {
-            self.buffer(if nulls > 0 { length.div_ceil(8) } else { 0 }, data_type)?;
+            self.buffer(if nulls > 0 { length.div_ceil(8) } else { 0 }, 1, data_type)?;
         }
         let offsets = |width: u64| if length == 0 { 0 } else { (length + 1) * width };
         match data_type {
             DataType::Null => Ok(()),
-            DataType::Boolean => self.buffer(length.div_ceil(8), data_type),
+            DataType::Boolean => self.buffer(length.div_ceil(8), 1, data_type),
             DataType::Utf8 | DataType::Binary => {
-                self.buffer(offsets(4), data_type)?;
-                self.buffer(0, data_type)
+                self.buffer(offsets(4), 4, data_type)?;
+                self.buffer(0, 1, data_type)
             }
             DataType::LargeUtf8 | DataType::LargeBinary => {
-                self.buffer(offsets(8), data_type)?;
-                self.buffer(0, data_type)
+                self.buffer(offsets(8), 8, data_type)?;
+                self.buffer(0, 1, data_type)
             }
             DataType::Utf8View | DataType::BinaryView => {
                 let values = self.views.next().ok_or("a column of views without a number of buffers")?;
-                self.buffer(16 * length, data_type)?;
-                (0..values).try_for_each(|_| self.buffer(0, data_type))
+                self.buffer(16 * length, 16, data_type)?;
+                (0..values).try_for_each(|_| self.buffer(0, 1, data_type))
             }
-            DataType::FixedSizeBinary(width) => self.buffer(length * u64::from(width.unsigned_abs()), data_type),
+            DataType::FixedSizeBinary(width) => self.buffer(length * u64::from(width.unsigned_abs()), 1, data_type),
             DataType::List(child) | DataType::Map(child, _) => {
-                self.buffer(offsets(4), data_type)?;
+                self.buffer(offsets(4), 4, data_type)?;
                 self.check(child.data_type(), None)
             }
             DataType::LargeList(child) => {
-                self.buffer(offsets(8), data_type)?;
+                self.buffer(offsets(8), 8, data_type)?;
                 self.check(child.data_type(), None)
             }
             DataType::ListView(child) | DataType::LargeListView(child) => {
                 let width = if matches!(data_type, DataType::ListView(_)) { 4 } else { 8 };
-                self.buffer(width * length, data_type)?;
-                self.buffer(width * length, data_type)?;
+                self.buffer(width * length, width, data_type)?;
+                self.buffer(width * length, width, data_type)?;
                 self.check(child.data_type(), None)
             }
             DataType::FixedSizeList(child, _) => self.check(child.data_type(), None),
@@ -208,16 +208,18 @@ impl Columns<'_> {
     /// Checks the buffer of `length` values of one width.
     fn values(&mut self, data_type: &DataType, length: u64) -> Result<(), String> {
         let width = data_type.primitive_width().ok_or_else(|| format!("a column of type {data_type}"))?;
-        self.buffer(length * width as u64, data_type)
+        self.buffer(length * width as u64, width as u64, data_type)
     }
 
-    /// Checks the next buffer.
-    fn buffer(&mut self, bytes_min: u64, data_type: &DataType) -> Result<(), String> {
+    /// Checks the next buffer, of whole values of `width` bytes.
+    fn buffer(&mut self, bytes_min: u64, width: u64, data_type: &DataType) -> Result<(), String> {
         let bytes = self.sizes.next().ok_or("a batch has fewer buffers than its columns")?;
-        if bytes >= bytes_min {
+        if bytes >= bytes_min && bytes.is_multiple_of(width.max(1)) {
             return Ok(());
         }
-        Err(format!("a buffer of a column of type {data_type} has {bytes} bytes where {bytes_min} are needed"))
+        Err(format!(
+            "a buffer of a column of type {data_type} has {bytes} bytes where {bytes_min} are needed, in values of {width}"
+        ))
     }
 }
 

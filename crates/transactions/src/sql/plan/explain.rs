@@ -10,7 +10,7 @@ pub(crate) fn explain_steps(steps: &[Step], routing: &Routing) -> Vec<String> {
     let mut lines = vec![match routing {
         Routing::Any => "partitions: any one".to_owned(),
         Routing::All => "partitions: all".to_owned(),
-        Routing::One(_) => "partitions: one, by the partition column".to_owned(),
+        Routing::One(_) | Routing::OneOfOuter(_) => "partitions: one, by the partition column".to_owned(),
     }];
     lines.extend(steps.iter().enumerate().map(|(depth, step)| {
         let mut line = "  ".repeat(depth);

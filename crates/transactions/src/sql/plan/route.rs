@@ -14,6 +14,9 @@ pub(crate) enum Routing {
     All,
     /// The partition of all these values, which must be one.
     One(Vec<PartitionKey>),
+    /// The same, of values that only rows to the right of a LEFT JOIN must have: those to its left are in
+    /// every partition, and stay where no row has the values.
+    OneOfOuter(Vec<PartitionKey>),
 }
 
 /// A value that a partition column must have.
@@ -61,7 +64,7 @@ impl Routing {
                     .map(|value| PartitionKey { data_type, value });
                 match &mut tied {
                     None if outer && key.is_none() => return Err(apart(table)),
-                    None => tied = Some(Tied { columns: vec![column], keys: key.into_iter().collect() }),
+                    None => tied = Some(Tied { columns: vec![column], keys: key.into_iter().collect(), outer }),
                     Some(tied) => tied.add(column, key, &conditions, outer).ok_or_else(|| apart(table))?,
                 }
             }
@@ -69,13 +72,14 @@ impl Routing {
         Ok(match tied {
             None => Self::Any,
             Some(tied) if tied.keys.is_empty() => Self::All,
+            Some(tied) if tied.outer => Self::OneOfOuter(tied.keys),
             Some(tied) => Self::One(tied.keys),
         })
     }
 
     /// The hash of the one partition, which all values must belong to; `None` if no row can have them.
     pub fn one(&self, scope: &mut Scope<'_>, parameters: &[Value]) -> Result<Option<PartitionHash>> {
-        let Self::One(keys) = self else { return Ok(None) };
+        let (Self::One(keys) | Self::OneOfOuter(keys)) = self else { return Ok(None) };
         let mut first = None;
         for key in keys {
             let Some(hash) = key.hash(parameters)? else { return Ok(None) };
@@ -92,11 +96,13 @@ impl Routing {
         Ok(match self {
             Self::Any => Route::Any,
             Self::All => Route::All,
-            Self::One(keys) => match keys.first().map(|key| key.hash(parameters)).transpose()? {
-                Some(Some(hash)) => Route::One(hash),
-                // No row has the value, so that each partition finds none.
-                _ => Route::Any,
-            },
+            Self::One(keys) | Self::OneOfOuter(keys) => {
+                match keys.first().map(|key| key.hash(parameters)).transpose()? {
+                    Some(Some(hash)) => Route::One(hash),
+                    // No row has the value, so that all partitions find the same.
+                    _ => Route::Any,
+                }
+            }
         })
     }
 }
@@ -106,6 +112,8 @@ struct Tied {
     columns: Vec<Expr>,
     /// Values that they must have; all of the same hash, or it is seen when it runs.
     keys: Vec<PartitionKey>,
+    /// Whether all of them are of tables to the right of a LEFT JOIN.
+    outer: bool,
 }
 
 impl Tied {

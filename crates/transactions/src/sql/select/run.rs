@@ -67,6 +67,13 @@ impl Select {
                     sink.read(partition)?;
                 }
             }
+            Routing::OneOfOuter(_) => {
+                let (partition, _) = match self.routing.one(scope, parameters)? {
+                    Some(hash) => scope.one(hash)?,
+                    None => scope.any()?,
+                };
+                sink.read(partition)?;
+            }
         }
         sink.finish()
     }
