@@ -381,7 +381,7 @@ async fn timestamps_with_offsets() {
          {{'id': 'BIGINT', 'a': 'TIMESTAMPTZ', 'plain': 'TIMESTAMP', 'mixed': 'VARCHAR'}})",
         folder.path().display()
     );
-    let expected = duckdb.query(&format!("SELECT id, epoch_ms(a), epoch_ms(plain), mixed FROM {read}"));
+    let expected = duckdb.query(&format!("SELECT id, epoch_us(a), epoch_us(plain), mixed FROM {read}"));
     let sql = "SELECT id, arrow_cast(at, 'Int64'), arrow_cast(plain, 'Int64'), mixed FROM t";
     for mode in Mode::ALL {
         session.set("mode", mode.name()).unwrap();
