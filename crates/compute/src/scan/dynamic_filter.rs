@@ -1,7 +1,7 @@
 //! Filters that hash joins make while a query runs: the range, the list, or a Bloom filter of their
 //! build keys.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -149,18 +149,6 @@ pub(super) fn lists(predicate: &Arc<dyn PhysicalExpr>) -> Vec<(usize, u64)> {
 pub(super) fn without_lists(predicate: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
     let terms = split_conjunction(predicate).into_iter().filter(|term| term.downcast_ref::<InListExpr>().is_none());
     conjunction_opt(terms.map(Arc::clone))
-}
-
-/// The predicate without lists of these columns; `None` if nothing is left.
-pub(super) fn without_lists_of(
-    predicate: &Arc<dyn PhysicalExpr>,
-    columns: &HashSet<usize>,
-) -> Option<Arc<dyn PhysicalExpr>> {
-    let is_list = |term: &Arc<dyn PhysicalExpr>| {
-        let list = lists(term);
-        !list.is_empty() && list.iter().all(|(column, _)| columns.contains(column))
-    };
-    conjunction_opt(split_conjunction(predicate).into_iter().filter(|term| !is_list(term)).map(Arc::clone))
 }
 
 /// Whether a term is made of columns, literals, comparisons and lists only, and is not just TRUE.

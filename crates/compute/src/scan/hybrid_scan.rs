@@ -32,7 +32,6 @@ use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{
     Bloom, DynamicFilter, PASSING_SET_MAX, WAIT_MAX, all_ready, current_predicate, lists, without_lists,
-    without_lists_of,
 };
 use super::metrics::ScanMetrics;
 use super::morsels::MORSEL_ROWS;
@@ -268,13 +267,14 @@ impl HybridScanExec {
         let mut here =
             self.fragment.with_statistics(input_statistics(&input, &self.source.columns, &partitions, &set))?;
         let mut there = here.clone();
+        // The keys are tested first; what is left of a list prunes row groups and pages.
+        let mut keyed = keys_here.map(|keys| here.with_filter_below(keys)).transpose()?;
         if let Some(predicate) = predicate {
-            there = here.with_filter_below(reassign_expr_columns(Arc::clone(&predicate), &input)?)?;
-            let known = self.dynamic.iter().filter_map(|filter| filter.key_set()?.column()).collect();
-            if let Some(predicate) = without_lists_of(&predicate, &known)
-                && self.expects_less(&here, &predicate, &set)?
-            {
-                here = here.with_filter_below(reassign_expr_columns(predicate, &input)?)?;
+            let reassigned = reassign_expr_columns(Arc::clone(&predicate), &input)?;
+            there = here.with_filter_below(Arc::clone(&reassigned))?;
+            if self.expects_less(&here, &predicate, &set)? {
+                here = there.clone();
+                keyed = keyed.map(|keyed| keyed.with_filter_below(reassigned)).transpose()?;
             }
         }
         // Values of one execution are not part of what is remembered of the fragment.
@@ -285,10 +285,7 @@ impl HybridScanExec {
         }
         let source = Arc::new(Source { partitions, set, ..self.source.as_ref().clone() });
         let fragment = if blooms.is_empty() { here.clone() } else { there };
-        let here = match keys_here {
-            Some(keys) => Some(here.with_filter_below(keys)?),
-            None => (!blooms.is_empty()).then_some(here),
-        };
+        let here = keyed.or_else(|| (!blooms.is_empty()).then_some(here));
         let narrowed = Self::build(source, fragment, self.fetch, self.closed)?;
         let not_pushed = narrowed.not_pushed.clone().or_else(|| self.not_pushed.clone());
         Ok(Self { here, shape, not_pushed, metrics: self.metrics.clone(), ..narrowed })
