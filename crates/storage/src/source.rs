@@ -35,6 +35,10 @@ const READS_IN_FLIGHT: usize = 8;
 /// Bytes of a read that is not charged by itself: a fragment was charged for a few of them when it began.
 const SMALL_READ_BYTES: u64 = READ_BYTES_MAX;
 
+/// Bytes of a read that is never charged: an object is described also where memory is short, and only so
+/// many are at once.
+const FOOTER_BYTES: u64 = 512 << 10;
+
 /// Reads from ROOT.
 #[derive(Debug)]
 pub(crate) struct RootSource {
@@ -71,9 +75,9 @@ impl RootSource {
         Self { memory: Some(Arc::clone(pool)), ..self }
     }
 
-    /// The same, with every read charged: nobody was charged for small ones before.
+    /// The same, with all but the smallest reads charged: nobody was charged for them before.
     pub(crate) fn charged_throughout(self, pool: &Arc<dyn MemoryPool>) -> Self {
-        Self { uncharged_bytes: 0, ..self.charged(pool) }
+        Self { uncharged_bytes: FOOTER_BYTES, ..self.charged(pool) }
     }
 
     /// The same, adding what it reads to `bytes_read`.
