@@ -264,6 +264,10 @@ fn responses(ready: Vec<Result<Description, NodeError>>) -> Vec<Result<DescribeR
     responses
 }
 
+/// Bytes of split points that are within what a scan has taken for reading: a table can be made where there is
+/// no other memory.
+const SPLITS_UNCHARGED_BYTES: usize = 64 << 10;
+
 /// Scans the text of a whole CSV object once, reading ahead of the scan. A compressed object is not
 /// cut: every piece of it would decompress all that is before it again.
 async fn split_csv(
@@ -283,7 +287,8 @@ async fn split_csv(
     let mut pieces = text(source, 0..end, memory);
     while let Some(piece) = pieces.try_next().await? {
         scanner.push(&piece).map_err(bad)?;
-        held.try_resize(scanner.memory_bytes()).map_err(|error| NodeError::from(error).context(&object.path))?;
+        let more = scanner.memory_bytes().saturating_sub(SPLITS_UNCHARGED_BYTES);
+        held.try_resize(more).map_err(|error| NodeError::from(error).context(&object.path))?;
         // The scan of a piece takes a millisecond or two; let others have the thread in between.
         tokio::task::yield_now().await;
     }
