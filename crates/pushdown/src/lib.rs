@@ -23,15 +23,18 @@
 //! Deliberately left out: how a request travels (crate `thermocline-storage`), how a plan
 //! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
 
+mod arithmetic;
 mod balance;
 mod bitmap;
 mod bloom_expr;
 mod bloom_filter;
 mod codec;
 mod digest;
+mod exact_sum;
 mod float_order;
 mod format;
 mod fragment;
+mod functions;
 mod ids;
 mod input;
 mod key_set;
@@ -44,6 +47,7 @@ pub mod units;
 pub mod validate;
 pub mod wire;
 
+pub use arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT, arithmetic_functions};
 pub use balance::balanced;
 pub use bitmap::{BITMAP_ROWS_MAX, Bitmap, BitmapError};
 pub use bloom_expr::BloomFilterExpr;
@@ -55,6 +59,7 @@ pub use float_order::{
 };
 pub use format::{CsvFields, CsvFormat, FileFormat, TextCompression};
 pub use fragment::{Fragment, FragmentError};
+pub use functions::register_functions;
 pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};
 pub use key_set::{KeySet, KeySetExpr};

@@ -14,14 +14,19 @@ use thermocline_pushdown::wire::{
     BitmapRequest, DescribeRequest, DropIndexRequest, IndexStatusRequest, ListRequest, Shaped, TicketKind,
     decode_scalar, decode_schema,
 };
-use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange};
+use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange, register_functions};
 
 use crate::csv::{CsvDecoder, CsvOptions, SplitScanner};
 use crate::index::{IndexFile, KeyRanges};
 use crate::node::checked_ticket;
 use crate::reader::decode_footer;
 
-static FUNCTIONS: LazyLock<Arc<TaskContext>> = LazyLock::new(|| SessionContext::new().task_ctx());
+/// The functions that a node has.
+static FUNCTIONS: LazyLock<Arc<TaskContext>> = LazyLock::new(|| {
+    let context = SessionContext::new();
+    register_functions(&context);
+    context.task_ctx()
+});
 
 /// A body: any bytes, and no result.
 pub type Body = fn(&[u8]);

@@ -1184,3 +1184,63 @@ async fn csv_headers_that_name_a_field_twice() {
     lake.duckdb.query("CREATE VIEW u AS SELECT 2 AS b UNION ALL SELECT 3");
     lake.check(&["SELECT b FROM u".into()]).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn integers_do_not_wrap_around() {
+    let mut lake = Lake::with_node().await;
+    let int64 = |values: [Option<i64>; 8]| -> ArrayRef { Arc::new(Int64Array::from(values.to_vec())) };
+    let (max, min) = (Some(i64::MAX), Some(i64::MIN));
+    // Whichever object comes first, sums on the way to the last exceed 64 bits.
+    lake.table(
+        "b",
+        &[
+            int64([max, max, None, Some(7), max, None, Some(-1), max]),
+            int64([min, min, Some(5), min, None, Some(1), min, Some(2)]),
+        ],
+        "",
+        "BIGINT",
+    )
+    .await;
+    let narrow = [Some(i32::MAX), Some(-3), None, Some(i32::MIN), Some(46341), Some(0)];
+    lake.table("i", &[int32(narrow), int32([Some(2), None])], "", "INTEGER").await;
+    let wide: Vec<_> = [i128::MAX / 2, 10_i128.pow(38) - 1, -5, 4].into_iter().map(Some).collect();
+    let wide = Decimal128Array::from(wide).with_precision_and_scale(38, 0).unwrap();
+    lake.table("d", &[Arc::new(wide)], "", "DECIMAL(38, 0)").await;
+    let queries = [
+        "SELECT sum(c) FROM b",
+        "SELECT id % 2, sum(c) FROM b WHERE c < 0 OR c > 7 GROUP BY id % 2 HAVING sum(c) BETWEEN -9 AND 9",
+        "SELECT sum(c), sum(c) FILTER (WHERE id IN (2, 4, 9)) FROM b WHERE id NOT IN (0, 1, 11, 14)",
+        "SELECT id, sum(c) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)
+         FROM b WHERE id IN (1, 2, 7, 8)",
+        "SELECT sum(DISTINCT c), count(DISTINCT id), sum(DISTINCT id) FROM b",
+        "SELECT id, c - 1, 1 - c, c + 1 FROM b WHERE c BETWEEN -10 AND 10",
+        "SELECT sum(c), sum(c * 2), max(c - id) FROM i WHERE c < 46342 AND c > -100",
+        "SELECT id, c * 46340, c + c, -c FROM i WHERE abs(c::BIGINT) < 46341",
+        "SELECT id, c::BIGINT * c, c::BIGINT + 1, -c::BIGINT, 2 * id + 1 AS n FROM i ORDER BY n, id * 3 DESC",
+        "SELECT a.id, b.id FROM i a JOIN i b ON a.id + 1 = b.id * 1",
+        "SELECT sum(c) FROM d WHERE c < 10",
+        "SELECT count(*) FROM b GROUP BY id * 2 - id",
+    ];
+    lake.check(&queries.map(str::to_owned)).await;
+    let beyond = [
+        ("SELECT sum(c) FROM b WHERE c > 0", "sum out of range for BIGINT"),
+        ("SELECT id % 3, sum(c) FROM b WHERE c > 0 GROUP BY id % 3", "sum out of range for BIGINT"),
+        ("SELECT sum(DISTINCT c) FROM b WHERE c > 0", "sum out of range for BIGINT"),
+        ("SELECT sum(c) OVER (ORDER BY id) FROM b", "sum out of range for BIGINT"),
+        ("SELECT sum(c) OVER (ORDER BY id ROWS 1 PRECEDING) FROM b", "sum out of range for BIGINT"),
+        ("SELECT sum(c) FROM d", "sum out of range for DECIMAL"),
+        ("SELECT id, sum(c) FROM d JOIN (VALUES (0), (1)) v (n) ON n < 2 GROUP BY id", "sum out of range for DECIMAL"),
+        ("SELECT max(c + 1) FROM b", "number out of range"),
+        ("SELECT id FROM b WHERE c - 1 < 0", "number out of range"),
+        ("SELECT -c FROM b", "number out of range"),
+        ("SELECT c * c FROM i", "number out of range"),
+        ("SELECT sum(c * c) FROM i", "number out of range"),
+        ("SELECT c + c FROM i WHERE c > 0", "number out of range"),
+        ("SELECT 9223372036854775807 + 1", "number out of range"),
+    ];
+    for (sql, expected) in beyond {
+        for error in lake.errors(sql).await {
+            assert!(error.contains(expected), "{sql}: {error}");
+        }
+    }
+}

@@ -1,6 +1,8 @@
-//! Rules of the planner: cutting plans into fragments, one order of floats, names of set comparisons.
+//! Rules of the planner: cutting plans into fragments, one order of floats, integers that do not wrap
+//! around, exact literals, names of set comparisons.
 
 mod bloom_join;
+mod checked_integers;
 mod decimal_literals;
 mod expressions;
 mod float_order;
@@ -8,6 +10,7 @@ mod separate;
 mod set_comparison;
 mod temporal_literals;
 
+pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use decimal_literals::DecimalLiterals;
 pub(crate) use float_order::FloatOrder;
 pub use separate::Separate;

@@ -9,7 +9,7 @@ use datafusion::execution::TaskContext;
 use datafusion::prelude::SessionContext;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
-use thermocline_pushdown::{QueryId, float_functions};
+use thermocline_pushdown::{QueryId, register_functions};
 use thermocline_storage::NodeConfig;
 
 use super::cpu_load::CpuLoad;
@@ -104,7 +104,7 @@ pub struct QueryRecord {
 /// The functions that a storage node has.
 fn wire_context() -> Arc<TaskContext> {
     let context = SessionContext::new();
-    float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+    register_functions(&context);
     context.task_ctx()
 }
 

@@ -19,6 +19,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
+use thermocline_pushdown::register_functions;
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
@@ -32,7 +33,7 @@ use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
-use crate::plan::{DecimalLiterals, FloatOrder, Separate, SetComparisonNames, TemporalLiterals};
+use crate::plan::{CheckedIntegers, DecimalLiterals, FloatOrder, Separate, SetComparisonNames, TemporalLiterals};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
@@ -132,6 +133,9 @@ impl Session {
             vec![Arc::new(TemporalLiterals), Arc::new(DecimalLiterals)];
         rules.extend(Analyzer::new().rules);
         rules.push(Arc::new(SetComparisonNames));
+        if let Some(rule) = CheckedIntegers::new() {
+            rules.push(Arc::new(rule));
+        }
         if let Some(rule) = FloatOrder::new() {
             rules.push(Arc::new(rule));
         }
@@ -142,6 +146,7 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
             .build();
         let context = SessionContext::new_with_state(state);
+        register_functions(&context);
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();
         schemas.register_schema(SCHEMA, Arc::clone(&views) as _)?;

@@ -1,5 +1,6 @@
 //! Functions by name. What is not listed here does not run at storage.
 
+use crate::arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT};
 use crate::float_order::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY};
 
 /// Size of a scalar function's result, in terms of its arguments.
@@ -52,6 +53,9 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "cbrt",
             "ceil",
             "character_length",
+            CHECKED_ADD,
+            CHECKED_MULTIPLY,
+            CHECKED_SUBTRACT,
             "chr",
             "coalesce",
             "contains",
@@ -237,7 +241,7 @@ pub(super) fn is_operator(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::float_functions;
+    use crate::register_functions;
     use datafusion::execution::FunctionRegistry;
     use datafusion::prelude::SessionContext;
 
@@ -245,7 +249,7 @@ mod tests {
     #[test]
     fn every_listed_function_is_there_and_not_volatile() {
         let context = SessionContext::new();
-        float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+        register_functions(&context);
         for name in SCALAR.iter().flat_map(|(_, names)| *names) {
             let function = context.udf(name).unwrap_or_else(|_| panic!("no function {name}"));
             assert_eq!(function.name(), *name, "an alias");

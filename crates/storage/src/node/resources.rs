@@ -6,7 +6,7 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use thermocline_pushdown::float_functions;
+use thermocline_pushdown::register_functions;
 
 use super::arbitrator::Arbitrator;
 use super::budget::Budget;
@@ -34,7 +34,7 @@ impl Resources {
         let runtime: Arc<RuntimeEnv> = RuntimeEnvBuilder::new().with_memory_pool(pool).build_arc()?;
         let session = SessionConfig::new().with_batch_size(config.batch_rows).with_target_partitions(1);
         let context = SessionContext::new_with_config_rt(session, runtime);
-        float_functions().iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+        register_functions(&context);
         Ok(Self {
             context: context.task_ctx(),
             arbitrator: Arbitrator::new(config),

@@ -1,0 +1,150 @@
+//! Integer arithmetic that errs where DataFusion's wraps around.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::Datum;
+use datafusion::arrow::compute::kernels::numeric;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err};
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, TypeSignature, Volatility,
+};
+
+/// Name of the function that adds.
+pub const CHECKED_ADD: &str = "checked_add";
+/// Name of the function that subtracts.
+pub const CHECKED_SUBTRACT: &str = "checked_subtract";
+/// Name of the function that multiplies.
+pub const CHECKED_MULTIPLY: &str = "checked_multiply";
+
+const INTEGERS: [DataType; 8] = [
+    DataType::Int8,
+    DataType::Int16,
+    DataType::Int32,
+    DataType::Int64,
+    DataType::UInt8,
+    DataType::UInt16,
+    DataType::UInt32,
+    DataType::UInt64,
+];
+
+/// `+`, `-` and `*` of two integers of one type. A result that the type does not hold is an error.
+pub fn arithmetic_functions() -> Vec<Arc<ScalarUDF>> {
+    [Operation::Add, Operation::Subtract, Operation::Multiply]
+        .into_iter()
+        .map(|operation| Arc::new(ScalarUDF::from(CheckedArithmetic::new(operation))))
+        .collect()
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Operation {
+    Add,
+    Subtract,
+    Multiply,
+}
+
+impl Operation {
+    fn operator(self) -> Operator {
+        match self {
+            Self::Add => Operator::Plus,
+            Self::Subtract => Operator::Minus,
+            Self::Multiply => Operator::Multiply,
+        }
+    }
+
+    fn of(self, left: &dyn Datum, right: &dyn Datum) -> Result<ColumnarValue> {
+        let result = match self {
+            Self::Add => numeric::add(left, right),
+            Self::Subtract => numeric::sub(left, right),
+            Self::Multiply => numeric::mul(left, right),
+        };
+        match result {
+            Ok(array) => Ok(ColumnarValue::Array(array)),
+            Err(ArrowError::ArithmeticOverflow(what)) => {
+                // Arrow says `Overflow happened on: 2147483647 + 1`.
+                let (_, terms) = what.split_once(": ").unwrap_or(("", &what));
+                exec_err!("number out of range for {}: {terms}", left.get().0.data_type())
+            }
+            Err(error) => Err(DataFusionError::from(error)),
+        }
+    }
+}
+
+/// One of the [`arithmetic_functions`]. Columns and EXPLAIN show it as its operator.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct CheckedArithmetic {
+    operation: Operation,
+    signature: Signature,
+}
+
+impl CheckedArithmetic {
+    fn new(operation: Operation) -> Self {
+        let of_one_type = INTEGERS.map(|data_type| TypeSignature::Exact(vec![data_type.clone(), data_type]));
+        Self { operation, signature: Signature::one_of(of_one_type.into(), Volatility::Immutable) }
+    }
+
+    /// The operator that the function stands for, applied to its arguments.
+    fn written(&self, arguments: &[Expr]) -> Result<Expr> {
+        match arguments {
+            [left, right] => Ok(Expr::BinaryExpr(BinaryExpr::new(
+                Box::new(left.clone()),
+                self.operation.operator(),
+                Box::new(right.clone()),
+            ))),
+            arguments => exec_err!("{} takes two arguments, not {}", self.name(), arguments.len()),
+        }
+    }
+}
+
+impl ScalarUDFImpl for CheckedArithmetic {
+    fn name(&self) -> &str {
+        match self.operation {
+            Operation::Add => CHECKED_ADD,
+            Operation::Subtract => CHECKED_SUBTRACT,
+            Operation::Multiply => CHECKED_MULTIPLY,
+        }
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(self.written(arguments)?.to_string())
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(self.written(arguments)?.schema_name().to_string())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
+        match arguments {
+            [left, right] if left == right && left.is_integer() => Ok(left.clone()),
+            arguments => exec_err!("{} takes two integers of one type, not {arguments:?}", self.name()),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let types: Vec<DataType> = arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let operation = self.operation;
+        match arguments.args.as_slice() {
+            [ColumnarValue::Array(left), ColumnarValue::Array(right)] => operation.of(left, right),
+            [ColumnarValue::Array(left), ColumnarValue::Scalar(right)] => operation.of(left, &right.to_scalar()?),
+            [ColumnarValue::Scalar(left), ColumnarValue::Array(right)] => operation.of(&left.to_scalar()?, right),
+            [ColumnarValue::Scalar(left), ColumnarValue::Scalar(right)] => {
+                let ColumnarValue::Array(one) = operation.of(&left.to_array()?, &right.to_array()?)? else {
+                    return exec_err!("{} of two values is no array", self.name());
+                };
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
+            }
+            arguments => exec_err!("{} takes two arguments, not {}", self.name(), arguments.len()),
+        }
+    }
+}
