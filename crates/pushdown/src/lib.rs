@@ -24,6 +24,7 @@
 //! is cut into fragments and which route a partition takes (crate `thermocline-compute`).
 
 mod arithmetic;
+mod as_computed;
 mod balance;
 mod bitmap;
 mod bloom_expr;
@@ -48,6 +49,7 @@ pub mod validate;
 pub mod wire;
 
 pub use arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT, arithmetic_functions};
+pub use as_computed::{AS_COMPUTED, as_computed};
 pub use balance::balanced;
 pub use bitmap::{BITMAP_ROWS_MAX, Bitmap, BitmapError};
 pub use bloom_expr::BloomFilterExpr;
@@ -59,7 +61,7 @@ pub use float_order::{
 };
 pub use format::{CsvFields, CsvFormat, FileFormat, TextCompression};
 pub use fragment::{Fragment, FragmentError};
-pub use functions::register_functions;
+pub use functions::{node_functions, register_functions};
 pub use ids::{ObjectPath, ObjectVersion, PushbackToken, QueryId};
 pub use input::{FragmentInputExec, StreamInputExec};
 pub use key_set::{KeySet, KeySetExpr};

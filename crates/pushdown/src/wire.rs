@@ -37,7 +37,11 @@ use crate::validate::{MESSAGE_FIELDS_MAX, check_literal, check_message, check_sc
 use crate::{CsvFields, CsvFormat, FileFormat, PartitionRange};
 
 /// Version of these messages. Raised when an older peer could misread a newer one.
-pub const PROTOCOL_VERSION: u32 = 2;
+pub const PROTOCOL_VERSION: u32 = 3;
+
+/// Header of every answer: the node's protocol version and its DataFusion's, with a blank between. The
+/// node that answers may be another than the one that shook hands, at the same address.
+pub const VERSIONS_HEADER: &str = "thermocline-versions";
 
 /// Protobuf fields of a single value.
 const VALUE_FIELDS_MAX: usize = 1 << 20;
@@ -67,6 +71,21 @@ impl Handshake {
             protocol_version: PROTOCOL_VERSION,
             datafusion_version: datafusion::DATAFUSION_VERSION.to_owned(),
             thermocline_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    /// The value of [`VERSIONS_HEADER`].
+    pub fn header(&self) -> String {
+        format!("{} {}", self.protocol_version, self.datafusion_version)
+    }
+
+    /// What the value of [`VERSIONS_HEADER`] says; nodes before version 3 of the protocol send none.
+    pub fn of_header(value: Option<&str>) -> Self {
+        let (protocol, datafusion) = value.and_then(|value| value.split_once(' ')).unwrap_or(("2", "unknown"));
+        Self {
+            protocol_version: protocol.parse().unwrap_or_default(),
+            datafusion_version: datafusion.to_owned(),
+            thermocline_version: String::new(),
         }
     }
 

@@ -16,10 +16,11 @@ use thermocline_pushdown::ContentDigest;
 use thermocline_pushdown::wire::{
     DescribeRequest, DescribeResponse, Description, DropIndexRequest, DropIndexResponse, ErrorKind, Handshake,
     IndexReport, IndexRequest, IndexStatus, IndexStatusRequest, IndexStatusResponse, ListRequest, ListResponse,
-    NodeStatus, ObjectEntry, Shaped, Ticket, TicketKind,
+    NodeStatus, ObjectEntry, Shaped, Ticket, TicketKind, VERSIONS_HEADER,
 };
 use tokio::sync::OnceCell;
 use tonic::transport::Channel;
+use tonic::{Response, Streaming};
 
 use crate::connections::{ConnectionOptions, Connections, StreamPlace};
 use crate::describing::Describing;
@@ -408,27 +409,27 @@ impl NodeClient {
     async fn do_get(&self, ticket: &[u8]) -> Result<BoxStream<'static, Result<FlightData, NodeError>>, NodeError> {
         let (mut client, place) = self.checked_client().await?;
         let ticket = arrow_flight::Ticket::new(ticket.to_vec());
-        let answer = self.timed(client.do_get(ticket)).await??;
+        let answer = same_versions(self.timed(client.do_get(ticket)).await??)?;
         // The stream keeps its place in the connection for as long as it is there.
-        let messages = answer.into_inner().inspect(move |_| {
+        let messages = answer.inspect(move |_| {
             let _kept = &place;
         });
         Ok(messages.map_err(NodeError::from).boxed())
     }
 
     async fn action<M: Shaped>(&self, name: &str, body: Vec<u8>) -> Result<M, NodeError> {
-        let (client, _place) = self.checked_client().await?;
-        self.action_with(client, name, body).await
+        let (mut client, _place) = self.checked_client().await?;
+        let answer = same_versions(self.timed(client.do_action(Action::new(name, body))).await??)?;
+        self.only_message(name, answer).await
     }
 
-    async fn action_with<M: Shaped>(
+    /// The one message of an answer.
+    async fn only_message<M: Shaped>(
         &self,
-        mut client: FlightServiceClient<Channel>,
         name: &str,
-        body: Vec<u8>,
+        mut answer: Streaming<arrow_flight::Result>,
     ) -> Result<M, NodeError> {
-        let answer = self.timed(client.do_action(Action::new(name, body))).await??;
-        let result = self.timed(answer.into_inner().try_next()).await??;
+        let result = self.timed(answer.try_next()).await??;
         let body = result.map(|result| result.body).unwrap_or_default();
         self.inner.planning_bytes.fetch_add(body.len() as u64, Ordering::Relaxed);
         decoded(name, body)
@@ -441,7 +442,7 @@ impl NodeClient {
         body: Vec<u8>,
     ) -> Result<BoxStream<'static, Result<Bytes, NodeError>>, NodeError> {
         let (mut client, place) = self.checked_client().await?;
-        let answer = self.timed(client.do_action(Action::new(name, body))).await??.into_inner();
+        let answer = same_versions(self.timed(client.do_action(Action::new(name, body))).await??)?;
         let answer = answer.inspect(move |_| {
             let _kept = &place;
         });
@@ -495,8 +496,10 @@ impl NodeClient {
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
         checked
             .get_or_try_init(|| async {
-                let node: Handshake = self.action_with(client.clone(), "handshake", vec![]).await?;
-                Handshake::of_this_build().check(&node).map_err(|why| NodeError::new(ErrorKind::Refused, why))
+                let mut asked = client.clone();
+                let answer = self.timed(asked.do_action(Action::new("handshake", vec![]))).await??;
+                let node: Handshake = self.only_message("handshake", answer.into_inner()).await?;
+                check_versions(&node)
             })
             .await?;
         Ok((client, place))
@@ -561,6 +564,19 @@ impl NodeClient {
     fn named(&self, error: NodeError) -> NodeError {
         if self.is_embedded() { error } else { error.context(format!("storage node {}", self.inner.label)) }
     }
+}
+
+/// Refuses a node that speaks other versions than this build.
+fn check_versions(node: &Handshake) -> Result<(), NodeError> {
+    Handshake::of_this_build().check(node).map_err(|why| NodeError::new(ErrorKind::Refused, why))
+}
+
+/// What was answered, if the node that answered speaks our versions: connections are opened again without
+/// our noticing, and another node may listen there by then.
+fn same_versions<T>(answer: Response<T>) -> Result<T, NodeError> {
+    let versions = answer.metadata().get(VERSIONS_HEADER).and_then(|value| value.to_str().ok());
+    check_versions(&Handshake::of_header(versions))?;
+    Ok(answer.into_inner())
 }
 
 fn decoded<M: Shaped>(action: &str, body: Bytes) -> Result<M, NodeError> {

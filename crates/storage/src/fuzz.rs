@@ -5,28 +5,19 @@
 //! them over the same corpus and a bounded number of mutations.
 
 use std::io::Write;
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use datafusion::execution::TaskContext;
-use datafusion::prelude::SessionContext;
 use thermocline_pushdown::wire::{
     BitmapRequest, DescribeRequest, DropIndexRequest, IndexStatusRequest, ListRequest, Shaped, TicketKind,
     decode_scalar, decode_schema,
 };
-use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange, register_functions};
+use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange, node_functions};
 
 use crate::csv::{CsvDecoder, CsvOptions, SplitScanner};
 use crate::index::{IndexFile, KeyRanges};
 use crate::node::checked_ticket;
 use crate::reader::decode_footer;
-
-/// The functions that a node has.
-static FUNCTIONS: LazyLock<Arc<TaskContext>> = LazyLock::new(|| {
-    let context = SessionContext::new();
-    register_functions(&context);
-    context.task_ctx()
-});
 
 /// A body: any bytes, and no result.
 pub type Body = fn(&[u8]);
@@ -69,7 +60,7 @@ fn bitmap(request: &BitmapRequest) {
 
 /// An encoded fragment.
 pub fn fragment(bytes: &[u8]) {
-    if let Ok((fragment, columns)) = Fragment::decode(bytes, &FUNCTIONS, &Limits::default()) {
+    if let Ok((fragment, columns)) = Fragment::decode(bytes, node_functions(), &Limits::default()) {
         let _text = fragment.to_string();
         let _selection = fragment.selection();
         let rows = datafusion::physical_plan::stream::EmptyRecordBatchStream::new(columns);

@@ -16,12 +16,13 @@ use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
 use thermocline_pushdown::wire::{
     DescribeRequest, DropIndexRequest, ErrorKind, Handshake, IndexStatusRequest, ListRequest, ListResponse,
-    ObjectEntry, Shaped,
+    ObjectEntry, Shaped, VERSIONS_HEADER,
 };
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::TcpListenerStream;
+use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
@@ -131,6 +132,16 @@ struct NodeService {
     node: Arc<StorageNode>,
 }
 
+/// An answer that says which versions gave it.
+fn answered<T>(answer: T) -> Response<T> {
+    let mut response = Response::new(answer);
+    // Versions are digits, points and letters.
+    if let Ok(versions) = MetadataValue::try_from(Handshake::of_this_build().header()) {
+        response.metadata_mut().insert(VERSIONS_HEADER, versions);
+    }
+    response
+}
+
 impl NodeService {
     fn put(&self, kind: ContentKind, action: &Action) -> Result<Vec<u8>, NodeError> {
         self.node.put(kind, &action.body).map(|()| vec![])
@@ -153,7 +164,7 @@ impl FlightService for NodeService {
         let answer = answer.map_err(Status::from).inspect(move |_| {
             let _until_the_end = &admitted;
         });
-        Ok(Response::new(answer.boxed()))
+        Ok(answered(answer.boxed()))
     }
 
     async fn do_action(&self, request: Request<Action>) -> Result<Response<Self::DoActionStream>, Status> {
@@ -202,7 +213,7 @@ impl FlightService for NodeService {
         let answer = futures::stream::iter([Ok(ActionResult { body: body.into() })]).inspect(move |_| {
             let _until_the_end = &admitted;
         });
-        Ok(Response::new(answer.boxed()))
+        Ok(answered(answer.boxed()))
     }
 
     async fn list_actions(&self, _: Request<Empty>) -> Result<Response<Self::ListActionsStream>, Status> {
@@ -329,7 +340,7 @@ impl NodeService {
         let results = results.inspect(move |_| {
             let _until_the_end = &admitted;
         });
-        Response::new(results.boxed())
+        answered(results.boxed())
     }
 }
 

@@ -15,7 +15,7 @@ use arrow_flight::{
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
-use thermocline_pushdown::wire::{ErrorKind, Handshake, ListResponse, ObjectEntry, SkippedEntry};
+use thermocline_pushdown::wire::{ErrorKind, Handshake, ListResponse, ObjectEntry, SkippedEntry, VERSIONS_HEADER};
 use thermocline_storage::{NodeClient, RemoteOptions, Root};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -152,6 +152,8 @@ async fn what_is_gone_is_missing_and_what_is_empty_is_not() {
 /// A node that lists without an end.
 struct Endless {
     message: ListResponse,
+    /// The versions that its answers name.
+    versions: String,
 }
 
 #[async_trait::async_trait]
@@ -171,7 +173,9 @@ impl FlightService for Endless {
             false => self.message.encode_to_vec().into(),
         };
         let messages = futures::stream::repeat_with(move || Ok(arrow_flight::Result { body: body.clone() }));
-        Ok(Response::new(messages.take(if is_handshake { 1 } else { usize::MAX }).boxed()))
+        let mut response = Response::new(messages.take(if is_handshake { 1 } else { usize::MAX }).boxed());
+        response.metadata_mut().insert(VERSIONS_HEADER, self.versions.parse().unwrap());
+        Ok(response)
     }
 
     async fn handshake(
@@ -214,6 +218,34 @@ impl FlightService for Endless {
     }
 }
 
+/// Serves such a node; its address.
+async fn endless(message: ListResponse, versions: String) -> (tokio::task::JoinHandle<()>, String) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = tonic::transport::Server::builder()
+        .add_service(FlightServiceServer::new(Endless { message, versions }))
+        .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener));
+    (tokio::spawn(async move { server.await.unwrap() }), address)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_of_another_version_are_refused() {
+    let ours = Handshake::of_this_build();
+    for versions in [
+        format!("{} {}", ours.protocol_version + 1, ours.datafusion_version),
+        format!("{} 55.99.0", ours.protocol_version),
+        "nonsense".to_owned(),
+    ] {
+        // It shakes hands as one of ours does, as a node that was replaced since did.
+        let (server, address) = endless(ListResponse::default(), versions.clone()).await;
+        let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
+        let error = client.list("t").await.unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Refused, "{versions}: {error}");
+        assert!(error.message.contains("upgrade"), "{versions}: {error}");
+        server.abort();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_listing_without_an_end_is_given_up() {
     let object = ObjectEntry { path: "o".into(), version: "v".into(), size: 1 };
@@ -222,13 +254,7 @@ async fn a_listing_without_an_end_is_given_up() {
         ListResponse { objects: vec![object; 4096], ..ListResponse::default() },
         ListResponse { skipped: vec![skipped; 100], skipped_total: u64::MAX, ..ListResponse::default() },
     ] {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let service = FlightServiceServer::new(Endless { message });
-        let server = tonic::transport::Server::builder()
-            .add_service(service)
-            .serve_with_incoming(tokio_stream::wrappers::TcpListenerStream::new(listener));
-        let server = tokio::spawn(server);
+        let (server, address) = endless(message, Handshake::of_this_build().header()).await;
         let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
         let error = client.list("t").await.unwrap_err();
         assert!(error.message.contains("goes on") && error.message.contains(&address), "{error}");

@@ -1244,3 +1244,104 @@ async fn integers_do_not_wrap_around() {
         }
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn comparisons_of_casts_that_lose_something() {
+    let mut lake = Lake::with_node().await;
+    let decimals = |values: &[i128]| -> ArrayRef {
+        Arc::new(Decimal128Array::from(values.to_vec()).with_precision_and_scale(9, 2).unwrap())
+    };
+    lake.table("d", &[decimals(&[5, 150, -150, 100, 149]), decimals(&[99, 101, 14])], "", "DECIMAL(9, 2)").await;
+    let wide = [Some(40_000), Some(3), None, Some(-1), Some(1 << 40), Some(2)];
+    lake.table("b", &[Arc::new(Int64Array::from(wide.to_vec()))], "", "BIGINT").await;
+    let millis: ArrayRef = Arc::new(TimestampMillisecondArray::from(vec![1_577_836_800_500, 1_577_836_800_000, -500]));
+    lake.table("t", &[millis], "", "TIMESTAMP").await;
+    let queries = [
+        "SELECT id, TRY_CAST(c AS SMALLINT) > 2 FROM b",
+        "SELECT id FROM b WHERE TRY_CAST(c AS SMALLINT) <> 3",
+        "SELECT id FROM b WHERE TRY_CAST(c AS INT) IN (2, 40000) OR TRY_CAST(c AS TINYINT) IS NULL",
+        "SELECT id FROM b WHERE NOT (TRY_CAST(c AS SMALLINT) BETWEEN 0 AND 2)",
+        "SELECT id FROM b WHERE CAST(c AS DECIMAL(38, 2)) > 2",
+        "SELECT id FROM d WHERE CAST(c AS DECIMAL(9, 1)) = 0.1",
+        "SELECT id, CAST(c AS DECIMAL(9, 1)) IN (0.1, 1.5) FROM d",
+        "SELECT id FROM d WHERE CAST(c AS DECIMAL(18, 4)) > 1.0001",
+        "SELECT id FROM t WHERE date_trunc('second', c) = TIMESTAMP '2020-01-01 00:00:00'",
+    ];
+    lake.check(&queries.map(str::to_owned)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn null_of_in_subqueries() {
+    let mut lake = Lake::with_node().await;
+    lake.table("a", &[int32([Some(1), Some(2), None]), int32([Some(7), Some(1)])], "", "INTEGER").await;
+    lake.table("b", &[int32([Some(1), None, Some(3)])], "", "INTEGER").await;
+    lake.table("k", &[int32([Some(1), Some(3)])], "", "INTEGER").await;
+    let mut queries = vec![
+        "SELECT id FROM a WHERE (c IN (SELECT NULL::INT)) IS NULL".to_owned(),
+        "SELECT id FROM a WHERE c NOT IN (SELECT c FROM b WHERE c > 100) OR id < 0".to_owned(),
+        "SELECT count(*) FROM a GROUP BY c HAVING (max(c) IN (SELECT c FROM b)) IS NOT TRUE".to_owned(),
+        "SELECT id FROM a WHERE c + 1 NOT IN (SELECT c - 1 FROM k) OR c IN (SELECT id FROM b) ".to_owned(),
+    ];
+    for set in ["SELECT c FROM b", "SELECT c FROM k", "SELECT b.c FROM b WHERE b.id = a.id", "SELECT c FROM a"] {
+        for outcome in [
+            "c NOT IN (S)",
+            "NOT (c IN (S))",
+            "c NOT IN (S) OR id < 0",
+            "c IN (S) OR id = 1",
+            "CASE WHEN c NOT IN (S) THEN true END",
+            "(c NOT IN (S)) IS NULL",
+            "(c IN (S)) IS NOT FALSE AND id < 4",
+            "(c IN (S)) = (id < 2)",
+            "id > 0 AND NOT (c IN (S) AND id < 100)",
+            "c = ANY (S)",
+            "NOT (c = ANY (S)) OR id < 0",
+            "c <> ALL (S)",
+        ] {
+            queries.push(format!("SELECT id FROM a WHERE {}", outcome.replace("(S)", &format!("({set})"))));
+        }
+    }
+    lake.check(&queries).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn literals_beside_instants() {
+    let mut lake = Lake::with_node().await;
+    let millis = |values: Vec<Option<i64>>, zone: Option<&str>| -> ArrayRef {
+        let values = TimestampMillisecondArray::from(values);
+        Arc::new(match zone {
+            Some(zone) => values.with_timezone(zone),
+            None => values,
+        })
+    };
+    let values = vec![Some(1_577_836_800_000), None, Some(1_577_836_800_500), Some(0), Some(1_577_817_000_000)];
+    lake.table("p", &[millis(values.clone(), None)], "", "TIMESTAMP").await;
+    lake.table("z", &[millis(values.clone(), Some("UTC"))], "", "TIMESTAMPTZ").await;
+    lake.table("e", &[millis(values, Some("Europe/Berlin"))], "", "TIMESTAMPTZ").await;
+    let mut queries = vec![
+        "SELECT id, c IN (TIMESTAMP '2020-01-01 00:00:00.0005', NULL) FROM p".to_owned(),
+        "SELECT id, c NOT IN (NULL, TIMESTAMP '2020-01-01 00:00:00.5', TIMESTAMP '2020-01-01 00:00:00.0005') FROM p"
+            .to_owned(),
+    ];
+    for table in ["z", "e"] {
+        for constant in [
+            "TIMESTAMPTZ '2020-01-01 00:00:00.0005Z'",
+            "TIMESTAMPTZ '2020-01-01 00:00:00Z'",
+            "TIMESTAMPTZ '2020-01-01 00:00:00'",
+            "TIMESTAMPTZ '2020-01-01 05:30:00'",
+            "TIMESTAMPTZ '9999-12-30 00:00:00+00'",
+            "'2020-01-01 05:30:00'",
+            "'2020-01-01 00:00:00.5+00:00'",
+            "'2019-12-31 18:30:00'",
+        ] {
+            for operator in ["=", "<>", "<", ">=", "IS DISTINCT FROM"] {
+                queries.push(format!("SELECT id FROM {table} WHERE c {operator} {constant}"));
+            }
+            queries.push(format!("SELECT id FROM {table} WHERE c IN ({constant}, NULL)"));
+        }
+    }
+    for zone in ["UTC", "Asia/Kolkata"] {
+        lake.run(&format!("SET datafusion.execution.time_zone = '{zone}'")).await;
+        lake.duckdb.query(&format!("SET TimeZone = '{zone}'"));
+        lake.check(&queries).await;
+    }
+}

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
-/// Qualifier of the subquery's column. It is free in every statement: none can name it.
-const QUALIFIER: &str = "__set";
+/// Name of the subquery's column. It is free in every statement: none can name it.
+const NAME: &str = "__item";
 
-/// Qualifies the column of a subquery behind `ANY` or `ALL`.
+/// Names the column of a subquery behind `ANY` or `ALL`.
 ///
 /// The optimizer compares that column with the outer expression by names. Where both come from the same
 /// table, as in `c > ALL (SELECT c FROM t)` over `t`, they would be one column, compared with itself.
@@ -20,7 +20,7 @@ pub(crate) struct SetComparisonNames;
 
 impl AnalyzerRule for SetComparisonNames {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| node.map_expressions(|expression| expression.transform_up(qualified)))
+        plan.transform_up_with_subqueries(|node| node.map_expressions(|expression| expression.transform_up(named)))
             .data()
     }
 
@@ -29,13 +29,19 @@ impl AnalyzerRule for SetComparisonNames {
     }
 }
 
-fn qualified(expression: Expr) -> Result<Transformed<Expr>> {
+fn named(expression: Expr) -> Result<Transformed<Expr>> {
     match expression {
         Expr::SetComparison(mut comparison) if comparison.subquery.subquery.schema().fields().len() == 1 => {
-            let subquery = LogicalPlanBuilder::from(comparison.subquery.subquery.as_ref().clone());
-            comparison.subquery.subquery = Arc::new(subquery.alias(QUALIFIER)?.build()?);
+            comparison.subquery.subquery = Arc::new(with_own_name(&comparison.subquery.subquery)?.build()?);
             Ok(Transformed::yes(Expr::SetComparison(comparison)))
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// The rows of a subquery of one column under [`NAME`]. A subquery's alias would do, too, but the
+/// optimizer fails over one that hides a correlation.
+pub(super) fn with_own_name(subquery: &LogicalPlan) -> Result<LogicalPlanBuilder> {
+    let column = Expr::Column(Column::from(subquery.schema().qualified_field(0)));
+    LogicalPlanBuilder::from(subquery.clone()).project([column.alias(NAME)])
 }

@@ -1,5 +1,7 @@
 //! The rule that compares dates and times with literals exactly, whatever their units are.
 
+use std::sync::Arc;
+
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{string_to_datetime, string_to_time_nanoseconds};
 use arrow::datatypes::{DataType, TimeUnit};
@@ -31,8 +33,9 @@ const NANOS_PER_DAY: i128 = 86_400 * NANOS_PER_SECOND;
 pub(crate) struct TemporalLiterals;
 
 impl AnalyzerRule for TemporalLiterals {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        with_expressions(plan, exact)
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        let zone = config.execution.time_zone.as_deref().unwrap_or("UTC");
+        with_expressions(plan, |expression, schema| exact(expression, &Context { schema, zone }))
     }
 
     fn name(&self) -> &str {
@@ -40,26 +43,34 @@ impl AnalyzerRule for TemporalLiterals {
     }
 }
 
+/// What a literal's instant depends on.
+struct Context<'a> {
+    /// The columns that expressions read.
+    schema: &'a DFSchema,
+    /// The session's time zone, in which text without one is read.
+    zone: &'a str,
+}
+
 /// One comparison with its literal in the unit of the other side.
-fn exact(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
+fn exact(expression: &Expr, context: &Context) -> Option<Expr> {
     match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            compared(left, *op, right, schema).or_else(|| compared(right, op.swap().unwrap_or(*op), left, schema))
+            compared(left, *op, right, context).or_else(|| compared(right, op.swap().unwrap_or(*op), left, context))
         }
-        Expr::Between(between) => bounded(between, schema),
-        Expr::InList(list) => listed(list, schema),
+        Expr::Between(between) => bounded(between, context),
+        Expr::InList(list) => listed(list, context),
         _ => None,
     }
 }
 
 /// `value op literal`, if that is what it is.
-fn compared(value: &Expr, op: Operator, literal: &Expr, schema: &DFSchema) -> Option<Expr> {
+fn compared(value: &Expr, op: Operator, literal: &Expr, context: &Context) -> Option<Expr> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, Lt, LtEq, NotEq};
     if !compares(op) {
         return None;
     }
-    let unit = Unit::of(value, schema)?;
-    let (floor, is_exact) = unit.floor(instant(literal, &unit)?);
+    let unit = Unit::of(value, context.schema)?;
+    let (floor, is_exact) = unit.floor(instant(literal, &unit, context.zone)?);
     let is = |op: Operator| {
         let sides = (Box::new(value.clone()), Box::new(lit(floor.clone())));
         Expr::BinaryExpr(BinaryExpr::new(sides.0, op, sides.1))
@@ -75,35 +86,38 @@ fn compared(value: &Expr, op: Operator, literal: &Expr, schema: &DFSchema) -> Op
     })
 }
 
-fn bounded(between: &Between, schema: &DFSchema) -> Option<Expr> {
+fn bounded(between: &Between, context: &Context) -> Option<Expr> {
     let Between { expr, negated, low, high } = between;
     let below = if *negated { Operator::Lt } else { Operator::GtEq };
     let above = if *negated { Operator::Gt } else { Operator::LtEq };
-    let (low, high) = (compared(expr, below, low, schema)?, compared(expr, above, high, schema)?);
+    let (low, high) = (compared(expr, below, low, context)?, compared(expr, above, high, context)?);
     Some(if *negated { low.or(high) } else { low.and(high) })
 }
 
-fn listed(list: &InList, schema: &DFSchema) -> Option<Expr> {
-    let unit = Unit::of(&list.expr, schema)?;
+fn listed(list: &InList, context: &Context) -> Option<Expr> {
+    let unit = Unit::of(&list.expr, context.schema)?;
+    let (nulls, literals): (Vec<&Expr>, Vec<&Expr>) =
+        list.list.iter().partition(|item| matches!(item, Expr::Literal(value, _) if value.is_null()));
     let mut known = vec![];
-    for item in &list.list {
+    for item in &literals {
         // What the unit cannot hold is no value that the column has.
-        if let (value, true) = unit.floor(instant(item, &unit)?) {
+        if let (value, true) = unit.floor(instant(item, &unit, context.zone)?) {
             known.push(lit(value));
         }
     }
+    known.extend(nulls.into_iter().cloned());
     if known.is_empty() {
         let op = if list.negated { Operator::NotEq } else { Operator::Eq };
-        return compared(&list.expr, op, list.list.first()?, schema);
+        return compared(&list.expr, op, literals.first()?, context);
     }
     Some(list.expr.as_ref().clone().in_list(known, list.negated))
 }
 
-/// Resolution of a value without a zone.
+/// Resolution of a value, and its zone if it has one.
 enum Unit {
     Day,
     Time(TimeUnit),
-    Timestamp(TimeUnit),
+    Timestamp(TimeUnit, Option<Arc<str>>),
 }
 
 impl Unit {
@@ -120,7 +134,7 @@ impl Unit {
         match value.get_type(schema).ok()? {
             DataType::Date32 => Some(Self::Day),
             DataType::Time32(unit) | DataType::Time64(unit) => Some(Self::Time(unit)),
-            DataType::Timestamp(unit, None) => Some(Self::Timestamp(unit)),
+            DataType::Timestamp(unit, zone) => Some(Self::Timestamp(unit, zone)),
             _ => None,
         }
     }
@@ -130,11 +144,11 @@ impl Unit {
     fn floor(&self, nanos: i128) -> (ScalarValue, bool) {
         let size = match self {
             Self::Day => NANOS_PER_DAY,
-            Self::Time(unit) | Self::Timestamp(unit) => nanos_of(*unit),
+            Self::Time(unit) | Self::Timestamp(unit, _) => nanos_of(*unit),
         };
         let (low, high) = match self {
             Self::Day => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            Self::Time(_) | Self::Timestamp(_) => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            Self::Time(_) | Self::Timestamp(..) => (i128::from(i64::MIN), i128::from(i64::MAX)),
         };
         let value = nanos.div_euclid(size).clamp(low, high);
         let is_exact = value * size == nanos;
@@ -146,19 +160,19 @@ impl Unit {
             Self::Time(TimeUnit::Millisecond) => ScalarValue::Time32Millisecond(short),
             Self::Time(TimeUnit::Microsecond) => ScalarValue::Time64Microsecond(long),
             Self::Time(TimeUnit::Nanosecond) => ScalarValue::Time64Nanosecond(long),
-            Self::Timestamp(TimeUnit::Second) => ScalarValue::TimestampSecond(long, None),
-            Self::Timestamp(TimeUnit::Millisecond) => ScalarValue::TimestampMillisecond(long, None),
-            Self::Timestamp(TimeUnit::Microsecond) => ScalarValue::TimestampMicrosecond(long, None),
-            Self::Timestamp(TimeUnit::Nanosecond) => ScalarValue::TimestampNanosecond(long, None),
+            Self::Timestamp(TimeUnit::Second, zone) => ScalarValue::TimestampSecond(long, zone.clone()),
+            Self::Timestamp(TimeUnit::Millisecond, zone) => ScalarValue::TimestampMillisecond(long, zone.clone()),
+            Self::Timestamp(TimeUnit::Microsecond, zone) => ScalarValue::TimestampMicrosecond(long, zone.clone()),
+            Self::Timestamp(TimeUnit::Nanosecond, zone) => ScalarValue::TimestampNanosecond(long, zone.clone()),
         };
         (value, is_exact)
     }
 }
 
 /// Nanoseconds since midnight, or since 1970, of a literal that may be compared with values of `unit`:
-/// text, or text that is cast to a date, time or timestamp without a zone. `None` for all else, text
-/// that is none of these among it.
-fn instant(literal: &Expr, unit: &Unit) -> Option<i128> {
+/// text, or text that is cast to a date, time or timestamp. `None` for all else, text that is none of
+/// these among it. Text without a zone is in the session's where the other side is an instant.
+fn instant(literal: &Expr, unit: &Unit, zone: &str) -> Option<i128> {
     let (text, data_type) = match literal {
         Expr::Literal(value, _) => (value.try_as_str()??, None),
         Expr::Cast(cast) => match cast.expr.as_ref() {
@@ -170,9 +184,15 @@ fn instant(literal: &Expr, unit: &Unit) -> Option<i128> {
     match (unit, data_type) {
         (Unit::Time(_), None) => time(text),
         (Unit::Time(_), Some(DataType::Time32(of) | DataType::Time64(of))) => held(time(text)?, nanos_of(*of)),
-        (Unit::Timestamp(_), None) => timestamp(text),
-        (Unit::Timestamp(_) | Unit::Day, Some(DataType::Timestamp(of, None))) => held(timestamp(text)?, nanos_of(*of)),
-        (Unit::Timestamp(_), Some(DataType::Date32)) => held(timestamp(text)?, NANOS_PER_DAY),
+        (Unit::Timestamp(_, None), None) => timestamp(text, "UTC"),
+        (Unit::Timestamp(_, None) | Unit::Day, Some(DataType::Timestamp(of, None))) => {
+            held(timestamp(text, "UTC")?, nanos_of(*of))
+        }
+        (Unit::Timestamp(_, None), Some(DataType::Date32)) => held(timestamp(text, "UTC")?, NANOS_PER_DAY),
+        (Unit::Timestamp(_, Some(_)), None) => timestamp(text, zone),
+        (Unit::Timestamp(_, Some(_)), Some(DataType::Timestamp(of, Some(of_literal)))) => {
+            held(timestamp(text, of_literal)?, nanos_of(*of))
+        }
         _ => None,
     }
 }
@@ -195,8 +215,9 @@ fn time(text: &str) -> Option<i128> {
     string_to_time_nanoseconds(text).ok().map(i128::from)
 }
 
-fn timestamp(text: &str) -> Option<i128> {
-    let utc: Tz = "+00:00".parse().ok()?;
-    let found = string_to_datetime(&utc, text).ok()?;
+/// The instant of text, which is in `zone` unless it names one.
+fn timestamp(text: &str, zone: &str) -> Option<i128> {
+    let zone: Tz = zone.parse().ok()?;
+    let found = string_to_datetime(&zone, text).ok()?;
     Some(i128::from(found.timestamp()) * NANOS_PER_SECOND + i128::from(found.timestamp_subsec_nanos()))
 }

@@ -27,7 +27,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use thermocline_pushdown::wire::encode_schema;
-use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode};
+use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode, node_functions};
 use tokio::sync::OnceCell;
 
 use super::dynamic_filter::{
@@ -206,7 +206,7 @@ impl HybridScanExec {
         let shape = Shape::of(&source.table, &fragment);
         // What a node would refuse (a function that it does not run, an expression that is too deep)
         // runs here; so does everything at a bucket.
-        let context = source.query.engine().wire_context();
+        let context = node_functions();
         let checked = source.pushes.then(|| {
             let bytes = fragment.encode()?;
             Fragment::decode(&bytes, context, &Limits::default())?;

@@ -5,11 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::{Result, exec_datafusion_err, plan_err};
-use datafusion::execution::TaskContext;
-use datafusion::prelude::SessionContext;
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
-use thermocline_pushdown::{QueryId, register_functions};
+use thermocline_pushdown::QueryId;
 use thermocline_storage::NodeConfig;
 
 use super::cpu_load::CpuLoad;
@@ -52,7 +50,6 @@ pub struct Engine {
     process: String,
     /// Share of the cores in use, sent to storage nodes, which push less work back to a busy caller.
     pub(crate) load: CpuLoad,
-    wire_context: Arc<TaskContext>,
 }
 
 /// Definitions as in the catalog file, but for indexes.
@@ -101,13 +98,6 @@ pub struct QueryRecord {
     pub error: Option<String>,
 }
 
-/// The functions that a storage node has.
-fn wire_context() -> Arc<TaskContext> {
-    let context = SessionContext::new();
-    register_functions(&context);
-    context.task_ctx()
-}
-
 impl Engine {
     /// An engine whose definitions are kept in `catalog`, or nowhere.
     pub fn new(settings: &Settings, catalog: Option<CatalogFile>, embedded: NodeConfig) -> Arc<Self> {
@@ -126,13 +116,7 @@ impl Engine {
             next_query: AtomicU64::new(1),
             process: format!("{:x}-{started:x}", std::process::id()),
             load: CpuLoad::new(),
-            wire_context: wire_context(),
         })
-    }
-
-    /// The functions that a storage node has: what does not decode with it is not pushed.
-    pub(crate) fn wire_context(&self) -> &TaskContext {
-        &self.wire_context
     }
 
     pub(crate) fn next_query_id(&self) -> QueryId {

@@ -33,7 +33,10 @@ use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
-use crate::plan::{CheckedIntegers, DecimalLiterals, FloatOrder, Separate, SetComparisonNames, TemporalLiterals};
+use crate::plan::{
+    CheckedIntegers, DecimalLiterals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
+    TemporalLiterals,
+};
 use crate::settings::Settings;
 use crate::system::SystemSchema;
 
@@ -125,6 +128,9 @@ impl Session {
             .with_information_schema(true)
             .with_target_partitions(threads);
         config.options_mut().extensions.insert(options.settings);
+        // Expressions that an aggregate computes once for two uses are nullable there and not in the
+        // logical plan; the check calls this an internal error.
+        config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
         let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
@@ -132,7 +138,9 @@ impl Session {
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
             vec![Arc::new(TemporalLiterals), Arc::new(DecimalLiterals)];
         rules.extend(Analyzer::new().rules);
-        rules.push(Arc::new(SetComparisonNames));
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
+            [Arc::new(SetComparisonNames), Arc::new(InSubqueries), Arc::new(NarrowingCasts::new())];
+        rules.extend(after);
         if let Some(rule) = CheckedIntegers::new() {
             rules.push(Arc::new(rule));
         }

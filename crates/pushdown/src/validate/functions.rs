@@ -1,6 +1,7 @@
 //! Functions by name. What is not listed here does not run at storage.
 
 use crate::arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT};
+use crate::as_computed::AS_COMPUTED;
 use crate::float_order::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY};
 
 /// Size of a scalar function's result, in terms of its arguments.
@@ -40,6 +41,7 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "array_length",
             "array_ndims",
             "array_position",
+            AS_COMPUTED,
             "ascii",
             "asin",
             "asinh",

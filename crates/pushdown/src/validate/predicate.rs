@@ -1,17 +1,12 @@
 //! Single predicates, before there is a fragment.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::execution::TaskContext;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::prelude::SessionContext;
 
 use super::Limits;
-use crate::{Fragment, FragmentError};
-
-/// The functions that every storage node has.
-static FUNCTIONS: LazyLock<Arc<TaskContext>> = LazyLock::new(|| SessionContext::new().task_ctx());
+use crate::{Fragment, FragmentError, node_functions};
 
 /// Checks whether a filter over `columns` may run at storage.
 ///
@@ -23,5 +18,5 @@ pub fn check_predicate(
     limits: &Limits,
 ) -> Result<(), FragmentError> {
     let fragment = Fragment::scan(Arc::clone(columns)).with_filter_below(Arc::clone(predicate))?;
-    Fragment::decode(&fragment.encode()?, &FUNCTIONS, limits).map(|_| ())
+    Fragment::decode(&fragment.encode()?, node_functions(), limits).map(|_| ())
 }

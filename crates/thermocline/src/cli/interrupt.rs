@@ -1,4 +1,4 @@
-//! Ctrl-C, for as long as no line is edited; and the signal that ends processes whose files are too large.
+//! Ctrl-C, for as long as no line is edited; SIGTERM; and the signal that ends processes whose files are too large.
 
 use std::time::Duration;
 
@@ -10,6 +10,10 @@ use super::output;
 
 /// Longest time for output that is being written to end after Ctrl-C.
 const OUTPUT_WAIT: Duration = Duration::from_millis(500);
+/// Time that a statement has to clean up after SIGTERM.
+const TERMINATION_WAIT: Duration = Duration::from_secs(1);
+/// Exit code of a process that SIGTERM ended.
+const TERMINATED: i32 = 143;
 
 /// Hears of Ctrl-C. While a line is edited the terminal sends a character instead of a signal.
 #[derive(Debug, Clone)]
@@ -23,14 +27,25 @@ impl Interrupt {
     /// `insistent`, a second one does, and so does the first one while output waits for its reader:
     /// whoever writes cannot hear of it.
     ///
+    /// SIGTERM stops the statement as Ctrl-C does, so that no staged file stays behind, and then ends the
+    /// process.
+    ///
     /// # Errors
-    /// If the signal cannot be listened to.
+    /// If a signal cannot be listened to.
     pub fn listen(insistent: bool) -> Result<Self, Failure> {
-        let mut signals =
-            signal(SignalKind::interrupt()).map_err(|error| Failure::Failed(format!("no signals: {error}")))?;
+        let listen = |kind| signal(kind).map_err(|error| Failure::Failed(format!("no signals: {error}")));
+        let (mut signals, mut termination) = (listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?);
         let (sender, presses) = watch::channel(0);
         tokio::spawn(async move {
-            while signals.recv().await.is_some() {
+            loop {
+                tokio::select! {
+                    pressed = signals.recv() => if pressed.is_none() { break },
+                    _ = termination.recv() => {
+                        sender.send_modify(|presses| *presses += 1);
+                        tokio::time::sleep(TERMINATION_WAIT).await;
+                        std::process::exit(TERMINATED);
+                    }
+                }
                 sender.send_modify(|presses| *presses += 1);
                 if !insistent {
                     continue;

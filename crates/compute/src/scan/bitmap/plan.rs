@@ -9,7 +9,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns, split_disjunction};
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt, split_conjunction};
 use thermocline_pushdown::wire::Combine;
-use thermocline_pushdown::{Fragment, Limits, Selection, balanced};
+use thermocline_pushdown::{Fragment, Limits, Selection, balanced, node_functions};
 use thermocline_storage::Content;
 
 use super::super::hybrid_scan::HybridScanExec;
@@ -101,6 +101,9 @@ impl BitmapPlan {
             terms.into_iter().partition(|term| columns_of(term).iter().all(is_cached));
         let here = joined(here, combine)?;
         let there = joined(there, combine)?;
+        // Without a part there, the first filter that the storage node sees is one above the
+        // predicate, which all rows must pass.
+        let combine = if here.is_some() && there.is_some() { combine } else { Combine::And };
         let asked: Vec<usize> =
             selection.output.iter().copied().filter(|position| !rows || !is_cached(position)).collect();
         if rows && there.is_none() && asked.is_empty() {
@@ -122,7 +125,7 @@ impl BitmapPlan {
         };
         let fragment = if rows { fragment } else { fragment.below(&selection.above)? };
         let encoded = match fragment.encode() {
-            Ok(encoded) if travels(scan, &encoded) => encoded,
+            Ok(encoded) if travels(&encoded) => encoded,
             _ => return Ok(None),
         };
         let here = here
@@ -191,6 +194,6 @@ fn columns_of(expression: &Arc<dyn PhysicalExpr>) -> Vec<usize> {
 }
 
 /// Whether a storage node will take the encoded fragment.
-fn travels(scan: &HybridScanExec, encoded: &[u8]) -> bool {
-    Fragment::decode(encoded, scan.query().engine().wire_context(), &Limits::default()).is_ok()
+fn travels(encoded: &[u8]) -> bool {
+    Fragment::decode(encoded, node_functions(), &Limits::default()).is_ok()
 }
