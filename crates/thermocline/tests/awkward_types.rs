@@ -1206,6 +1206,8 @@ async fn integers_do_not_wrap_around() {
     let wide: Vec<_> = [i128::MAX / 2, 10_i128.pow(38) - 1, -5, 4].into_iter().map(Some).collect();
     let wide = Decimal128Array::from(wide).with_precision_and_scale(38, 0).unwrap();
     lake.table("d", &[Arc::new(wide)], "", "DECIMAL(38, 0)").await;
+    let dates = Date32Array::from(vec![Some(18_262), None, Some(18_300), Some(-719_162)]);
+    lake.table("t", &[Arc::new(dates)], "", "DATE").await;
     let queries = [
         "SELECT sum(c) FROM b",
         "SELECT id % 2, sum(c) FROM b WHERE c < 0 OR c > 7 GROUP BY id % 2 HAVING sum(c) BETWEEN -9 AND 9",
@@ -1220,6 +1222,8 @@ async fn integers_do_not_wrap_around() {
         "SELECT a.id, b.id FROM i a JOIN i b ON a.id + 1 = b.id * 1",
         "SELECT sum(c) FROM d WHERE c < 10",
         "SELECT count(*) FROM b GROUP BY id * 2 - id",
+        "SELECT id, c - DATE '2020-01-02' FROM t WHERE c - DATE '2020-01-01' > 1 OR DATE '2019-12-31' - c = -1",
+        "SELECT a.id, b.id, sum(a.c - b.c) FROM t a JOIN t b ON a.c - b.c <= 0 GROUP BY a.id, b.id",
     ];
     lake.check(&queries.map(str::to_owned)).await;
     let beyond = [

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT, arithmetic_functions};
 
@@ -14,6 +14,9 @@ use super::expressions::with_expressions;
 
 /// Replaces `+`, `-` and `*` of integers by functions that err where DataFusion's operators wrap around.
 /// Types are coerced before.
+///
+/// The days between two dates are the difference of integers, too. DataFusion calls it an integer in
+/// logical plans and a duration in physical ones, which stops the planning of its comparisons.
 #[derive(Debug)]
 pub(crate) struct CheckedIntegers {
     add: Arc<ScalarUDF>,
@@ -34,7 +37,6 @@ impl CheckedIntegers {
     }
 
     fn checked(&self, expression: &Expr, schema: &DFSchema) -> Option<Expr> {
-        let integer = |of: &Expr| of.get_type(schema).ok().filter(DataType::is_integer);
         let (function, arguments) = match expression {
             Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
                 let function = match op {
@@ -43,12 +45,18 @@ impl CheckedIntegers {
                     Operator::Multiply => &self.multiply,
                     _ => return None,
                 };
-                let of = integer(left)?;
-                integer(right).filter(|right| *right == of)?;
-                (function, vec![left.as_ref().clone(), right.as_ref().clone()])
+                let of = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+                if *op == Operator::Minus && of == (DataType::Date32, DataType::Date32) {
+                    let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
+                    (function, vec![days(left), days(right)])
+                } else if of.0.is_integer() && of.0 == of.1 {
+                    (function, vec![left.as_ref().clone(), right.as_ref().clone()])
+                } else {
+                    return None;
+                }
             }
             Expr::Negative(of) => {
-                let zero = ScalarValue::new_zero(&integer(of)?).ok()?;
+                let zero = ScalarValue::new_zero(&of.get_type(schema).ok().filter(DataType::is_integer)?).ok()?;
                 (&self.subtract, vec![lit(zero), of.as_ref().clone()])
             }
             _ => return None,

@@ -1,7 +1,9 @@
 //! Rules that rewrite expressions one by one, knowing the types of their columns.
 
+use std::sync::Arc;
+
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
@@ -16,10 +18,7 @@ pub(super) fn with_expressions(
     rewrite: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
 ) -> Result<LogicalPlan> {
     plan.transform_up_with_subqueries(|node| {
-        let schema = match node.inputs().as_slice() {
-            [] => node.schema().as_ref().clone(),
-            inputs => merge_schema(inputs),
-        };
+        let schema = columns_of(&node);
         let names = NamePreserver::new(&node);
         node.map_expressions(|expression| {
             let name = names.save(&expression);
@@ -33,6 +32,15 @@ pub(super) fn with_expressions(
         })
     })
     .data()
+}
+
+/// The columns that the expressions of an operator read.
+pub(super) fn columns_of(node: &LogicalPlan) -> DFSchemaRef {
+    match node.inputs().as_slice() {
+        [] => Arc::clone(node.schema()),
+        [input] => Arc::clone(input.schema()),
+        inputs => Arc::new(merge_schema(inputs)),
+    }
 }
 
 /// Whether the operator compares two values.

@@ -8,10 +8,11 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, float_functions};
+
+use super::expressions::columns_of;
 
 /// Puts `canonical_float` around every float that an expression computes, wherever something but
 /// arithmetic sees it: a comparison, a function, an aggregate, or whoever reads the operator's rows.
@@ -46,10 +47,7 @@ impl AnalyzerRule for FloatOrder {
 
 impl FloatOrder {
     fn node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-        let schema = match node.inputs().as_slice() {
-            [] => node.schema().as_ref().clone(),
-            inputs => merge_schema(inputs),
-        };
+        let schema = columns_of(&node);
         let names = NamePreserver::new(&node);
         let node = node.map_expressions(|expression| {
             let name = names.save(&expression);

@@ -6,7 +6,6 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InSubquery};
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, exists, lit, when,
 };
@@ -31,7 +30,7 @@ impl AnalyzerRule for InSubqueries {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Filter(filter) => {
-                let schema = merge_schema(&[filter.input.as_ref()]);
+                let schema = Arc::clone(filter.input.schema());
                 let place = Place { is_term: true, is_null_false: true };
                 let predicate = rewritten(filter.predicate, place, &schema)?;
                 let changed = predicate.transformed;

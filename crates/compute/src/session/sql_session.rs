@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -395,8 +396,13 @@ impl Session {
             self.prepare_copy(&copy.output_url)?;
         }
         let task_context = state.task_ctx();
-        let physical = within(deadline, state.create_physical_plan(plan)).await?.map_err(of_statement)?;
-        // Planning does not pause, so that its time may have ended long ago.
+        // Planning does not pause. In a task of its own it is left behind when the statement's time is over
+        // or nobody waits for it any more.
+        let plan = plan.clone();
+        let planning = SpawnedTask::spawn(async move { state.create_physical_plan(&plan).await });
+        let planned = within(deadline, planning).await?;
+        let planned = planned.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?;
+        let physical = planned.map_err(of_statement)?;
         context.check()?;
         let schema = physical.schema();
         let physical = interruptible(physical, context)?;
