@@ -283,8 +283,12 @@ async fn times_of_any_unit() {
         let mut queries: Vec<String> = queries.collect();
         queries.push(format!("SELECT id FROM {name} WHERE c IN ({})", constants.join(", ")));
         queries.push(format!("SELECT id FROM {name} WHERE c BETWEEN {} AND {}", constants[1], constants[2]));
+        queries.push(format!("SELECT id FROM {name} WHERE NOT ({} = c)", constants[0]));
         lake.check(&queries).await;
     }
+    let joins = ["a.c = b.c", "a.c < b.c", "a.c IS NOT DISTINCT FROM b.c"];
+    let joins = joins.map(|condition| format!("SELECT a.id, b.id AS other FROM t0 a JOIN t1 b ON {condition}"));
+    lake.check(&joins).await;
 }
 
 /// A literal is the number that is written, not the binary fraction next to it.
@@ -350,8 +354,71 @@ async fn instants_of_several_zones() {
         timestamps::<TimestampMicrosecondType>(500_000, Some("+05:30")),
     ];
     lake.table("zones", &objects, "", "TIMESTAMPTZ").await;
-    let constants = ["TIMESTAMPTZ '1970-01-01 00:00:03+00'", "TIMESTAMPTZ '1970-01-01 01:00:02+01'"];
+    let constants = [
+        "TIMESTAMPTZ '1970-01-01 00:00:03+00'",
+        "TIMESTAMPTZ '1970-01-01 01:00:02+01'",
+        // Moments that nanoseconds do not reach.
+        "TIMESTAMPTZ '9999-06-01 00:00:00+00'",
+        "TIMESTAMPTZ '0001-06-01 00:00:00+00'",
+    ];
     lake.check_column("zones", &constants).await;
+    let [near, .., far, early] = constants;
+    let conditions = [
+        format!("c IN ({near}, {far}, NULL)"),
+        format!("c NOT IN ({far}, NULL)"),
+        format!("c IN ({far}, {near}, c)"),
+        format!("c BETWEEN {early} AND c"),
+        format!("c NOT BETWEEN c AND {far}"),
+    ];
+    lake.check(&conditions.map(|condition| format!("SELECT id FROM zones WHERE {condition}"))).await;
+}
+
+/// Milliseconds of whole days are read as days where a table is declared to have them.
+#[tokio::test(flavor = "multi_thread")]
+async fn dates_of_both_widths() {
+    const DAY: i64 = 86_400_000;
+    let mut lake = Lake::new().await;
+    let objects: [ArrayRef; 2] = [
+        Arc::new(Date64Array::from(vec![Some(-DAY), None, Some(0), Some(8000 * DAY)])),
+        Arc::new(Date32Array::from(vec![Some(-1), Some(7999), None])),
+    ];
+    let mut first_id = 0;
+    for (position, values) in objects.iter().enumerate() {
+        write(&lake.path("dates", position), first_id, values);
+        first_id += values.len() as i64;
+    }
+    lake.run_definition("dates", "(id BIGINT, c DATE)").await;
+    lake.duckdb.query(
+        "CREATE TABLE dates AS SELECT i AS id, DATE '1970-01-01' + d::INT AS c
+         FROM (VALUES (0, -1), (1, NULL), (2, 0), (3, 8000), (4, -1), (5, 7999), (6, NULL)) v(i, d)",
+    );
+    lake.check_column("dates", &["DATE '1969-12-31'", "DATE '1991-11-26'", "DATE '1991-11-27'"]).await;
+
+    // Beside timestamps of years that nanoseconds do not reach.
+    let moments = [-62_135_596_800_000_000, 0, -86_400_000_000, 253_402_214_400_000_001];
+    let moments: [ArrayRef; 1] = [Arc::new(TimestampMicrosecondArray::from(moments.to_vec()))];
+    lake.table("moments", &moments, "", "TIMESTAMP").await;
+    let conditions = ["a.c = b.c", "a.c < b.c", "b.c > a.c", "a.c IS DISTINCT FROM b.c"];
+    let queries =
+        conditions.map(|condition| format!("SELECT a.id, b.id AS other FROM dates a JOIN moments b ON {condition}"));
+    lake.check(&queries).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_in_place_of_null() {
+    let mut lake = Lake::new().await;
+    let values = [Some("none".as_bytes()), None, Some(b""), Some(b"a")];
+    let objects: [ArrayRef; 2] =
+        [Arc::new(BinaryArray::from_iter(values)), Arc::new(LargeBinaryArray::from_iter(values))];
+    lake.table("bytes", &objects, "", "BLOB").await;
+    let conditions = [
+        "coalesce(c, CAST('none' AS BYTEA)) = CAST('none' AS BYTEA)",
+        "coalesce(NULL, CAST('a' AS BYTEA), c) = c",
+        "coalesce(c, c) = CAST('a' AS BYTEA)",
+    ];
+    let mut queries = conditions.map(|condition| format!("SELECT id FROM bytes WHERE {condition}")).to_vec();
+    queries.push("SELECT id, coalesce(c, CAST('none' AS BYTEA)) AS o FROM bytes".into());
+    lake.check(&queries).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

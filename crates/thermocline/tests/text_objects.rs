@@ -7,44 +7,17 @@ mod support;
 
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use support::compression::{COMPRESSIONS, gzip, in_members, zstd};
 use support::oracle::{Oracle, Row};
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
 use thermocline_compute::{Session, SessionOptions, Settings};
 use thermocline_pushdown::Mode;
 use thermocline_storage::{NodeConfig, PushbackPolicy};
-
-fn gzip(text: &[u8]) -> Vec<u8> {
-    let mut encoder = flate2::write::GzEncoder::new(vec![], flate2::Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
-}
-
-fn zstd(text: &[u8]) -> Vec<u8> {
-    let mut packed = Vec::with_capacity(zstd_safe::compress_bound(text.len()));
-    zstd_safe::compress(&mut packed, text, 3).unwrap();
-    packed
-}
-
-fn bzip2(text: &[u8]) -> Vec<u8> {
-    let mut encoder = bzip2::write::BzEncoder::new(vec![], bzip2::Compression::default());
-    encoder.write_all(text).unwrap();
-    encoder.finish().unwrap()
-}
-
-/// Extensions with their compression.
-type Compress = fn(&[u8]) -> Vec<u8>;
-const COMPRESSIONS: [(&str, Compress); 3] = [("gz", gzip), ("zst", zstd), ("bz2", bzip2)];
-
-/// Several members, or frames, one behind the other, cut wherever it falls.
-fn in_members(compress: Compress, text: &[u8]) -> Vec<u8> {
-    text.chunks(text.len() / 3 + 1).flat_map(compress).collect()
-}
 
 async fn session(settings: Settings, pushback: PushbackPolicy) -> Session {
     let embedded = NodeConfig { pushback, ..NodeConfig::default() };

@@ -111,6 +111,10 @@ pub(super) fn table_type(data_type: &DataType) -> DataType {
             DataType::Decimal128(*precision, *scale)
         }
         DataType::Float16 => DataType::Float32,
+        // Milliseconds of whole days, and the unit of SQL's TIME: there is no comparison of times in two units,
+        // and one of dates in two units is in nanoseconds, which hardly hold a date.
+        DataType::Date64 => DataType::Date32,
+        DataType::Time32(_) | DataType::Time64(_) => DataType::Time64(TimeUnit::Nanosecond),
         other => other.clone(),
     }
 }
@@ -123,6 +127,10 @@ pub(super) fn reads_as(object: &DataType, table: &DataType) -> bool {
         (DataType::Timestamp(_, object), DataType::Timestamp(_, table)) => object.is_some() == table.is_some(),
         (DataType::List(object), DataType::List(table)) | (DataType::LargeList(object), DataType::LargeList(table)) => {
             reads_as(object.data_type(), table.data_type())
+        }
+        // SQL declares no large lists.
+        (DataType::LargeList(object), DataType::List(table)) => {
+            by_position(object.data_type(), table.data_type()) && reads_as(object.data_type(), table.data_type())
         }
         (DataType::FixedSizeList(object, size), DataType::FixedSizeList(table, of_table)) => {
             size == of_table && reads_as(object.data_type(), table.data_type())
@@ -141,8 +149,8 @@ pub(super) fn reads_as(object: &DataType, table: &DataType) -> bool {
 /// The narrowest type that holds every value of both types exactly; `None` if there is none.
 pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     use DataType::{
-        BinaryView, Date32, Date64, Duration, FixedSizeBinary, FixedSizeList, Float32, Float64, LargeList, List, Map,
-        Null, Struct, Time32, Time64, Timestamp,
+        BinaryView, Duration, FixedSizeBinary, FixedSizeList, Float32, Float64, LargeList, List, Map, Null, Struct,
+        Timestamp,
     };
     let (a, b) = (table_type(a), table_type(b));
     Some(match (&a, &b) {
@@ -151,16 +159,10 @@ pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
         (Float32, Float64) | (Float64, Float32) => Float64,
         (Float32 | Float64, integer) if integer.is_integer() => float_and_integer(&a, integer)?,
         (integer, Float32 | Float64) if integer.is_integer() => float_and_integer(&b, integer)?,
-        (Date32, Date64) | (Date64, Date32) => Date64,
         (Timestamp(unit, zone), Timestamp(other, of_other)) if zone.is_some() == of_other.is_some() => {
             // Both are instants; the zone is only how they are shown.
             Timestamp(finer(*unit, *other), zone.clone())
         }
-        (Time32(_) | Time64(_), Time32(_) | Time64(_)) => match (time_unit(&a)?, time_unit(&b)?) {
-            (TimeUnit::Nanosecond, _) | (_, TimeUnit::Nanosecond) => Time64(TimeUnit::Nanosecond),
-            (TimeUnit::Microsecond, _) | (_, TimeUnit::Microsecond) => Time64(TimeUnit::Microsecond),
-            _ => Time32(TimeUnit::Millisecond),
-        },
         (FixedSizeBinary(_), BinaryView | FixedSizeBinary(_)) | (BinaryView, FixedSizeBinary(_)) => BinaryView,
         (Duration(unit), Duration(other)) => Duration(finer(*unit, *other)),
         (List(item), List(other)) => List(widened_field(item, other)?),
@@ -281,13 +283,6 @@ fn finer(a: TimeUnit, b: TimeUnit) -> TimeUnit {
         TimeUnit::Nanosecond => 3,
     };
     if fineness(a) >= fineness(b) { a } else { b }
-}
-
-fn time_unit(data_type: &DataType) -> Option<TimeUnit> {
-    match data_type {
-        DataType::Time32(unit) | DataType::Time64(unit) => Some(*unit),
-        _ => None,
-    }
 }
 
 fn is_number(data_type: &DataType) -> bool {

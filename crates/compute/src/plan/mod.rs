@@ -1,8 +1,9 @@
 //! Rules of the planner: cutting plans into fragments, one order of floats, integers that do not wrap
-//! around, exact literals, names of set comparisons.
+//! around, exact literals, names of set comparisons; and `coalesce` of bytes.
 
 mod bloom_join;
 mod checked_integers;
+mod coalesce;
 mod decimal_literals;
 mod expressions;
 mod float_order;
@@ -13,6 +14,7 @@ mod set_comparison;
 mod temporal_literals;
 
 pub(crate) use checked_integers::CheckedIntegers;
+pub(crate) use coalesce::Coalesce;
 pub(crate) use decimal_literals::DecimalLiterals;
 pub(crate) use float_order::FloatOrder;
 pub(crate) use in_subqueries::InSubqueries;

@@ -7,7 +7,7 @@ use arrow::compute::kernels::cast_utils::{string_to_datetime, string_to_time_nan
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
+use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -54,9 +54,9 @@ struct Context<'a> {
 /// One comparison with its literal in the unit of the other side.
 fn exact(expression: &Expr, context: &Context) -> Option<Expr> {
     match expression {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            compared(left, *op, right, context).or_else(|| compared(right, op.swap().unwrap_or(*op), left, context))
-        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => compared(left, *op, right, context)
+            .or_else(|| compared(right, op.swap().unwrap_or(*op), left, context))
+            .or_else(|| dated(left, *op, right, context.schema)),
         Expr::Between(between) => bounded(between, context),
         Expr::InList(list) => listed(list, context),
         _ => None,
@@ -86,31 +86,60 @@ fn compared(value: &Expr, op: Operator, literal: &Expr, context: &Context) -> Op
     })
 }
 
+/// A date and a timestamp, compared in the timestamp's unit.
+fn dated(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    if !compares(op) {
+        return None;
+    }
+    let (of_left, of_right) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
+    let cast = |date: &Expr, to: &DataType| Expr::Cast(Cast::new(Box::new(date.clone()), to.clone()));
+    let (left, right) = match (&of_left, &of_right) {
+        (DataType::Date32, DataType::Timestamp(_, None)) => (cast(left, &of_right), right.clone()),
+        (DataType::Timestamp(_, None), DataType::Date32) => (left.clone(), cast(right, &of_left)),
+        _ => return None,
+    };
+    Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))
+}
+
+/// One bound may be a literal and the other not.
 fn bounded(between: &Between, context: &Context) -> Option<Expr> {
     let Between { expr, negated, low, high } = between;
     let below = if *negated { Operator::Lt } else { Operator::GtEq };
     let above = if *negated { Operator::Gt } else { Operator::LtEq };
-    let (low, high) = (compared(expr, below, low, context)?, compared(expr, above, high, context)?);
+    let sides = [(below, low), (above, high)];
+    let exact = sides.map(|(op, bound)| compared(expr, op, bound, context));
+    if exact.iter().all(Option::is_none) {
+        return None;
+    }
+    let as_written =
+        |op: Operator, bound: &Expr| Expr::BinaryExpr(BinaryExpr::new(expr.clone(), op, Box::new(bound.clone())));
+    let [exact_low, exact_high] = exact;
+    let low = exact_low.unwrap_or_else(|| as_written(below, low));
+    let high = exact_high.unwrap_or_else(|| as_written(above, high));
     Some(if *negated { low.or(high) } else { low.and(high) })
 }
 
+/// Items that are no such literals, NULL among them, stay as they are.
 fn listed(list: &InList, context: &Context) -> Option<Expr> {
     let unit = Unit::of(&list.expr, context.schema)?;
-    let (nulls, literals): (Vec<&Expr>, Vec<&Expr>) =
-        list.list.iter().partition(|item| matches!(item, Expr::Literal(value, _) if value.is_null()));
-    let mut known = vec![];
-    for item in &literals {
+    let instants: Vec<_> = list.list.iter().map(|item| instant(item, &unit, context.zone)).collect();
+    if instants.iter().all(Option::is_none) {
+        return None;
+    }
+    let held = |(item, nanos): (&Expr, &Option<i128>)| match nanos {
+        None => Some(item.clone()),
         // What the unit cannot hold is no value that the column has.
-        if let (value, true) = unit.floor(instant(item, &unit, context.zone)?) {
-            known.push(lit(value));
-        }
-    }
-    known.extend(nulls.into_iter().cloned());
-    if known.is_empty() {
+        Some(nanos) => match unit.floor(*nanos) {
+            (value, true) => Some(lit(value)),
+            (_, false) => None,
+        },
+    };
+    let items: Vec<_> = list.list.iter().zip(&instants).filter_map(held).collect();
+    if items.is_empty() {
         let op = if list.negated { Operator::NotEq } else { Operator::Eq };
-        return compared(&list.expr, op, literals.first()?, context);
+        return compared(&list.expr, op, list.list.first()?, context);
     }
-    Some(list.expr.as_ref().clone().in_list(known, list.negated))
+    Some(list.expr.as_ref().clone().in_list(items, list.negated))
 }
 
 /// Resolution of a value, and its zone if it has one.

@@ -35,7 +35,7 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, DecimalLiterals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
+    CheckedIntegers, Coalesce, DecimalLiterals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
     TemporalLiterals,
 };
 use crate::settings::Settings;
@@ -155,6 +155,7 @@ impl Session {
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
             .build();
         let context = SessionContext::new_with_state(state);
+        context.register_udf(Coalesce::default().into());
         register_functions(&context);
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Date32Array, Date64Array, Decimal128Array, Float32Array, Float64Array,
     Int8Array, Int16Array, Int32Array, Int64Array, ListArray, MapArray, StringArray, StructArray,
+    Time32MillisecondArray, Time32SecondArray, Time64MicrosecondArray, Time64NanosecondArray,
     TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray, UInt8Array,
     UInt16Array, UInt32Array, UInt64Array, new_null_array,
 };
@@ -12,7 +13,7 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::values::{Kind, Value};
+use super::values::{Kind, Value, time_text};
 
 /// The values of a column of `kind`, stored as `stored`.
 pub fn array(kind: &Kind, stored: &DataType, values: &[&Value]) -> ArrayRef {
@@ -55,10 +56,17 @@ pub fn array(kind: &Kind, stored: &DataType, values: &[&Value]) -> ArrayRef {
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             cast(&array(kind, &DataType::Decimal128(*precision, *scale), values), stored).unwrap()
         }
+        DataType::Decimal256(_, scale) => {
+            cast(&array(kind, &DataType::Decimal128(38, *scale), values), stored).unwrap()
+        }
         DataType::Date32 => integers!(Date32Array, i32, 1),
         DataType::Date64 => {
             Arc::new(values.iter().map(|value| Some(int(value)? as i64 * 86_400_000)).collect::<Date64Array>())
         }
+        DataType::Time32(TimeUnit::Second) => integers!(Time32SecondArray, i32, 1_000_000_000),
+        DataType::Time32(_) => integers!(Time32MillisecondArray, i32, 1_000_000),
+        DataType::Time64(TimeUnit::Microsecond) => integers!(Time64MicrosecondArray, i64, 1000),
+        DataType::Time64(_) => integers!(Time64NanosecondArray, i64, 1),
         DataType::Timestamp(unit, zone) => {
             macro_rules! timestamps {
                 ($array:ty, $nanos:literal) => {{
@@ -112,6 +120,9 @@ fn nested(kind: &Kind, stored: &DataType, values: &[&Value]) -> ArrayRef {
             let items = array(item, field.data_type(), &items);
             Arc::new(ListArray::new(Arc::clone(field), offsets, items, Some(valid)))
         }
+        (Kind::List(_), DataType::LargeList(field)) => {
+            cast(&array(kind, &DataType::List(Arc::clone(field)), values), stored).unwrap()
+        }
         (Kind::Struct(kinds), DataType::Struct(fields)) => {
             let columns = kinds.iter().zip(fields).enumerate().map(|(position, ((_, kind), field))| {
                 let cells = values.iter().map(|value| match value {
@@ -158,8 +169,8 @@ fn float(value: &Value) -> Option<f64> {
 pub fn cell(array: &ArrayRef, row: usize, nanos: bool) -> Option<String> {
     use arrow::array::AsArray;
     use arrow::datatypes::{
-        Date32Type, Date64Type, Float32Type, Float64Type, TimestampMicrosecondType, TimestampMillisecondType,
-        TimestampNanosecondType, TimestampSecondType,
+        Date32Type, Date64Type, Float32Type, Float64Type, Time64NanosecondType, TimestampMicrosecondType,
+        TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
     };
     if array.is_null(row) || matches!(array.data_type(), DataType::Null) {
         return None;
@@ -183,6 +194,10 @@ pub fn cell(array: &ArrayRef, row: usize, nanos: bool) -> Option<String> {
             TimeUnit::Microsecond => timestamp(array.as_primitive::<TimestampMicrosecondType>().value(row), 1000),
             TimeUnit::Nanosecond => timestamp(array.as_primitive::<TimestampNanosecondType>().value(row), 1),
         },
+        DataType::Time32(_) | DataType::Time64(_) => {
+            let time = cast(array, &DataType::Time64(TimeUnit::Nanosecond)).unwrap();
+            time_text(time.as_primitive::<Time64NanosecondType>().value(row).into(), true)
+        }
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
             let bytes = cast(array, &DataType::Binary).unwrap();
             bytes.as_binary::<i32>().value(row).iter().map(|byte| format!("{byte:02x}")).collect()

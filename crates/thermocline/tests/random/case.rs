@@ -86,8 +86,14 @@ impl Case {
         let two_nodes = rng.random_bool(0.5);
         for _ in 0..queries {
             if rng.random_bool(0.12) {
+                let before = tables.clone();
                 let step = case.change(rng, &mut tables);
+                let redefined = match &step {
+                    Step::Put(number, object) if !before[*number].reads(object) => Some(*number),
+                    _ => None,
+                };
                 case.steps.push(step);
+                case.steps.extend(redefined.map(|number| Step::Define(number, tables[number].definition.clone())));
             }
             let drawn = query(rng, &tables[0], tables.get(1));
             let mut runs: Vec<Run> = (0..2).map(|_| Run::draw(rng, Topology::Embedded, &tables)).collect();
@@ -113,7 +119,7 @@ impl Case {
             0..=2 => Step::Define(number, table.redefined(rng)),
             3 | 4 => Step::Put(number, table.new_object(rng)),
             5 | 6 => {
-                let old = table.objects.iter().enumerate().skip(usize::from(table.traits.inferred_csv)).choose(rng);
+                let old = table.objects.iter().enumerate().skip(table.first_changing()).choose(rng);
                 let Some((_, old)) = old else { return Step::Reopen };
                 let (name, node) = (old.name.clone(), old.node);
                 Step::Put(number, Object { name, node, ..table.new_object(rng) })
@@ -205,9 +211,9 @@ fn describe(table: &Table, object: &Object) -> String {
             let _infallible = write!(text, "\n--   and {} rows more", object.rows.len() - 50);
         }
     };
-    if table.definition.dialect.is_some() {
-        let _infallible = write!(text, ", {:?}, {:?}", table.definition.dialect, object.csv);
-        let bytes = table.file(object).1;
+    if let Some(dialect) = &table.definition.dialect {
+        let _infallible = write!(text, ", {dialect:?}, {:?}", object.csv);
+        let bytes = object.csv_bytes(&table.columns, dialect);
         if bytes.len() < 2000 {
             let _infallible = write!(text, "\n--   {:?}", String::from_utf8_lossy(&bytes));
         } else {

@@ -4,171 +4,11 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
+use super::named::{Named, columns, flat, pick};
+use super::predicates::{parts, predicate};
 use super::query::{From, Item, Join, Out, Predicate, Query};
 use super::schema::Table;
-use super::values::{Kind, Value};
-
-/// A column that a query may name.
-struct Named<'a> {
-    table: &'a Table,
-    position: usize,
-    sql: String,
-    kind: &'a Kind,
-}
-
-fn columns(table: &Table) -> Vec<Named<'_>> {
-    let named = table.columns.iter().zip(&table.definition.kinds).enumerate();
-    named
-        .map(|(position, (column, kind))| Named {
-            table,
-            position,
-            sql: format!("{}.{}", table.name, column.name),
-            kind,
-        })
-        .collect()
-}
-
-impl Named<'_> {
-    /// A literal of the column's type: a value that it has, or one beside such a value.
-    fn literal(&self, rng: &mut StdRng) -> Option<String> {
-        let rows: Vec<_> = self.table.objects.iter().flat_map(|object| &object.rows).collect();
-        for _ in 0..5 {
-            let Some(row) = rows.choose(rng) else { break };
-            let value = self.table.seen(self.position, &row[self.position]);
-            let value = match (value, self.kind) {
-                (Value::Null, _) => continue,
-                (Value::Int(value), Kind::Int { bits, signed }) if rng.random_bool(0.3) => {
-                    let (low, high) = match signed {
-                        true => (-(1i128 << (bits - 1)), (1i128 << (bits - 1)) - 1),
-                        false => (0, (1i128 << bits) - 1),
-                    };
-                    Value::Int((value + rng.random_range(-2..3)).clamp(low, high))
-                }
-                (Value::Int(value), Kind::Date) if rng.random_bool(0.3) => Value::Int(value + rng.random_range(-3..4)),
-                (value, _) => value,
-            };
-            if let Some(literal) = self.kind.literal(&value) {
-                return Some(literal);
-            }
-        }
-        match self.kind {
-            Kind::Text => Some("'nothing'".into()),
-            Kind::Bool => Some("true".into()),
-            Kind::Float { .. } => Some("CAST('NaN' AS DOUBLE)".into()),
-            Kind::Int { .. } => Some("7".into()),
-            _ => None,
-        }
-    }
-}
-
-fn pick<'a, T>(rng: &mut StdRng, from: &'a [T]) -> &'a T {
-    from.choose(rng).expect("something to choose from")
-}
-
-fn flat<'a, 'b>(columns: &'b [Named<'a>]) -> Vec<&'b Named<'a>> {
-    columns.iter().filter(|column| !column.kind.is_nested()).collect()
-}
-
-/// A predicate over the columns of one or two tables.
-fn predicate(rng: &mut StdRng, columns: &[Named<'_>], depth: usize) -> Predicate {
-    if depth > 0 && rng.random_bool(0.5) {
-        let a = predicate(rng, columns, depth - 1);
-        return match rng.random_range(0..5) {
-            0 => Predicate::Not(a.into()),
-            1 | 2 => Predicate::Or(a.into(), predicate(rng, columns, depth - 1).into()),
-            _ => Predicate::And(a.into(), predicate(rng, columns, depth - 1).into()),
-        };
-    }
-    Predicate::Leaf(loop {
-        let column = pick(rng, columns);
-        if let Some(sql) = leaf(rng, column, columns) {
-            break sql;
-        }
-    })
-}
-
-fn leaf(rng: &mut StdRng, column: &Named<'_>, columns: &[Named<'_>]) -> Option<String> {
-    let c = &column.sql;
-    let not = *pick(rng, &["", "", "NOT "]);
-    if rng.random_bool(0.12) || column.kind.is_nested() {
-        return Some(match (column.kind, rng.random_range(0..3)) {
-            (Kind::List(item), 0) if **item != Kind::Text => format!("{c}[1] > 20"),
-            (Kind::Struct(fields), 0) if fields[0].1 != Kind::Text => format!("{c}['a'] > 20"),
-            (Kind::Struct(_), 1) => format!("{c}['b'] = 'apple'"),
-            _ => format!("{c} IS {not}NULL"),
-        });
-    }
-    let comparison = *pick(rng, &["=", "=", "<", "<=", ">", ">=", "<>"]);
-    if rng.random_bool(0.1) {
-        let others: Vec<_> = columns.iter().filter(|other| other.kind == column.kind).collect();
-        return Some(format!("{c} {comparison} {}", pick(rng, &others).sql));
-    }
-    if rng.random_bool(0.35) {
-        return Some(format!("{c} {comparison} {}", column.literal(rng)?));
-    }
-    if rng.random_bool(0.3) {
-        return match rng.random_range(0..4) {
-            0 => Some(format!("{c} {not}BETWEEN {} AND {}", column.literal(rng)?, column.literal(rng)?)),
-            1 => {
-                let count = *pick(rng, &[1, 3, 3, 45]);
-                let values: Option<Vec<_>> = (0..count).map(|_| column.literal(rng)).collect();
-                let null = if rng.random_bool(0.1) { ", NULL" } else { "" };
-                Some(format!("{c} {not}IN ({}{null})", values?.join(", ")))
-            }
-            // In parentheses: the parser takes an OR behind it for a part of its right side.
-            2 => Some(format!("({c} IS {not}DISTINCT FROM {})", column.literal(rng)?)),
-            _ => {
-                // As deep as the parser makes it.
-                let values: Option<Vec<_>> = (0..45).map(|_| column.literal(rng)).collect();
-                let terms: Vec<_> = values?.into_iter().map(|value| format!("{c} = {value}")).collect();
-                Some(format!("({})", terms.join(" OR ")))
-            }
-        };
-    }
-    let literal = column.literal(rng)?;
-    let text = |value: &str| value.trim_start_matches("CAST(").split(" AS ").next().unwrap_or_default().to_owned();
-    Some(match column.kind {
-        Kind::Bool => match rng.random_range(0..3) {
-            0 => c.clone(),
-            1 => format!("{c} IS {not}TRUE"),
-            _ => format!("CASE WHEN {c} THEN 1 ELSE 2 END = 1"),
-        },
-        Kind::Text => match rng.random_range(0..6) {
-            0 => format!("{c} {not}LIKE 'a%'"),
-            1 => format!("{c} {not}LIKE '%e%'"),
-            2 => format!("{c} LIKE 'w00__'"),
-            3 => format!("length({c}) {comparison} 5"),
-            4 => format!("upper({c}) = upper({literal})"),
-            _ => format!("coalesce({c}, 'none') {comparison} {literal}"),
-        },
-        Kind::Int { bits: 64, signed: false } => format!("{c} % CAST(7 AS ⟨u64⟩) = CAST(3 AS ⟨u64⟩)"),
-        Kind::Int { .. } => match rng.random_range(0..5) {
-            0 => format!("CAST({c} AS ⟨i64⟩) % 7 {comparison} 3"),
-            1 => format!(
-                "CAST({c} AS VARCHAR) = {}",
-                if literal.starts_with('C') { text(&literal) } else { format!("'{literal}'") }
-            ),
-            2 => format!("CAST({c} AS DOUBLE) {comparison} 20.0"),
-            3 => format!("nullif({c}, {literal}) IS {not}NULL"),
-            _ => format!("CASE WHEN {c} > {literal} THEN 'more' WHEN {c} IS NULL THEN 'none' ELSE 'less' END = 'more'"),
-        },
-        Kind::Float { .. } => match rng.random_range(0..3) {
-            0 => format!("CAST({c} AS DOUBLE) {comparison} CAST('0.0' AS DOUBLE)"),
-            1 => format!("{c} {comparison} CAST('Infinity' AS DOUBLE)"),
-            _ => format!("{c} {comparison} CAST('NaN' AS DOUBLE)"),
-        },
-        Kind::Date => match rng.random_range(0..3) {
-            0 => format!("CAST({c} AS VARCHAR) {comparison} {}", text(&literal)),
-            1 => format!("extract(year FROM {c}) {comparison} 1992"),
-            _ => format!("coalesce({c}, {literal}) {comparison} {literal}"),
-        },
-        Kind::Timestamp { zone: false, nanos: false } => match rng.random_range(0..2) {
-            0 => format!("CAST({c} AS DATE) {comparison} DATE '1991-12-20'"),
-            _ => format!("extract(hour FROM {c}) {comparison} 12"),
-        },
-        _ => format!("coalesce({c}, {literal}) {comparison} {literal}"),
-    })
-}
+use super::values::Kind;
 
 fn item(sql: String, out: Out) -> Item {
     Item { sql, aggregate: false, out }
@@ -176,6 +16,13 @@ fn item(sql: String, out: Out) -> Item {
 
 fn plain(column: &Named<'_>) -> Item {
     item(column.sql.clone(), Out::exact(column.kind))
+}
+
+/// A column, or a part of a nested one.
+fn part(rng: &mut StdRng, column: &Named<'_>) -> Item {
+    let parts = parts(&column.sql, column.kind);
+    let (sql, kind) = pick(rng, &parts);
+    item(sql.clone(), Out::exact(kind))
 }
 
 fn aggregate(rng: &mut StdRng, columns: &[Named<'_>]) -> Item {
@@ -294,7 +141,8 @@ pub fn query(rng: &mut StdRng, r: &Table, p: Option<&Table>) -> Query {
     };
     let some = |rng: &mut StdRng, columns: &[Named<'_>]| {
         let count = rng.random_range(1..=4);
-        columns.choose_multiple(rng, count).map(plain).collect::<Vec<_>>()
+        let some: Vec<_> = columns.choose_multiple(rng, count).collect();
+        some.into_iter().map(|column| part(rng, column)).collect::<Vec<_>>()
     };
     match (rng.random_range(0..16), p) {
         (0..=2, _) => query.items = some(rng, &of_r),

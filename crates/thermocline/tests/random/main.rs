@@ -16,12 +16,17 @@
 
 mod arrays;
 mod case;
+mod csv;
 mod draw;
+mod literals;
+mod named;
 mod objects;
+mod predicates;
 mod query;
 mod run;
 mod schema;
 mod shrink;
+mod stored;
 #[path = "../support/mod.rs"]
 mod support;
 mod values;

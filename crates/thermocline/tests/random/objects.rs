@@ -16,8 +16,10 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::arrays::array;
-use super::schema::{Column, Dialect, Traits};
-use super::values::{Domain, Kind, NANOS_PER_DAY, Value, integer};
+use super::csv::CsvStyle;
+use super::schema::{Column, Traits};
+use super::stored::Stored;
+use super::values::{Domain, NANOS_PER_DAY, Value};
 
 /// One file of a table.
 #[derive(Debug, Clone)]
@@ -38,15 +40,6 @@ pub struct Object {
     pub csv: CsvStyle,
 }
 
-/// How a file stores a column.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Stored {
-    pub data_type: DataType,
-    pub nullable: bool,
-    /// A timestamp in the twelve bytes of Impala and Spark.
-    pub int96: bool,
-}
-
 /// How a Parquet file is written.
 #[derive(Debug, Clone)]
 pub struct ParquetStyle {
@@ -63,18 +56,6 @@ pub struct ParquetStyle {
     pub arrow_schema: bool,
     /// Whether a row group without rows is among the others.
     pub empty_row_group: bool,
-}
-
-/// How a CSV file is written.
-#[derive(Debug, Clone, Default)]
-pub struct CsvStyle {
-    pub crlf: bool,
-    pub byte_order_mark: bool,
-    pub quote_all: bool,
-    /// Whether the last record has no line end.
-    pub open_end: bool,
-    /// Hours east of UTC in which timestamps with a zone are written.
-    pub offset_hours: i8,
 }
 
 impl Default for ParquetStyle {
@@ -95,7 +76,9 @@ impl Default for ParquetStyle {
 }
 
 impl ParquetStyle {
-    fn draw(rng: &mut StdRng) -> Self {
+    fn draw(rng: &mut StdRng, rows: usize) -> Self {
+        // Enough row groups and pages, and not thousands.
+        let least = if rows > 500 { rows / 12 } else { 1 };
         let compressions = [
             Compression::UNCOMPRESSED,
             Compression::SNAPPY,
@@ -111,8 +94,8 @@ impl ParquetStyle {
             version_2: rng.random_bool(0.4),
             statistics: *statistics.choose(rng).unwrap(),
             truncate: *[None, Some(64), Some(3)].choose(rng).unwrap(),
-            row_group_rows: *[7, 40, 200, 1 << 20].choose(rng).unwrap(),
-            page_rows: *[5, 20, 1000].choose(rng).unwrap(),
+            row_group_rows: (*[7, 40, 200, 1 << 20].choose(rng).unwrap()).max(least),
+            page_rows: (*[5, 20, 1000].choose(rng).unwrap()).max(least / 8),
             dictionary: rng.random_bool(0.6),
             bloom_filter: rng.random_bool(0.2),
             arrow_schema: rng.random_bool(0.6),
@@ -133,19 +116,6 @@ impl ParquetStyle {
             .set_dictionary_enabled(self.dictionary)
             .set_bloom_filter_enabled(self.bloom_filter)
             .build()
-    }
-}
-
-impl CsvStyle {
-    fn draw(rng: &mut StdRng, traits: &Traits) -> Self {
-        Self {
-            crlf: rng.random_bool(0.3),
-            byte_order_mark: rng.random_bool(0.2),
-            // A quoted field is never NULL.
-            quote_all: !traits.null_words && rng.random_bool(0.2),
-            open_end: rng.random_bool(0.3),
-            offset_hours: *[0, 2, -5].choose(rng).unwrap(),
-        }
     }
 }
 
@@ -214,10 +184,16 @@ impl Object {
                 stored.nullable = holds_null || rng.random_bool(0.5);
             }
         }
-        let mut parquet = ParquetStyle::draw(rng);
+        let mut parquet = ParquetStyle::draw(rng, rows);
         // Parquet itself has neither seconds nor dates of 64 bits.
         parquet.arrow_schema |= stored.iter().flatten().any(|stored| {
-            matches!(stored.data_type, DataType::Timestamp(TimeUnit::Second, _) | DataType::Date64 | DataType::Null)
+            matches!(
+                stored.data_type,
+                DataType::Timestamp(TimeUnit::Second, _)
+                    | DataType::Time32(TimeUnit::Second)
+                    | DataType::Date64
+                    | DataType::Null
+            )
         });
         Self {
             name,
@@ -329,53 +305,6 @@ impl Object {
         }
         writer.into_inner().unwrap()
     }
-
-    /// The bytes of a CSV file.
-    pub fn csv_bytes(&self, columns: &[Column], dialect: &Dialect) -> Vec<u8> {
-        let end = if self.csv.crlf { "\r\n" } else { "\n" };
-        let mut lines = vec![];
-        let separator = char::from(dialect.delimiter).to_string();
-        if dialect.header {
-            let names: Vec<_> = columns.iter().map(|column| column.name.as_str()).collect();
-            lines.push(names.join(&separator));
-        }
-        for row in &self.rows {
-            let fields: Vec<_> = columns
-                .iter()
-                .zip(row)
-                .map(|(column, value)| match value {
-                    Value::Null => dialect.written_null.clone(),
-                    value => self.csv_field(&self.csv_text(&column.kind, value), dialect),
-                })
-                .collect();
-            lines.push(fields.join(&separator));
-        }
-        let mut text = if self.csv.byte_order_mark { "\u{feff}".to_owned() } else { String::new() };
-        text += &lines.join(end);
-        if !lines.is_empty() && !self.csv.open_end {
-            text += end;
-        }
-        text.into_bytes()
-    }
-
-    fn csv_text(&self, kind: &Kind, value: &Value) -> String {
-        match (kind, value) {
-            (Kind::Timestamp { zone: true, .. }, Value::Int(nanos)) => {
-                let hours = self.csv.offset_hours;
-                let local = Value::Int(nanos + i128::from(hours) * (NANOS_PER_DAY / 24));
-                let sign = if hours < 0 { '-' } else { '+' };
-                format!("{}{sign}{:02}:00", kind.text(&local).unwrap(), hours.abs())
-            }
-            _ => kind.text(value).unwrap(),
-        }
-    }
-
-    fn csv_field(&self, text: &str, dialect: &Dialect) -> String {
-        let delimiter = char::from(dialect.delimiter);
-        let quoted =
-            self.csv.quote_all || text.is_empty() || text.trim() != text || text.contains([delimiter, '"', '\n', '\r']);
-        if quoted { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.to_owned() }
-    }
 }
 
 /// Timestamps as Impala's Julian days and nanoseconds of the day, and which of them are there.
@@ -391,85 +320,4 @@ fn impala(array: &ArrayRef) -> (Vec<Int96>, Vec<i16>) {
         value
     });
     (values.collect(), (0..array.len()).map(|row| i16::from(array.is_valid(row))).collect())
-}
-
-impl Stored {
-    /// Row numbers outgrow the narrow types, and none is NULL.
-    fn hold_row_numbers(&mut self) {
-        let wide = |data_type: &DataType| match data_type {
-            DataType::Int64 => DataType::Int64,
-            _ => DataType::Int32,
-        };
-        self.data_type = match &self.data_type {
-            DataType::Dictionary(key, values) => DataType::Dictionary(key.clone(), wide(values).into()),
-            other => wide(other),
-        };
-    }
-
-    /// A type that holds the column without loss: its own, or where the traits allow, another.
-    fn draw(rng: &mut StdRng, column: &Column, traits: &Traits) -> Self {
-        let mut stored = Self { data_type: column.usual.clone(), nullable: true, int96: false };
-        if traits.mixed_types && rng.random_bool(0.6) {
-            if let Kind::Timestamp { nanos: true, zone: false } = column.kind
-                && rng.random_bool(0.4)
-            {
-                stored.data_type = DataType::Timestamp(TimeUnit::Nanosecond, None);
-                stored.int96 = true;
-                return stored;
-            }
-            if rng.random_bool(0.05) {
-                stored.data_type = DataType::Null;
-                return stored;
-            }
-            stored.data_type = any_type(rng, &column.kind, &column.usual);
-        }
-        if traits.dictionaries && rng.random_bool(0.4) && takes_dictionary(&stored.data_type) {
-            let key = [DataType::Int16, DataType::Int32, DataType::UInt16].choose(rng).unwrap().clone();
-            stored.data_type = DataType::Dictionary(key.into(), stored.data_type.into());
-        }
-        stored
-    }
-}
-
-/// Dictionaries that Parquet's writer takes.
-fn takes_dictionary(data_type: &DataType) -> bool {
-    matches!(data_type, DataType::Utf8 | DataType::Binary | DataType::Int32 | DataType::Int64)
-}
-
-/// A type that is not wider than the column's.
-pub fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
-    match kind {
-        Kind::Int { bits, signed } => {
-            let widths: Vec<u8> = [8, 16, 32, 64].into_iter().filter(|width| width <= bits).collect();
-            let width = *widths.choose(rng).unwrap();
-            match *signed && width < *bits && rng.random_bool(0.3) {
-                true => integer(width, false),
-                false => integer(width, *signed),
-            }
-        }
-        Kind::Float { bits: 64 } => [DataType::Float32, DataType::Float64].choose(rng).unwrap().clone(),
-        Kind::Decimal { precision, scale } => {
-            let stored_scale = rng.random_range(0..=*scale);
-            // As many digits before the point at most.
-            let whole = rng.random_range(1..=precision - *scale as u8);
-            let digits = (whole + stored_scale as u8).max(1);
-            match rng.random_range(0..3) {
-                0 if digits <= 9 => DataType::Decimal32(digits, stored_scale),
-                1 if digits <= 18 => DataType::Decimal64(digits, stored_scale),
-                _ => DataType::Decimal128(digits, stored_scale),
-            }
-        }
-        Kind::Date => [DataType::Date32, DataType::Date32, DataType::Date64].choose(rng).unwrap().clone(),
-        Kind::Timestamp { nanos, zone } => {
-            let mut units = vec![TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond];
-            if *nanos {
-                units.push(TimeUnit::Nanosecond);
-            }
-            let zones = ["UTC", "+00:00", "+02:00"];
-            DataType::Timestamp(*units.choose(rng).unwrap(), zone.then(|| (*zones.choose(rng).unwrap()).into()))
-        }
-        Kind::Text => [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View].choose(rng).unwrap().clone(),
-        Kind::Bytes => [DataType::Binary, DataType::LargeBinary, DataType::BinaryView].choose(rng).unwrap().clone(),
-        Kind::Bool | Kind::Float { .. } | Kind::List(_) | Kind::Struct(_) | Kind::Map(_) => usual.clone(),
-    }
 }

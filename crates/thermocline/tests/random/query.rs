@@ -173,6 +173,10 @@ impl Query {
                 Some(Kind::Date) => format!("o{n} - DATE '1970-01-01' AS o{n}"),
                 Some(Kind::Timestamp { nanos: true, .. }) => format!("epoch_ns(o{n}) AS o{n}"),
                 Some(Kind::Timestamp { .. }) => format!("epoch_us(o{n}) AS o{n}"),
+                // With as many digits as ours, see `super::arrays::cell`.
+                Some(Kind::Time { .. }) => {
+                    format!("rpad(o{n} || if(o{n}::VARCHAR LIKE '%.%', '', '.'), 18, '0') AS o{n}")
+                }
                 _ => format!("o{n}"),
             })
             .collect();
@@ -263,6 +267,11 @@ impl Query {
     }
 }
 
+/// A mark for what the engines write in different ways.
+pub fn either(ours: &str, theirs: &str) -> String {
+    format!("⟨{ours}≀{theirs}⟩")
+}
+
 /// Replaces marks, such as `⟨u64⟩` or `⟨x:00ff⟩`, by what an engine calls that.
 pub fn dialect(sql: &str, duckdb: bool) -> String {
     let mut text = String::with_capacity(sql.len());
@@ -284,7 +293,10 @@ pub fn dialect(sql: &str, duckdb: bool) -> String {
             // The oracle's tables hold moments as timestamps in UTC.
             "tz6" => ("TIMESTAMP(6) WITH TIME ZONE", "TIMESTAMP"),
             "tz9" => ("TIMESTAMP WITH TIME ZONE", "TIMESTAMP_NS"),
+            "tm6" => ("TIME", "TIME"),
+            "tm9" => ("TIME", "TIME_NS"),
             "bytes" => ("BYTEA", "BLOB"),
+            mark if let Some((ours, theirs)) = mark.split_once('≀') => (ours, theirs),
             mark => {
                 let bytes = mark.strip_prefix("x:").unwrap_or_else(|| panic!("no mark {mark}"));
                 text += &if duckdb { format!("from_hex('{bytes}')") } else { format!("X'{bytes}'") };

@@ -46,7 +46,7 @@ impl What {
             What::Stall => "stall".into(),
             What::Error(message) => {
                 let words = message.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 3);
-                words.take(4).collect::<Vec<_>>().join(" ")
+                words.take(8).collect::<Vec<_>>().join(" ")
             }
         }
     }
@@ -150,20 +150,23 @@ impl<'a> World<'a> {
 
     /// Writes, or removes, an object's file wherever it belongs.
     fn write(&self, table: &Table, name: &str) {
-        let folders = |root: &str| self.directory.path().join(root).join(&table.name);
-        match table.objects.iter().find(|object| object.name == name) {
-            Some(object) => {
-                let (file, bytes) = table.file(object);
-                for root in ["embedded", ["0", "1"][object.node]] {
-                    std::fs::write(folders(root).join(&file), &bytes).unwrap();
+        let folder = |root: &str| self.directory.path().join(root).join(&table.name);
+        let object = table.objects.iter().find(|object| object.name == name);
+        let file = object.map(|object| (object, table.file(object)));
+        for root in ["embedded", "0", "1"] {
+            let new = file.as_ref().filter(|(object, _)| root == "embedded" || root == ["0", "1"][object.node]);
+            let new = new.map(|(_, (file, bytes))| (folder(root).join(file), bytes));
+            // Under another extension there may be what it replaces.
+            for old in std::fs::read_dir(folder(root)).unwrap() {
+                let old = old.unwrap().path();
+                let is_same =
+                    old.file_name().is_some_and(|file| file.to_string_lossy().split('.').next() == Some(name));
+                if is_same && new.as_ref().is_none_or(|(path, _)| *path != old) {
+                    std::fs::remove_file(old).unwrap();
                 }
             }
-            None => {
-                for root in ["embedded", "0", "1"] {
-                    for extension in ["parquet", "csv"] {
-                        let _ = std::fs::remove_file(folders(root).join(format!("{name}.{extension}")));
-                    }
-                }
+            if let Some((path, bytes)) = new {
+                std::fs::write(path, bytes).unwrap();
             }
         }
     }

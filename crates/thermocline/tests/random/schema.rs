@@ -11,8 +11,10 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 
 use super::arrays::array;
+use super::csv::offset_text;
 use super::objects::Object;
-use super::values::{Kind, NULL_WORDS, Value};
+use super::stored::{Stored, ZONES};
+use super::values::{Kind, NANOS_PER_DAY, NULL_TEXTS, Value};
 
 /// Awkward traits of a data set. Each is there in a part of the seeds only, so that one defect does
 /// not hide the others.
@@ -32,7 +34,7 @@ pub struct Traits {
     pub dictionaries: bool,
     /// Texts so long that a CSV object outgrows the sample that types are inferred from.
     pub long_text: bool,
-    /// CSV: texts that some definitions take for NULL, and no other NULL.
+    /// CSV: values that some definitions take for NULL, and no other NULL.
     pub null_words: bool,
     /// CSV without declared columns.
     pub inferred_csv: bool,
@@ -77,6 +79,8 @@ pub struct Dialect {
     pub written_null: String,
     /// What the definition takes for NULL.
     pub null_text: String,
+    /// The zone of moments that are written without an offset, in hours east of UTC: CSV has no named ones.
+    pub time_zone: Option<i8>,
 }
 
 /// What `CREATE EXTERNAL TABLE` says.
@@ -113,7 +117,7 @@ impl Table {
         let mut kinds = candidates(rng, &traits, csv);
         kinds.shuffle(rng);
         kinds.truncate(rng.random_range(4..9));
-        let rows_max = *[30, 120, 400].choose(rng).unwrap();
+        let rows_max = *[30, 120, 120, 400, 400, 3000].choose(rng).unwrap();
         Self::of_kinds(rng, "r", traits, csv, kinds, rows_max)
     }
 
@@ -142,10 +146,11 @@ impl Table {
         rows_max: usize,
     ) -> Self {
         kinds.insert(0, Kind::BIGINT);
+        let zone = if rng.random_bool(0.5) { "UTC" } else { *ZONES.choose(rng).unwrap() };
         let column = |(position, kind): (usize, &Kind)| Column {
             name: if position == 0 { "id".into() } else { format!("c{position}") },
             kind: kind.clone(),
-            usual: usual(kind),
+            usual: usual(kind, zone),
         };
         let columns: Vec<Column> = kinds.iter().enumerate().map(column).collect();
         let dialect = csv.then(|| {
@@ -155,9 +160,11 @@ impl Table {
                 delimiter: *[b',', b';', b'\t', b'|'].choose(rng).unwrap(),
                 written_null: null.to_owned(),
                 null_text: null.to_owned(),
+                // Text without an offset would be inferred to have no zone.
+                time_zone: (!traits.inferred_csv && rng.random_bool(0.5)).then(|| rng.random_range(-11..12)),
             }
         });
-        let declarable = !kinds.iter().any(|kind| matches!(kind, Kind::Struct(_) | Kind::Map(_)));
+        let declarable = kinds.iter().all(Kind::is_declarable);
         let declared = declarable && if csv { !traits.inferred_csv } else { rng.random_bool(0.4) };
         let definition = Definition { declared, kinds, dialect };
         let mut table = Self {
@@ -186,10 +193,27 @@ impl Table {
         let name = format!("{:03}", self.next_object);
         let mut traits = self.traits.clone();
         traits.inferred_csv &= self.next_object == 0;
+        // An inferred table has the columns of this one.
+        traits.missing_columns &= self.next_object > 0;
         let object = Object::draw(rng, name, &self.columns, &traits, self.next_id, rows);
         self.next_object += 1;
         self.next_id += rows as i64;
         object
+    }
+
+    /// Whether a definition without columns, made before the object came, reads it: of types that no object
+    /// had before, it may be too narrow for some.
+    pub fn reads(&self, object: &Object) -> bool {
+        let new = |(position, stored): (usize, &Option<Stored>)| {
+            let data_type = |stored: &Option<Stored>| stored.as_ref().map(|stored| stored.data_type.clone());
+            stored.is_some() && self.objects.iter().all(|old| data_type(&old.stored[position]) != data_type(stored))
+        };
+        self.definition.declared || !self.traits.mixed_types || !object.stored.iter().enumerate().any(new)
+    }
+
+    /// The first object that may be replaced or go: what is inferred stays.
+    pub fn first_changing(&self) -> usize {
+        usize::from(self.traits.inferred_csv || self.traits.missing_columns)
     }
 
     /// Another definition over the same objects.
@@ -198,19 +222,21 @@ impl Table {
         let base = self.columns.iter().map(|column| &column.kind);
         if let Some(dialect) = &mut definition.dialect {
             if self.traits.null_words {
-                dialect.null_text = ["", NULL_WORDS[0], NULL_WORDS[1]].choose(rng).unwrap().to_string();
+                dialect.null_text = (*NULL_TEXTS.choose(rng).unwrap()).to_owned();
             }
-            if definition.declared {
-                let as_text = |kind: &Kind, rng: &mut StdRng| match kind {
-                    Kind::Int { .. } | Kind::Date | Kind::Bool if rng.random_bool(0.4) => Kind::Text,
-                    kind => kind.clone(),
-                };
-                definition.kinds =
-                    base.enumerate().map(|(n, kind)| if n == 0 { kind.clone() } else { as_text(kind, rng) }).collect();
-            }
+            // Columns are also declared where they were inferred, and the other way around.
+            definition.declared ^= self.traits.inferred_csv && rng.random_bool(0.5);
+            let other = |kind: &Kind, rng: &mut StdRng| match rng.random_bool(0.5) {
+                true => redeclared(rng, kind, self.traits.extremes),
+                false => kind.clone(),
+            };
+            definition.kinds = base
+                .enumerate()
+                .map(|(n, kind)| if n == 0 || !definition.declared { kind.clone() } else { other(kind, rng) })
+                .collect();
             return definition;
         }
-        definition.declared = !base.clone().any(|kind| matches!(kind, Kind::Struct(_) | Kind::Map(_)));
+        definition.declared = base.clone().all(Kind::is_declarable);
         if definition.declared {
             let wider = |kind: &Kind, rng: &mut StdRng| match kind {
                 Kind::Int { signed, bits } if rng.random_bool(0.5) => {
@@ -240,8 +266,12 @@ impl Table {
                     b'\t' => "\\t".to_owned(),
                     other => char::from(other).to_string(),
                 };
+                // The option is refused where no column has a zone.
+                let has_zone = |kind: &Kind| matches!(kind, Kind::Timestamp { zone: true, .. });
+                let zone = dialect.time_zone.filter(|_| self.definition.kinds.iter().any(has_zone));
+                let zone = zone.map(|hours| format!(", 'time_zone' '{}'", offset_text(hours))).unwrap_or_default();
                 sql += &format!(
-                    " STORED AS CSV LOCATION '{location}' OPTIONS ('has_header' '{}', 'delimiter' '{delimiter}', 'null_value' '{}')",
+                    " STORED AS CSV LOCATION '{location}' OPTIONS ('has_header' '{}', 'delimiter' '{delimiter}', 'null_value' '{}'{zone})",
                     dialect.header, dialect.null_text
                 );
             }
@@ -253,21 +283,30 @@ impl Table {
     pub fn file(&self, object: &Object) -> (String, Vec<u8>) {
         match &self.definition.dialect {
             None => (format!("{}.parquet", object.name), object.parquet_bytes(&self.columns)),
-            Some(dialect) => (format!("{}.csv", object.name), object.csv_bytes(&self.columns, dialect)),
+            Some(dialect) => {
+                let (extension, bytes) = object.csv_file(&self.columns, dialect);
+                (format!("{}.{extension}", object.name), bytes)
+            }
         }
     }
 
     /// The value that queries see.
     pub fn seen(&self, column: usize, value: &Value) -> Value {
         let base = &self.columns[column].kind;
-        let value = match (&self.definition.kinds[column], value) {
-            (_, Value::Null) => return Value::Null,
-            (Kind::Text, value) => Value::Text(base.text(value).unwrap()),
-            (_, value) => value.clone(),
-        };
-        match (&self.definition.dialect, &value) {
-            (Some(dialect), Value::Text(text)) if !text.is_empty() && *text == dialect.null_text => Value::Null,
-            _ => value,
+        let null_text = self.definition.dialect.as_ref().map(|dialect| &dialect.null_text);
+        if null_text.is_some_and(|null| !null.is_empty() && base.text(value).as_ref() == Some(null)) {
+            return Value::Null;
+        }
+        match (&self.definition.kinds[column], base, value) {
+            (_, _, Value::Null) => Value::Null,
+            (Kind::Text, base, value) => Value::Text(base.text(value).unwrap()),
+            (Kind::Decimal { scale, .. }, Kind::Decimal { scale: written, .. }, Value::Int(digits)) => {
+                Value::Int(digits * 10i128.pow((scale - written) as u32))
+            }
+            (Kind::Decimal { scale, .. }, _, Value::Int(value)) => Value::Int(value * 10i128.pow(*scale as u32)),
+            (Kind::Float { .. }, _, Value::Int(value)) => Value::Float(*value as f64),
+            (Kind::Timestamp { .. }, Kind::Date, Value::Int(days)) => Value::Int(days * NANOS_PER_DAY),
+            (_, _, value) => value.clone(),
         }
     }
 
@@ -308,14 +347,47 @@ impl Table {
     }
 }
 
-/// The stored type of a kind in a file that nobody would call awkward.
-fn usual(kind: &Kind) -> DataType {
+/// Another type as which CSV's text of values of `kind` is read without loss.
+fn redeclared(rng: &mut StdRng, kind: &Kind, extremes: bool) -> Kind {
+    let mut others = vec![kind.clone()];
     match kind {
-        Kind::Timestamp { nanos, zone } => {
-            let unit = if *nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
-            DataType::Timestamp(unit, zone.then(|| "UTC".into()))
+        Kind::Int { bits, signed } => {
+            others.extend([Kind::Text, Kind::Decimal { precision: 25, scale: 2 }]);
+            if *signed || *bits < 64 {
+                others.push(Kind::BIGINT);
+            }
+            if *bits < 64 {
+                others.push(Kind::DOUBLE);
+            }
         }
-        kind if kind.is_nested() => kind.nested_type(&usual),
+        Kind::Decimal { precision, scale } => {
+            others.push(Kind::Text);
+            if precision + 3 <= 38 {
+                others.push(Kind::Decimal { precision: precision + 3, scale: scale + 2 });
+            }
+        }
+        Kind::Bool => others.push(Kind::Text),
+        Kind::Date => others.extend([Kind::Text, Kind::Timestamp { nanos: false, zone: false }]),
+        Kind::Time { .. } => others.extend([Kind::Text, Kind::Time { nanos: true }]),
+        Kind::Timestamp { zone: false, .. } => {
+            others.push(Kind::Text);
+            if !extremes {
+                others.push(Kind::Timestamp { nanos: true, zone: false });
+            }
+        }
+        _ => {}
+    }
+    others.choose(rng).unwrap().clone()
+}
+
+/// The stored type of a kind in a file that nobody would call awkward.
+fn usual(kind: &Kind, zone: &str) -> DataType {
+    match kind {
+        Kind::Timestamp { nanos, zone: true } => {
+            let unit = if *nanos { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+            DataType::Timestamp(unit, Some(zone.into()))
+        }
+        kind if kind.is_nested() => kind.nested_type(&|kind| usual(kind, zone)),
         kind => kind.reference_type(),
     }
 }
@@ -342,24 +414,38 @@ fn candidates(rng: &mut StdRng, traits: &Traits, csv: bool) -> Vec<Kind> {
     }
     kinds.push(Kind::Float { bits: *[32, 64].choose(rng).unwrap() });
     for _ in 0..2 {
-        let precision = *[3, 9, 12, 18, 25, 38].choose(rng).unwrap();
-        kinds.push(Kind::Decimal { precision, scale: rng.random_range(0..(precision as i8).min(7)) });
+        let precision = *[3, 9, 12, 18, 25, 31, 38].choose(rng).unwrap();
+        let scale_max = if rng.random_bool(0.2) { precision as i8 } else { (precision as i8).min(7) };
+        kinds.push(Kind::Decimal { precision, scale: rng.random_range(0..scale_max) });
     }
     for _ in 0..2 {
         kinds.push(Kind::Timestamp { nanos: rng.random_bool(0.4), zone: zone(rng) });
     }
+    kinds.push(Kind::Time { nanos: rng.random_bool(0.4) });
     if !csv {
         kinds.push(Kind::Bytes);
     }
     if traits.nested {
-        for _ in 0..3 {
-            let item = [Kind::INT, Kind::Text, Kind::BIGINT].choose(rng).unwrap().clone();
-            kinds.push(match rng.random_range(0..3) {
-                0 => Kind::List(item.into()),
-                1 => Kind::Struct(vec![("a".into(), item), ("b".into(), Kind::Text)]),
-                _ => Kind::Map(item.into()),
-            });
+        for _ in 0..4 {
+            let depth = rng.random_range(1..=2);
+            kinds.push(nested(rng, depth));
         }
     }
     kinds
+}
+
+/// A list, struct or map, perhaps of others.
+fn nested(rng: &mut StdRng, depth: usize) -> Kind {
+    let inner = match depth {
+        1 => {
+            let flat = [Kind::INT, Kind::Text, Kind::BIGINT, Kind::Bool, Kind::Decimal { precision: 9, scale: 2 }];
+            flat.choose(rng).unwrap().clone()
+        }
+        _ => nested(rng, depth - 1),
+    };
+    match rng.random_range(0..3) {
+        0 => Kind::List(inner.into()),
+        1 => Kind::Struct(vec![("a".into(), inner), ("b".into(), Kind::Text)]),
+        _ => Kind::Map(inner.into()),
+    }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::case::{Cache, Case, Step};
-use super::objects::{CsvStyle, Object, ParquetStyle};
+use super::csv::CsvStyle;
+use super::objects::{Object, ParquetStyle};
 use super::run::{Failure, Seen, run};
 use super::schema::Table;
 use super::support::oracle::Oracle;

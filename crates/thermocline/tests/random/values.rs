@@ -21,6 +21,10 @@ pub enum Kind {
         scale: i8,
     },
     Date,
+    /// A time of day; with `nanos`, values have nanoseconds, without, microseconds.
+    Time {
+        nanos: bool,
+    },
     /// With `nanos`, values have nanoseconds and lie within 1678 to 2262; without, microseconds.
     Timestamp {
         nanos: bool,
@@ -39,7 +43,8 @@ pub enum Kind {
 pub enum Value {
     Null,
     Bool(bool),
-    /// An integer; a decimal's digits at the scale of its [`Kind`]; days or nanoseconds since 1970.
+    /// An integer; a decimal's digits at the scale of its [`Kind`]; days or nanoseconds since 1970, or
+    /// nanoseconds since midnight.
     Int(i128),
     Float(f64),
     Text(String),
@@ -52,7 +57,9 @@ pub enum Value {
 pub const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 /// 0001-01-01 and 9999-12-31, in days.
 const DAY_MIN: i128 = -719_162;
-const DAY_MAX: i128 = 2_932_896;
+pub const DAY_MAX: i128 = 2_932_896;
+/// 1991-09-19, before a day on which clocks go back an hour in Europe.
+const DAY_BASE: i128 = 7931;
 
 const WORDS: &[&str] = &[
     "a",
@@ -71,8 +78,9 @@ const WORDS: &[&str] = &[
     "日本",
     "Zebra",
 ];
-/// Values that are NULL in some definitions of a table and text in others.
-pub const NULL_WORDS: &[&str] = &["NA", "-"];
+/// Texts that are NULL in some definitions of a table and values in others.
+const NULL_WORDS: &[&str] = &["NA", "-"];
+pub const NULL_TEXTS: &[&str] = &["", "NA", "-", "apple", "20", "true"];
 
 impl Kind {
     pub const INT: Kind = Kind::Int { bits: 32, signed: true };
@@ -81,6 +89,15 @@ impl Kind {
 
     pub fn is_nested(&self) -> bool {
         matches!(self, Kind::List(_) | Kind::Struct(_) | Kind::Map(_))
+    }
+
+    /// Whether [`Kind::sql`] has a type for it.
+    pub fn is_declarable(&self) -> bool {
+        match self {
+            Kind::List(item) => item.is_declarable(),
+            Kind::Struct(_) | Kind::Map(_) => false,
+            _ => true,
+        }
     }
 
     pub fn is_integer(&self) -> bool {
@@ -96,6 +113,8 @@ impl Kind {
             Kind::Float { .. } => DataType::Float64,
             Kind::Decimal { precision, scale } => DataType::Decimal128(*precision, *scale),
             Kind::Date => DataType::Date32,
+            Kind::Time { nanos: true } => DataType::Time64(TimeUnit::Nanosecond),
+            Kind::Time { .. } => DataType::Time64(TimeUnit::Microsecond),
             Kind::Timestamp { nanos: true, .. } => DataType::Timestamp(TimeUnit::Nanosecond, None),
             Kind::Timestamp { .. } => DataType::Timestamp(TimeUnit::Microsecond, None),
             Kind::Text => DataType::Utf8,
@@ -128,6 +147,7 @@ impl Kind {
             Kind::Float { .. } => "DOUBLE".into(),
             Kind::Decimal { precision, scale } => format!("DECIMAL({precision}, {scale})"),
             Kind::Date => "DATE".into(),
+            Kind::Time { nanos } => format!("⟨tm{}⟩", if *nanos { 9 } else { 6 }),
             Kind::Timestamp { nanos, zone } => {
                 format!("⟨{}{}⟩", if *zone { "tz" } else { "ts" }, if *nanos { 9 } else { 6 })
             }
@@ -144,6 +164,7 @@ impl Kind {
             (_, Value::Bool(value)) => value.to_string(),
             (Kind::Decimal { scale, .. }, Value::Int(digits)) => decimal_text(*digits, *scale),
             (Kind::Date, Value::Int(days)) => date_text(*days),
+            (Kind::Time { nanos }, Value::Int(nanoseconds)) => time_text(*nanoseconds, *nanos),
             (Kind::Timestamp { nanos, .. }, Value::Int(nanoseconds)) => timestamp_text(*nanoseconds, *nanos),
             (_, Value::Int(value)) => value.to_string(),
             (_, Value::Float(value)) => format!("{value:?}"),
@@ -211,10 +232,14 @@ fn date_text(days: i128) -> String {
 
 fn timestamp_text(nanoseconds: i128, nanos: bool) -> String {
     let (days, rest) = (nanoseconds.div_euclid(NANOS_PER_DAY), nanoseconds.rem_euclid(NANOS_PER_DAY));
-    let (seconds, fraction) = (rest / 1_000_000_000, rest % 1_000_000_000);
-    let time = format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+    format!("{} {}", date_text(days), time_text(rest, nanos))
+}
+
+/// A time of day, of nanoseconds since midnight.
+pub fn time_text(nanoseconds: i128, nanos: bool) -> String {
+    let (seconds, fraction) = (nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000);
     let fraction = if nanos { format!("{fraction:09}") } else { format!("{:06}", fraction / 1000) };
-    format!("{} {time}.{fraction}", date_text(days))
+    format!("{:02}:{:02}:{:02}.{fraction}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
 /// Year, month and day of days since 1970 (the proleptic Gregorian calendar).
@@ -261,6 +286,8 @@ impl Domain {
             Kind::Decimal { scale, .. } => {
                 let (precision, stored_scale) = match plain(stored) {
                     DataType::Decimal32(p, s) | DataType::Decimal64(p, s) | DataType::Decimal128(p, s) => (*p, *s),
+                    // The oracle's decimals have 38 digits at most.
+                    DataType::Decimal256(p, s) => ((*p).min(38), *s),
                     other => panic!("decimals are not stored as {other}"),
                 };
                 let max = 10i128.pow(u32::from(precision)) - 1;
@@ -272,8 +299,9 @@ impl Domain {
             }
             Kind::Date => Value::Int(match extreme {
                 true => *[DAY_MIN, DAY_MAX, 0, -1, -141_428].choose(rng).unwrap(),
-                false => 8000 + near,
+                false => DAY_BASE + near,
             }),
+            Kind::Time { .. } => Value::Int(self.time(rng, stored, near, extreme)),
             Kind::Timestamp { nanos, .. } => Value::Int(self.timestamp(rng, stored, *nanos, near, extreme)),
             Kind::Text => Value::Text(self.text(rng)),
             Kind::Bytes => {
@@ -283,7 +311,9 @@ impl Domain {
             }
             Kind::List(item) => {
                 let length = *[0, 1, 1, 2, 5].choose(rng).unwrap();
-                let DataType::List(field) = stored else { panic!("lists are not stored as {stored}") };
+                let (DataType::List(field) | DataType::LargeList(field)) = stored else {
+                    panic!("lists are not stored as {stored}")
+                };
                 Value::List((0..length).map(|_| self.draw(rng, item, field.data_type())).collect())
             }
             Kind::Struct(kinds) => {
@@ -336,21 +366,22 @@ impl Domain {
     }
 
     fn timestamp(&self, rng: &mut StdRng, stored: &DataType, nanos: bool, near: i128, extreme: bool) -> i128 {
-        let unit = match plain(stored) {
-            DataType::Timestamp(TimeUnit::Second, _) => 1_000_000_000,
-            DataType::Timestamp(TimeUnit::Millisecond, _) => 1_000_000,
-            DataType::Timestamp(TimeUnit::Microsecond, _) => 1000,
-            DataType::Timestamp(TimeUnit::Nanosecond, _) => 1,
-            other => panic!("timestamps are not stored as {other}"),
-        };
         let value = match (extreme, nanos) {
             (true, true) => *[-9_200_000_000_123_456_789, 9_200_000_000_123_456_789, 0, -1].choose(rng).unwrap(),
             (true, false) => {
                 *[DAY_MIN * NANOS_PER_DAY, (DAY_MAX + 1) * NANOS_PER_DAY - 1000, 0, -1].choose(rng).unwrap()
             }
-            _ => (8000 + near / 4) * NANOS_PER_DAY + rng.random_range(0..4) * 21_600_123_456_789,
+            _ => (DAY_BASE + near / 4) * NANOS_PER_DAY + rng.random_range(0..4) * 21_600_123_456_789,
         };
-        value - value.rem_euclid(unit)
+        value - value.rem_euclid(nanos_of(stored))
+    }
+
+    fn time(&self, rng: &mut StdRng, stored: &DataType, near: i128, extreme: bool) -> i128 {
+        let value = match extreme {
+            true => *[0, 1000, NANOS_PER_DAY - 1000, NANOS_PER_DAY - 1].choose(rng).unwrap(),
+            false => near * 345_123_456_789 % NANOS_PER_DAY,
+        };
+        value - value.rem_euclid(nanos_of(stored))
     }
 
     fn text(&self, rng: &mut StdRng) -> String {
@@ -365,6 +396,19 @@ impl Domain {
             4..=8 => format!("w{:04}", self.base + rng.random_range(0..20)),
             _ => (*WORDS.choose(rng).unwrap()).to_owned(),
         }
+    }
+}
+
+/// Nanoseconds of the unit in which a time or timestamp is stored.
+fn nanos_of(stored: &DataType) -> i128 {
+    match plain(stored) {
+        DataType::Timestamp(unit, _) | DataType::Time32(unit) | DataType::Time64(unit) => match unit {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1000,
+            TimeUnit::Nanosecond => 1,
+        },
+        other => panic!("times are not stored as {other}"),
     }
 }
 

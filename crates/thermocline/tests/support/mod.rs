@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+pub mod compression;
 pub mod data;
 pub mod everywhere;
 pub mod oracle;

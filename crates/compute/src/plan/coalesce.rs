@@ -1,0 +1,55 @@
+//! `coalesce` of bytes.
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::Result;
+use datafusion::functions::core::coalesce::CoalesceFunc;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature};
+
+/// DataFusion's `coalesce`, which finds no common type of a column's bytes, a view, and those of a literal
+/// such as `X'00'`, and refuses them.
+#[derive(Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Coalesce(CoalesceFunc);
+
+impl ScalarUDFImpl for Coalesce {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.0.return_type(types)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.0.return_field_from_args(arguments)
+    }
+
+    fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.0.simplify(arguments, context)
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        self.0.invoke_with_args(arguments)
+    }
+
+    fn conditional_arguments<'a>(&self, arguments: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.0.conditional_arguments(arguments)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.0.short_circuits()
+    }
+
+    fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
+        let is_view = |of: &DataType| matches!(of, DataType::BinaryView);
+        let is_bytes = |of: &DataType| of.is_binary() || of.is_null();
+        match types.iter().any(is_view) && types.iter().all(is_bytes) {
+            true => Ok(vec![DataType::BinaryView; types.len()]),
+            false => self.0.coerce_types(types),
+        }
+    }
+}
