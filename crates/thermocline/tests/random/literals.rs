@@ -52,7 +52,7 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
                     Some(format!("CAST('{text}{point}05' AS DECIMAL({}, {}))", precision + 2, scale + 2))
                 }
                 // A number that is written is a decimal if a float would hold its digits.
-                1 if digits.unsigned_abs() < 10u128.pow(14) && precision + 1 <= 38 => Some(format!("{text}{point}5")),
+                1 if digits.unsigned_abs() < 10u128.pow(14) && *precision < 38 => Some(format!("{text}{point}5")),
                 // DuckDB brings the column into a type that holds both.
                 2 if precision + 2 <= 38 && whole <= 17 => Some(format!("1{}", "0".repeat(whole as usize))),
                 3 if digits.unsigned_abs() < 10u128.pow(18) => {
