@@ -95,7 +95,12 @@ fn wrong_arguments_are_refused() {
         (&["ycsb", "--seconds", "x"], "is no number of seconds"),
         (&["tpcc", "--warehouses", "0"], "0 is not in"),
         (&["tpcc", "--quick", "--procedures", "sql"], "SQL has no loops"),
-        (&["ycsb", "--quick", "--seconds", "0"], "--seconds must be more than 0"),
+        (&["ycsb", "--quick", "--seconds", "0"], "--seconds"),
+        (&["ycsb", "--partitions", "1,1"], "--partitions names 1 twice"),
+        (&["ycsb", "--log", "on,on"], "--log names on twice"),
+        (&["ycsb", "--mix", "50/50,A"], "--mix names"),
+        (&["ycsb", "--skew", "1,1.0"], "--skew names 1 twice"),
+        (&["tpcc", "--remote", "on,on"], "--remote names on twice"),
     ] {
         let output = bench(arguments);
         assert!(!output.status.success(), "{arguments:?}");

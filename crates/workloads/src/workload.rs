@@ -17,13 +17,26 @@ pub struct Workload {
     pub queries: &'static [(&'static str, &'static str)],
     /// Makes the objects of all tables.
     pub generate: Generate,
+    /// Refuses a scale that `generate` would, before anything is made.
+    pub check_scale: fn(f64) -> Result<(), GenerateError>,
 }
 
 impl Workload {
     /// The Star Schema Benchmark.
-    pub const SSB: Self = Self { name: "ssb", tables: &ssb::TABLES, queries: &ssb::QUERIES, generate: ssb::generate };
+    pub const SSB: Self = Self {
+        name: "ssb",
+        tables: &ssb::TABLES,
+        queries: &ssb::QUERIES,
+        generate: ssb::generate,
+        check_scale: ssb::check_scale,
+    };
 
     /// TPC-H.
-    pub const TPCH: Self =
-        Self { name: "tpch", tables: &tpch::TABLES, queries: &tpch::QUERIES, generate: tpch::generate };
+    pub const TPCH: Self = Self {
+        name: "tpch",
+        tables: &tpch::TABLES,
+        queries: &tpch::QUERIES,
+        generate: tpch::generate,
+        check_scale: tpch::check_scale,
+    };
 }

@@ -9,7 +9,7 @@ use thermocline_compute::{Session, SessionOptions};
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::Workload;
-use thermocline_workloads::bench::{Measurement, Record, measure};
+use thermocline_workloads::bench::{Counts, Measurement, Record, measure};
 use thermocline_workloads::ssb::{Format, QUERIES, TABLES, create_table_sql};
 
 use super::node_process::{NodeOptions, NodeProcess};
@@ -39,8 +39,8 @@ struct Pass {
 }
 
 impl Pass {
-    fn sum(&self, of: fn(&Record) -> u64) -> u64 {
-        self.records.iter().map(of).sum()
+    fn sum(&self, of: fn(&Counts) -> u64) -> u64 {
+        self.records.iter().map(|record| record.count(of)).sum()
     }
 
     fn seconds(&self) -> f64 {
@@ -48,7 +48,7 @@ impl Pass {
     }
 
     fn hit_ratio(&self) -> String {
-        let (hits, misses) = (self.sum(|record| record.segments_hit), self.sum(|record| record.segments_missed));
+        let (hits, misses) = (self.sum(|counts| counts.segments_hit), self.sum(|counts| counts.segments_missed));
         match hits + misses {
             0 => "-".to_owned(),
             all => format!("{:.0} %", 100.0 * hits as f64 / all as f64),
@@ -113,11 +113,11 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
 }
 
 fn check_equal(passes: &[Pass]) -> Result<()> {
-    let mut hashes: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut hashes: BTreeMap<&str, &Option<String>> = BTreeMap::new();
     for pass in passes {
         for record in &pass.records {
             let first = hashes.entry(&record.query).or_insert(&record.result_hash);
-            if *first != record.result_hash {
+            if **first != record.result_hash {
                 return exec_err!("{} gave other rows in mode {}, {}", record.query, pass.mode, pass.run);
             }
         }
@@ -144,11 +144,11 @@ fn print_table(passes: &[Pass]) {
             pass.mode.name(),
             pass.run,
             pass.seconds(),
-            format_size(pass.sum(|record| record.bytes_from_storage + record.bytes_to_storage)),
-            pass.sum(|record| record.partitions_local),
-            pass.sum(|record| record.partitions_load),
-            pass.sum(|record| record.partitions_pushdown),
-            pass.sum(|record| record.partitions_pullup),
+            format_size(pass.sum(|counts| counts.bytes_from_storage + counts.bytes_to_storage)),
+            pass.sum(|counts| counts.partitions_local),
+            pass.sum(|counts| counts.partitions_load),
+            pass.sum(|counts| counts.partitions_pushdown),
+            pass.sum(|counts| counts.partitions_pullup),
             pass.hit_ratio(),
         );
     }

@@ -81,7 +81,7 @@ impl Command {
             Self::Restore(arguments) => block_on(async { restore::run(&arguments) }),
             Self::Storage(arguments) => block_on(storage::run(arguments)),
             Self::Generate(arguments) => generate::run(&arguments),
-            Self::Bench(arguments) => block_on(async { Ok(bench::bench(*arguments).await?) }),
+            Self::Bench(arguments) => block_on(bench::bench(*arguments)),
             Self::Demo(arguments) => block_on(async { Ok(demo::demo(arguments).await?) }),
         }
     }

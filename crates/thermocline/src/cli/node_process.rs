@@ -1,26 +1,28 @@
 //! A storage node as a process of its own, for the demonstration and the benches.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use datafusion::common::{Result, exec_datafusion_err};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
+use super::bench::rate;
+
 /// What a node is told beside its ROOT.
 #[derive(Debug, Clone, Default, PartialEq, clap::Args)]
 pub struct NodeOptions {
     /// Limit of the storage node's link, such as 1Gbps; without it the node is in this process
-    #[arg(long)]
+    #[arg(long, value_parser = rate)]
     pub egress_limit: Option<String>,
     /// Fragments that the storage node runs at once
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub pushdown_slots: Option<u32>,
     /// Transfers after a pushback at once; 0 for eager pushdown
-    #[arg(long)]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pub pushback_slots: Option<u32>,
     /// Order of waiting fragments: pa-aware or fifo
-    #[arg(long)]
+    #[arg(long, value_parser = ["pa-aware", "fifo"])]
     pub arbitration: Option<String>,
     /// Share of a core that a running fragment may take.
     #[arg(skip)]
@@ -28,6 +30,9 @@ pub struct NodeOptions {
     /// The core that the node runs on; `None` for all.
     #[arg(skip)]
     pub core: Option<usize>,
+    /// Where it keeps indexes; `None` for below its root.
+    #[arg(skip)]
+    pub index_dir: Option<PathBuf>,
 }
 
 impl NodeOptions {
@@ -42,6 +47,7 @@ impl NodeOptions {
             ("--pushdown-slots", self.pushdown_slots.map(|slots| slots.to_string())),
             ("--pushback-slots", self.pushback_slots.map(|slots| slots.to_string())),
             ("--arbitration", self.arbitration.clone()),
+            ("--index-dir", self.index_dir.as_ref().map(|folder| folder.display().to_string())),
             ("--compute-power", self.compute_power.map(|power| power.to_string())),
         ];
         given.into_iter().filter_map(|(name, value)| Some([name.to_owned(), value?])).flatten().collect()

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use thermocline_compute::Session;
 
-use super::record::{Record, result_hash};
+use super::record::{Counts, Record, result_hash};
 use crate::Workload;
 use crate::generate::Format;
 
@@ -24,37 +24,21 @@ pub struct Measurement {
 }
 
 impl Measurement {
+    /// A record of an engine that counts nothing and reads the files themselves.
     pub(super) fn record(&self, mode: &str, (query, sql): (&str, &str), run: &'static str) -> Record {
         Record {
             workload: self.workload.name.to_owned(),
             scale: self.scale,
             format: self.format.extension().to_owned(),
             mode: mode.to_owned(),
-            policy: String::new(),
-            cache_bytes: 0,
-            egress_bytes_per_s: self.egress_bytes_per_s,
+            egress_bytes_per_s: None,
             query: query.to_owned(),
             sql: sql.to_owned(),
             run,
             seconds: 0.0,
             rows: 0,
-            result_hash: String::new(),
-            bytes_from_storage: 0,
-            bytes_to_storage: 0,
-            partitions_local: 0,
-            partitions_load: 0,
-            partitions_pushdown: 0,
-            partitions_bitmap: 0,
-            partitions_pullup: 0,
-            partitions_pushed_back: 0,
-            bitmap_bytes_to_storage: 0,
-            bitmap_bytes_from_storage: 0,
-            columns_scanned: 0,
-            segments_hit: 0,
-            segments_missed: 0,
-            segments_admitted: 0,
-            segments_evicted: 0,
-            dollars: 0.0,
+            result_hash: None,
+            counts: None,
         }
     }
 }
@@ -76,15 +60,13 @@ pub async fn measure(
         let started = Instant::now();
         let result = session.run(sql).await.map_err(|error| error.context(format!("query {name}")))?;
         let seconds = started.elapsed().as_secs_f64();
-        let stats = &result.stats;
         let record = Record {
-            policy: settings.cache_policy.name().to_owned(),
-            cache_bytes: settings.cache_size as u64,
+            egress_bytes_per_s: measurement.egress_bytes_per_s,
             seconds,
             rows: result.rows() as u64,
-            result_hash: result_hash(&result.batches)?,
-            dollars: settings.dollars(seconds, stats),
-            ..measurement.record(settings.mode.name(), (name, sql), run).with_stats(stats)
+            result_hash: Some(result_hash(sql, &result.batches)?),
+            counts: Some(Counts::new(&settings, &result.stats, seconds)),
+            ..measurement.record(settings.mode.name(), (name, sql), run)
         };
         on_record(record, &result.batches)?;
     }

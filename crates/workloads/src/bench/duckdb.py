@@ -1,13 +1,21 @@
 """Runs SQL in DuckDB: one JSON request a line in, one JSON answer a line out.
 
-{"sql": "..."} is answered by {"seconds": s, "count": n}: the time from the SQL text to the last row,
-taken as Arrow batches, which makes no Python object of a value. {"sql": "...", "rows": true} is
-answered by {"rows": [[...], ...]}, values as text. A failure is {"error": "..."}.
+The first of these lines is {"duckdb": "VERSION"}, before any request. {"sql": "..."} is answered by
+{"seconds": s, "count": n}: the time from the SQL text to the last row, taken as Arrow batches, which
+makes no Python object of a value. {"sql": "...", "rows": true} is answered by {"rows": [[...], ...]},
+values as text. A failure is {"error": "..."}.
 """
+
+import os
+import sys
+
+# Answers have a descriptor of their own. Whatever is printed from here on, such as DuckDB's progress, goes
+# to standard error.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
 
 import ctypes
 import json
-import sys
 import time
 
 import duckdb
@@ -49,8 +57,12 @@ pointer_of.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
 def timed(connection, sql):
+    # A relation binds its SQL when it is made, for its columns, and once more when it runs, which starts
+    # from the text again. Only that is timed: it is all that a plain execution does.
+    # (execute() has Arrow batches only with the package pyarrow, and copies the result for them.)
+    relation = connection.sql(sql)
     started = time.perf_counter()
-    capsule = connection.sql(sql).__arrow_c_stream__()
+    capsule = relation.__arrow_c_stream__()
     stream = ctypes.cast(pointer_of(capsule, b"arrow_array_stream"), ctypes.POINTER(Stream))
     count = 0
     while True:
@@ -69,15 +81,20 @@ def rows(connection, sql):
     return {"rows": [[None if value is None else str(value) for value in row] for row in fetched]}
 
 
+def answer(value):
+    print(json.dumps(value), file=answers, flush=True)
+
+
 def main():
+    answer({"duckdb": duckdb.__version__})
     connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
     for line in sys.stdin:
         request = json.loads(line)
         try:
-            answer = (rows if request.get("rows") else timed)(connection, request["sql"])
+            answer((rows if request.get("rows") else timed)(connection, request["sql"]))
         except Exception as error:  # every failure is an answer
-            answer = {"error": str(error)}
-        print(json.dumps(answer), flush=True)
+            answer({"error": str(error)})
 
 
 main()

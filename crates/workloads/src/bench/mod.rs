@@ -3,6 +3,7 @@
 mod driver;
 mod duckdb;
 mod memory_table;
+mod order;
 mod record;
 mod reference;
 mod results;
@@ -10,7 +11,7 @@ mod statistics;
 
 pub use driver::{Measurement, measure};
 pub use duckdb::{DuckDb, DuckDbTables};
-pub use record::{Record, result_hash};
+pub use record::{Counts, Record, result_hash};
 pub use reference::{Reference, measure_reference, reference_context};
 pub use results::Results;
 pub use statistics::{AtPower, BreakEven, geometric_mean, median};

@@ -1,11 +1,13 @@
 //! One measured query.
 
 use arrow::array::RecordBatch;
-use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::Result;
-use serde::Serialize;
-use thermocline_compute::QueryStats;
+use datafusion::common::Result as DataFusionResult;
+use serde::ser::Error as _;
+use serde::{Serialize, Serializer};
+use thermocline_compute::{QueryStats, Settings};
 use thermocline_pushdown::Route;
+
+use super::results::{Row, rows, sort_keys};
 
 /// A line of `bench --json`. Fields are added, never renamed.
 #[derive(Debug, Clone, Serialize)]
@@ -15,9 +17,7 @@ pub struct Record {
     pub scale: f64,
     pub format: String,
     pub mode: String,
-    pub policy: String,
-    pub cache_bytes: u64,
-    /// `null` without a limit.
+    /// `null` without a limit, and for engines that read the files themselves.
     pub egress_bytes_per_s: Option<u64>,
     pub query: String,
     pub sql: String,
@@ -25,7 +25,19 @@ pub struct Record {
     pub run: &'static str,
     pub seconds: f64,
     pub rows: u64,
-    pub result_hash: String,
+    /// `null` for DuckDB, whose types differ: its rows are compared value by value instead.
+    pub result_hash: Option<String>,
+    /// What only a session of ours counts. All of these fields are `null` for other engines.
+    #[serde(flatten, serialize_with = "counts_or_nulls")]
+    pub counts: Option<Counts>,
+}
+
+/// What a session counts of a query.
+#[derive(Debug, Clone, Default, Serialize)]
+#[expect(missing_docs, reason = "the names are the documentation, and the design's")]
+pub struct Counts {
+    pub policy: String,
+    pub cache_bytes: u64,
     pub bytes_from_storage: u64,
     pub bytes_to_storage: u64,
     pub partitions_local: u64,
@@ -46,50 +58,78 @@ pub struct Record {
 }
 
 impl Record {
-    /// Fills in what a query's scans did.
-    pub(super) fn with_stats(mut self, stats: &QueryStats) -> Self {
-        self.bytes_from_storage = stats.bytes_from_storage;
-        self.bytes_to_storage = stats.bytes_to_storage;
-        self.partitions_local = stats.partitions(Route::Local);
-        self.partitions_load = stats.partitions(Route::Load);
-        self.partitions_pushdown = stats.partitions(Route::Pushdown);
-        self.partitions_bitmap = stats.partitions(Route::Bitmap);
-        self.partitions_pullup = stats.partitions(Route::Pullup);
-        self.partitions_pushed_back = stats.partitions_pushed_back;
-        self.bitmap_bytes_to_storage = stats.bitmap_bytes_to_storage;
-        self.bitmap_bytes_from_storage = stats.bitmap_bytes_from_storage;
-        self.columns_scanned = stats.columns_scanned;
-        self.segments_hit = stats.segments_hit;
-        self.segments_missed = stats.segments_missed;
-        self.segments_admitted = stats.segments_admitted;
-        self.segments_evicted = stats.segments_evicted;
-        self
+    /// Bytes from and to storage; `None` if nobody counted them.
+    pub fn bytes_moved(&self) -> Option<u64> {
+        self.counts.as_ref().map(|counts| counts.bytes_from_storage + counts.bytes_to_storage)
+    }
+
+    /// One of the counts; 0 if nobody counted.
+    pub fn count(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
+        self.counts.as_ref().map_or(0, of)
     }
 }
 
-/// A hash of the rows as a multiset: equal results hash alike whatever the order of equal rows.
+impl Counts {
+    /// What a query's scans did that took `seconds` under `settings`.
+    pub(super) fn new(settings: &Settings, stats: &QueryStats, seconds: f64) -> Self {
+        Self {
+            policy: settings.cache_policy.name().to_owned(),
+            cache_bytes: settings.cache_size as u64,
+            bytes_from_storage: stats.bytes_from_storage,
+            bytes_to_storage: stats.bytes_to_storage,
+            partitions_local: stats.partitions(Route::Local),
+            partitions_load: stats.partitions(Route::Load),
+            partitions_pushdown: stats.partitions(Route::Pushdown),
+            partitions_bitmap: stats.partitions(Route::Bitmap),
+            partitions_pullup: stats.partitions(Route::Pullup),
+            partitions_pushed_back: stats.partitions_pushed_back,
+            bitmap_bytes_to_storage: stats.bitmap_bytes_to_storage,
+            bitmap_bytes_from_storage: stats.bitmap_bytes_from_storage,
+            columns_scanned: stats.columns_scanned,
+            segments_hit: stats.segments_hit,
+            segments_missed: stats.segments_missed,
+            segments_admitted: stats.segments_admitted,
+            segments_evicted: stats.segments_evicted,
+            dollars: settings.dollars(seconds, stats),
+        }
+    }
+}
+
+fn counts_or_nulls<S: Serializer>(counts: &Option<Counts>, serializer: S) -> Result<S::Ok, S::Error> {
+    match counts {
+        Some(counts) => counts.serialize(serializer),
+        None => {
+            let fields = serde_json::to_value(Counts::default()).map_err(S::Error::custom)?;
+            let names = fields.as_object().into_iter().flat_map(|fields| fields.keys());
+            serializer.collect_map(names.map(|name| (name, ())))
+        }
+    }
+}
+
+const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0100_0000_01b3;
+
+/// A hash of the rows that `sql` gave. Equal results hash alike whatever the order of rows that the query
+/// leaves open: all of them without ORDER BY, and those with equal sort keys otherwise.
 ///
 /// # Errors
 /// If a column has a type that cannot be printed.
-pub fn result_hash(batches: &[RecordBatch]) -> Result<String> {
-    let options = FormatOptions::new().with_null("\u{0}");
-    let mut sum: u64 = 0;
-    for batch in batches {
-        let columns = batch
-            .columns()
-            .iter()
-            .map(|column| ArrayFormatter::try_new(column.as_ref(), &options))
-            .collect::<Result<Vec<_>, _>>()?;
-        for row in 0..batch.num_rows() {
-            // FNV-1a per row, summed up.
-            let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-            for column in &columns {
-                for byte in column.value(row).to_string().bytes().chain([0xff]) {
-                    hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-                }
-            }
-            sum = sum.wrapping_add(hash);
-        }
+pub fn result_hash(sql: &str, batches: &[RecordBatch]) -> DataFusionResult<String> {
+    let rows = rows(batches)?;
+    let mut hash: u64 = 0;
+    for run in sort_keys(sql, batches).runs(&rows) {
+        // The sum does not depend on the order of the run's rows; the hash does on that of the runs.
+        hash =
+            hash.wrapping_mul(FNV_PRIME).wrapping_add(run.iter().fold(0, |sum, row| sum.wrapping_add(row_hash(row))));
     }
-    Ok(format!("{sum:016x}"))
+    Ok(format!("{hash:016x}"))
+}
+
+/// FNV-1a. The marks of NULL and of a cell's end are no bytes of UTF-8.
+fn row_hash(row: &Row) -> u64 {
+    let bytes = row.iter().flat_map(|cell| {
+        let text = cell.as_deref().map_or(&[0xfe][..], str::as_bytes);
+        text.iter().copied().chain([0xff])
+    });
+    bytes.fold(FNV_OFFSET, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
 }

@@ -58,7 +58,7 @@ pub async fn measure_reference(
         let record = Record {
             seconds,
             rows: batches.iter().map(|batch| batch.num_rows() as u64).sum(),
-            result_hash: result_hash(&batches)?,
+            result_hash: Some(result_hash(sql, &batches)?),
             ..measurement.record(reference.name(), (name, sql), run)
         };
         on_record(record, &batches)?;

@@ -6,6 +6,7 @@ use arrow::array::{Array, RecordBatch};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{Result, exec_err};
 
+use super::order::SortKeys;
 use super::record::Record;
 
 /// A row as text; `None` for NULL.
@@ -20,8 +21,10 @@ pub struct Results {
 #[derive(Debug)]
 struct Known {
     mode: String,
-    hash: String,
+    hash: Option<String>,
+    /// In the order of the result.
     rows: Vec<Row>,
+    keys: SortKeys,
 }
 
 impl Results {
@@ -33,13 +36,15 @@ impl Results {
         let Record { query, sql, mode, result_hash, .. } = record;
         match self.known.get(sql) {
             Some(known) if known.hash != *result_hash => exec_err!(
-                "query {query} has another result in {mode} ({result_hash}) than in {} ({})",
+                "query {query} has another result in {mode} ({}) than in {} ({})",
+                result_hash.as_deref().unwrap_or("no hash"),
                 known.mode,
-                known.hash
+                known.hash.as_deref().unwrap_or("no hash")
             ),
             Some(_) => Ok(()),
             None => {
-                let known = Known { mode: mode.clone(), hash: result_hash.clone(), rows: sorted(rows(batches)?) };
+                let (mode, hash) = (mode.clone(), result_hash.clone());
+                let known = Known { mode, hash, rows: rows(batches)?, keys: sort_keys(sql, batches) };
                 self.known.insert(sql.clone(), known);
                 Ok(())
             }
@@ -47,34 +52,46 @@ impl Results {
     }
 
     /// Compares a result of an engine that has types of its own: averages of decimals, say, are floats
-    /// there, and are compared to the last digit here. Returns the hash of the equal result. Without
-    /// `rows`, only their number is compared.
+    /// there, and are compared to the last digit here. Rows are compared in the order that the query
+    /// asks for. Without `rows`, only their number is compared.
     ///
     /// # Errors
     /// If the query (name and SQL) had another result before, or none.
-    pub fn check_rows(
-        &self,
-        (query, sql): (&str, &str),
-        mode: &str,
-        count: u64,
-        rows: Option<Vec<Row>>,
-    ) -> Result<String> {
+    pub fn check_rows(&self, (query, sql): (&str, &str), mode: &str, count: u64, rows: Option<&[Row]>) -> Result<()> {
         let Some(known) = self.known.get(sql) else {
             return exec_err!("query {query} was run in {mode} and nowhere else");
         };
-        if known.rows.len() as u64 != count {
+        let counts = [Some(count), rows.map(|rows| rows.len() as u64)];
+        if let Some(count) = counts.into_iter().flatten().find(|count| *count != known.rows.len() as u64) {
             return exec_err!("query {query} has {count} rows in {mode} and {} in {}", known.rows.len(), known.mode);
         }
-        for (theirs, ours) in rows.map(sorted).unwrap_or_default().iter().zip(&known.rows) {
-            if ours.len() != theirs.len() || !ours.iter().zip(theirs).all(|(ours, theirs)| same(ours, theirs)) {
-                return exec_err!("query {query} has the row {theirs:?} in {mode} and {ours:?} in {}", known.mode);
+        let Some(rows) = rows else { return Ok(()) };
+        let mut rows = rows.iter();
+        for ours in known.keys.runs(&known.rows) {
+            let theirs = sorted(rows.by_ref().take(ours.len()));
+            for (theirs, ours) in theirs.into_iter().zip(sorted(ours)) {
+                if ours.len() != theirs.len() || !ours.iter().zip(theirs).all(|(ours, theirs)| same(ours, theirs)) {
+                    return exec_err!("query {query} has the row {theirs:?} in {mode} and {ours:?} in {}", known.mode);
+                }
             }
         }
-        Ok(known.hash.clone())
+        Ok(())
     }
 }
 
-fn rows(batches: &[RecordBatch]) -> Result<Vec<Row>> {
+/// What the query of this SQL sorts its result, these batches, by.
+pub(super) fn sort_keys(sql: &str, batches: &[RecordBatch]) -> SortKeys {
+    let schema = batches.first().map(RecordBatch::schema_ref);
+    let names: Vec<&str> =
+        schema.iter().flat_map(|schema| schema.fields()).map(|field| field.name().as_str()).collect();
+    SortKeys::of(sql, &names)
+}
+
+/// All rows as text.
+///
+/// # Errors
+/// If a column has a type that cannot be printed.
+pub(super) fn rows(batches: &[RecordBatch]) -> Result<Vec<Row>> {
     let options = FormatOptions::new();
     let mut rows = vec![];
     for batch in batches {
@@ -89,7 +106,7 @@ fn rows(batches: &[RecordBatch]) -> Result<Vec<Row>> {
 }
 
 /// In an order in which numbers of different types and precisions are alike.
-fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
+fn sorted<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Vec<&'a Row> {
     let key = |cell: &Option<String>| match cell {
         None => (0, String::new()),
         Some(text) => match text.parse::<f64>() {
@@ -97,6 +114,7 @@ fn sorted(mut rows: Vec<Row>) -> Vec<Row> {
             Err(_) => (2, text.clone()),
         },
     };
+    let mut rows: Vec<&Row> = rows.into_iter().collect();
     rows.sort_by_cached_key(|row| row.iter().map(key).collect::<Vec<_>>());
     rows
 }
@@ -128,7 +146,7 @@ mod tests {
     use arrow::array::{ArrayRef, Decimal128Array, Int64Array};
 
     use super::super::driver::Measurement;
-    use super::super::record::result_hash;
+    use super::super::record::{Counts, result_hash};
     use super::*;
     use crate::Workload;
     use crate::generate::Format;
@@ -140,14 +158,15 @@ mod tests {
         RecordBatch::try_from_iter([("n", numbers), ("c", cents)]).unwrap()
     }
 
-    const QUERY: (&str, &str) = ("Q1", "SELECT 1");
+    const QUERY: (&str, &str) = ("Q1", "SELECT n, c FROM t");
+    const SORTED: (&str, &str) = ("Q2", "SELECT n, c FROM t ORDER BY c");
 
-    fn check(results: &mut Results, mode: &str, batches: &[RecordBatch]) -> Result<String> {
+    fn check(results: &mut Results, query: (&str, &str), mode: &str, batches: &[RecordBatch]) -> Result<()> {
         let measurement =
             Measurement { workload: Workload::SSB, scale: 1.0, format: Format::Csv, egress_bytes_per_s: None };
-        let hash = result_hash(batches).unwrap();
-        let record = Record { result_hash: hash.clone(), ..measurement.record(mode, QUERY, "timed") };
-        results.check(&record, batches).map(|()| hash)
+        let hash = result_hash(query.1, batches)?;
+        let record = Record { result_hash: Some(hash), ..measurement.record(mode, query, "timed") };
+        results.check(&record, batches)
     }
 
     fn row(number: &str, cents: &str) -> Row {
@@ -157,24 +176,55 @@ mod tests {
     #[test]
     fn another_result_is_an_error_that_names_both() {
         let mut results = Results::default();
-        let hash = check(&mut results, "pullup", &[batch(&[1, 2], &[100, 205])]).unwrap();
+        check(&mut results, QUERY, "pullup", &[batch(&[1, 2], &[100, 205])]).unwrap();
         // Rows have no order, and batches no meaning.
         let apart = [batch(&[2], &[205]), batch(&[1], &[100])];
-        assert_eq!(check(&mut results, "hybrid", &apart).unwrap(), hash);
-        let error = check(&mut results, "hybrid", &[batch(&[1, 2], &[100, 206])]).unwrap_err().to_string();
+        check(&mut results, QUERY, "hybrid", &apart).unwrap();
+        let wrong = check(&mut results, QUERY, "hybrid", &[batch(&[1, 2], &[100, 206])]);
+        let error = wrong.unwrap_err().to_string();
         assert!(error.contains("Q1") && error.contains("hybrid") && error.contains("pullup"), "{error}");
+    }
+
+    #[test]
+    fn the_order_of_rows_counts_where_the_query_sorts() {
+        let mut results = Results::default();
+        check(&mut results, SORTED, "pullup", &[batch(&[1, 2, 3], &[100, 100, 205])]).unwrap();
+        check(&mut results, SORTED, "hybrid", &[batch(&[2, 1], &[100, 100]), batch(&[3], &[205])]).unwrap();
+        check(&mut results, SORTED, "hybrid", &[batch(&[3, 2, 1], &[205, 100, 100])]).unwrap_err();
+        let of_duckdb = |rows: [(&str, &str); 3]| {
+            results.check_rows(SORTED, "duckdb", 3, Some(&rows.map(|(number, cents)| row(number, cents))))
+        };
+        of_duckdb([("2", "1"), ("1", "1"), ("3", "2.05")]).unwrap();
+        of_duckdb([("3", "2.05"), ("2", "1"), ("1", "1")]).unwrap_err();
     }
 
     #[test]
     fn rows_of_another_engine_are_compared_to_the_last_digit() {
         let mut results = Results::default();
-        let hash = check(&mut results, "pullup", &[batch(&[1, 2], &[100, 205])]).unwrap();
-        let of_duckdb = |rows: Vec<Row>| results.check_rows(QUERY, "duckdb", 2, Some(rows));
-        assert_eq!(of_duckdb(vec![row("2", "2.05"), row("1", "1")]).unwrap(), hash);
-        assert_eq!(of_duckdb(vec![row("2", "2.0499999999"), row("1", "1.0")]).unwrap(), hash);
-        assert!(of_duckdb(vec![row("2", "2.06"), row("1", "1")]).is_err());
-        assert!(of_duckdb(vec![row("3", "2.05"), row("1", "1")]).is_err());
-        assert!(results.check_rows(QUERY, "duckdb", 1, None).is_err());
-        assert!(results.check_rows(("Q1", "SELECT 2"), "duckdb", 2, None).is_err(), "nothing to compare with");
+        check(&mut results, QUERY, "pullup", &[batch(&[1, 2], &[100, 205])]).unwrap();
+        let of_duckdb = |rows: [Row; 2]| results.check_rows(QUERY, "duckdb", 2, Some(&rows));
+        of_duckdb([row("2", "2.05"), row("1", "1")]).unwrap();
+        of_duckdb([row("2", "2.0499999999"), row("1", "1.0")]).unwrap();
+        of_duckdb([row("2", "2.06"), row("1", "1")]).unwrap_err();
+        of_duckdb([row("3", "2.05"), row("1", "1")]).unwrap_err();
+        results.check_rows(QUERY, "duckdb", 2, None).unwrap();
+        results.check_rows(QUERY, "duckdb", 1, None).unwrap_err();
+        results.check_rows(QUERY, "duckdb", 2, Some(&[row("1", "1")])).unwrap_err();
+        results.check_rows(("Q1", "SELECT 2"), "duckdb", 2, None).expect_err("nothing to compare with");
+    }
+
+    #[test]
+    fn what_nobody_counted_is_null() {
+        let measurement =
+            Measurement { workload: Workload::SSB, scale: 1.0, format: Format::Csv, egress_bytes_per_s: Some(1) };
+        let record = measurement.record("duckdb-files", QUERY, "timed");
+        let counted = Record { counts: Some(Counts::default()), ..record.clone() };
+        let [record, counted] = [record, counted].map(|record| serde_json::to_value(record).unwrap());
+        let names = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+        assert_eq!(names(&record), names(&counted), "all fields are there");
+        for field in ["bytes_from_storage", "dollars", "cache_bytes", "policy", "egress_bytes_per_s", "result_hash"] {
+            assert!(record[field].is_null(), "{field} in {record}");
+        }
+        assert_eq!(counted["bytes_from_storage"], 0);
     }
 }

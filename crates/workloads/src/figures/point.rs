@@ -62,12 +62,12 @@ impl Quantity {
         }
     }
 
-    /// Its value in a record, in the axis' unit.
-    pub fn of(self, record: &Record) -> f64 {
+    /// Its value in a record, in the axis' unit; `None` if nobody counted it.
+    pub fn of(self, record: &Record) -> Option<f64> {
         match self {
-            Quantity::Seconds => record.seconds,
-            Quantity::Bytes => (record.bytes_from_storage + record.bytes_to_storage) as f64 / (1 << 20) as f64,
-            Quantity::Dollars => record.dollars * 1000.0,
+            Quantity::Seconds => Some(record.seconds),
+            Quantity::Bytes => record.bytes_moved().map(|bytes| bytes as f64 / (1 << 20) as f64),
+            Quantity::Dollars => record.counts.as_ref().map(|counts| counts.dollars * 1000.0),
         }
     }
 }

@@ -22,7 +22,7 @@ mod table;
 mod write;
 
 pub use encode::{EncodeError, Format};
-pub use run::{GenerateError, GenerateOptions, Progress, Summary, TableSummary};
+pub use run::{GenerateError, GenerateOptions, PARTITION_SIZE_MIN, Progress, Summary, TableSummary};
 pub use table::{Table, create_duckdb_sql, create_table_sql, schema};
 
 pub(crate) use run::generate;

@@ -13,8 +13,8 @@ use super::source::Source;
 use super::table::Table;
 use super::write::{create_folder, write_object};
 
-/// Smaller objects would be mostly footer.
-const PARTITION_SIZE_MIN: u64 = 64 * 1024;
+/// The smallest partition size, in bytes: smaller objects would be mostly footer.
+pub const PARTITION_SIZE_MIN: u64 = 64 * 1024;
 
 /// What to generate, and where.
 #[derive(Clone, Debug)]

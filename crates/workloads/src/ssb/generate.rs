@@ -8,6 +8,14 @@ use super::sizes::Sizes;
 use super::supplier::Supplier;
 use crate::generate::{self, GenerateError, GenerateOptions, Progress, Summary};
 
+/// Refuses a scale that there is no data of.
+///
+/// # Errors
+/// [`GenerateError::Scale`] for such a one.
+pub fn check_scale(scale: f64) -> Result<(), GenerateError> {
+    Sizes::new(scale).map(|_| ())
+}
+
 /// Generates all tables as `out/<table>/<table>-00000.<format>` and so on.
 ///
 /// The bytes depend on nothing but scale, format and partition size. `progress` is called after

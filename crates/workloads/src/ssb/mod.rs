@@ -55,7 +55,7 @@ mod supplier;
 mod tests;
 
 pub use batch::{BatchQuery, batch, reshuffle, wlfu_batch};
-pub use generate::generate;
+pub use generate::{check_scale, generate};
 pub use queries::QUERIES;
 pub use schema::{CUSTOMER, DATES, LINEORDER, PART, SUPPLIER, TABLES};
 

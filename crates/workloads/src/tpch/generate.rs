@@ -10,6 +10,17 @@ const SCALE_MIN: f64 = 0.001;
 /// The largest scale: the number of orders fits `i32`, as `tpchgen` wants it.
 const SCALE_MAX: f64 = 1000.0;
 
+/// Refuses a scale that there is no data of.
+///
+/// # Errors
+/// [`GenerateError::Scale`] for such a one.
+pub fn check_scale(scale: f64) -> Result<(), GenerateError> {
+    match (SCALE_MIN..=SCALE_MAX).contains(&scale) {
+        true => Ok(()),
+        false => Err(GenerateError::Scale { scale, range: "at least 0.001 and at most 1000" }),
+    }
+}
+
 /// Generates all tables as `out/<table>/<table>-00000.<format>` and so on.
 ///
 /// The rows are those of `dbgen`. The bytes depend on nothing but scale, format and partition
@@ -20,9 +31,7 @@ const SCALE_MAX: f64 = 1000.0;
 /// See [`GenerateError`]. After an error, finished objects stay; unfinished ones do not.
 pub fn generate(options: &GenerateOptions, progress: &(dyn Fn(Progress) + Sync)) -> Result<Summary, GenerateError> {
     let scale = options.scale;
-    if !(SCALE_MIN..=SCALE_MAX).contains(&scale) {
-        return Err(GenerateError::Scale { scale, range: "at least 0.001 and at most 1000" });
-    }
+    check_scale(scale)?;
     generate::generate(
         &[
             &TpchSource::<LineItem>::new(scale),

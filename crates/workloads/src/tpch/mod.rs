@@ -25,7 +25,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-pub use generate::generate;
+pub use generate::{check_scale, generate};
 pub use queries::QUERIES;
 pub use schema::{CUSTOMER, LINEITEM, NATION, ORDERS, PART, PARTSUPP, REGION, SUPPLIER, TABLES};
 pub use selectivity::{SELECTIVITY_QUERIES, SelectivityQuery};

@@ -8,43 +8,53 @@
 
 use std::collections::HashMap;
 
-use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::common::Result as DataFusionResult;
 use thermocline_pushdown::units::parse_rate;
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::Measurement;
 use thermocline_workloads::figures::{Axis, Caption, Point, Scale, lines};
 use thermocline_workloads::generate::Format;
 
+use super::super::Failure;
 use super::super::node_process::NodeOptions;
 use super::super::storage::parse_power;
+use super::arguments::{at_least, check_scale, distinct, partition_size, rate};
 use super::common::CommonArgs;
-use super::contest::{Contest, Outcome, Strategy, Trial};
-use super::figures::Figures;
+use super::contest::{Contest, OWN_SETTINGS, Outcome, Strategy, Trial};
+use super::figures::{Figures, FiguresArgs};
 
 /// Arguments of `thermocline bench adaptive`.
 #[derive(Debug, clap::Args)]
 pub struct AdaptiveArgs {
-    /// Scale factor
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
-    /// Shares of a core that the storage node may compute with, comma separated
-    #[arg(long, value_delimiter = ',', value_parser = parse_power, default_value = "1,0.8,0.6,0.5,0.4,0.3,0.25,0.2,0.15,0.1,0.05")]
+    /// Scale factor [default: 1, with --quick 0.02]
+    #[arg(long)]
+    scale: Option<f64>,
+    /// Shares of a core that the storage node may compute with, comma separated [default: 1 to 0.05 in 11
+    /// steps, with --quick 0.5,0.1]
+    #[arg(long, value_delimiter = ',', value_parser = parse_power)]
     compute_power: Vec<f64>,
-    /// Limit of the storage node's link
-    #[arg(long, default_value = "200Mbps")]
-    egress_limit: String,
-    /// Stored bytes of an object, each of which is a partition
-    #[arg(long, default_value = "2MiB")]
-    partition_size: String,
+    /// Limit of the storage node's link [default: 200Mbps, with --quick 20Mbps]
+    #[arg(long, value_parser = rate)]
+    egress_limit: Option<String>,
+    /// Stored bytes of an object, each of which is a partition [default: 2MiB, with --quick 128KiB]
+    #[arg(long, value_parser = partition_size)]
+    partition_size: Option<u64>,
     /// Transfers after a pushback at once
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(0..=65_536))]
     pushback_slots: u32,
-    /// Timed runs of each, after one to warm up; the median counts
-    #[arg(long, default_value_t = 3)]
-    passes: usize,
+    /// Timed runs of each, after one to warm up; the median counts [default: 3, with --quick 1]
+    #[arg(long, value_parser = at_least(1))]
+    passes: Option<usize>,
+    #[command(flatten)]
+    figures: FiguresArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
+
+/// Compute powers.
+const POWERS: [f64; 11] = [1.0, 0.8, 0.6, 0.5, 0.4, 0.3, 0.25, 0.2, 0.15, 0.1, 0.05];
+/// Compute powers with `--quick`.
+const QUICK_POWERS: [f64; 2] = [0.5, 0.1];
 
 /// The scan of Q12 that may be pushed down.
 const Q12_PUSHABLE: &str = "select l_shipmode, l_orderkey from lineitem where l_shipmode in ('MAIL', 'SHIP') \
@@ -63,42 +73,49 @@ type Outcomes = HashMap<(Strategy, bool, &'static str), Outcome>;
 ///
 /// # Errors
 /// If an argument does not fit, a query fails, or two strategies disagree on a result.
-pub async fn adaptive(mut args: AdaptiveArgs) -> Result<()> {
-    if args.common.quick {
-        args.scale = args.scale.min(0.02);
-        args.passes = 1;
-        args.compute_power = vec![0.5, 0.1];
-        args.partition_size = "128KiB".to_owned();
-        args.egress_limit = "20Mbps".to_owned();
-    }
+pub async fn adaptive(args: AdaptiveArgs) -> Result<(), Failure> {
+    let quick = args.common.quick;
+    let scale = args.scale.unwrap_or(if quick { 0.02 } else { 1.0 });
+    let passes = args.passes.unwrap_or(if quick { 1 } else { 3 });
+    let partition_size = args.partition_size.unwrap_or(if quick { 128 << 10 } else { 2 << 20 });
+    let egress_limit = args.egress_limit.unwrap_or_else(|| if quick { "20Mbps" } else { "200Mbps" }.to_owned());
+    let powers = match args.compute_power {
+        given if !given.is_empty() => given,
+        _ if quick => QUICK_POWERS.to_vec(),
+        _ => POWERS.to_vec(),
+    };
+    distinct("--compute-power", &powers)?;
+    check_scale(&Workload::TPCH, scale)?;
+    args.common.refuse_own(&OWN_SETTINGS)?;
     let measurement = Measurement {
         workload: Workload::TPCH,
-        scale: args.scale,
+        scale,
         format: Format::Parquet,
-        egress_bytes_per_s: Some(parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?),
+        egress_bytes_per_s: Some(parse_rate(&egress_limit).map_err(Failure::Usage)?),
     };
     let node = NodeOptions {
-        egress_limit: Some(args.egress_limit),
+        egress_limit: Some(egress_limit),
         pushdown_slots: Some(1),
         pushback_slots: Some(args.pushback_slots),
         ..NodeOptions::default()
     };
-    let figures = Figures::new(args.common.figures.as_ref())?;
+    let figures = Figures::new(&args.figures)?;
     let mut queries = HashMap::from([("Q12p", Q12_PUSHABLE), ("Q14p", Q14_PUSHABLE)]);
     queries.extend(Workload::TPCH.queries.iter().filter(|(name, _)| ALONE.contains(name)).copied());
-    let mut contest = Contest::new(measurement, args.common, node, &args.partition_size)?;
+    let mut contest = Contest::new(measurement, args.common, node, partition_size)?;
     let mut by_power = vec![];
-    for power in args.compute_power {
+    for power in powers {
         let mut outcomes = Outcomes::new();
         for strategy in Strategy::ALL {
-            run(&mut contest, &queries, strategy, power, args.passes, &mut outcomes).await?;
+            run(&mut contest, &queries, strategy, power, passes, &mut outcomes).await?;
         }
         print(power, &outcomes);
         by_power.push((power, outcomes));
     }
     contest.finish()?;
     figures.write("adaptive-seconds", || seconds_figure(contest.measurement(), &by_power))?;
-    figures.write("adaptive-admitted", || admitted_figure(contest.measurement(), &by_power))
+    figures.write("adaptive-admitted", || admitted_figure(contest.measurement(), &by_power))?;
+    Ok(())
 }
 
 /// Runs every query alone, and those that belong together at once.
@@ -109,7 +126,7 @@ async fn run(
     power: f64,
     passes: usize,
     outcomes: &mut Outcomes,
-) -> Result<()> {
+) -> DataFusionResult<()> {
     let trial = Trial { strategy, power, concurrent: false };
     let (_node, session) = contest.begin(trial).await?;
     let named = |name| (name, queries.get(name).copied().unwrap_or_default());
@@ -120,7 +137,7 @@ async fn run(
     let trial = Trial { concurrent: true, ..trial };
     let mut runs: HashMap<&'static str, Vec<Outcome>> = HashMap::new();
     for [first, second] in AT_ONCE {
-        for _ in 0..passes.max(1) {
+        for _ in 0..passes {
             let (left, right) = tokio::join!(
                 contest.measured(session.clone(), named(first), "timed"),
                 contest.measured(session.clone(), named(second), "timed")
@@ -154,7 +171,7 @@ fn optimum(no: &Outcome, eager: &Outcome, asked: u64) -> f64 {
 
 const POWER: Axis<'static> = Axis { label: "compute power of storage", scale: Scale::Log };
 
-fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Result<String> {
+fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> DataFusionResult<String> {
     let mut points = vec![];
     for (query, concurrent) in cases() {
         for strategy in Strategy::ALL {
@@ -168,7 +185,7 @@ fn seconds_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Re
     lines(&caption, POWER, Axis { label: "seconds", scale: Scale::Log }, &points)
 }
 
-fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> Result<String> {
+fn admitted_figure(measurement: &Measurement, by_power: &[(f64, Outcomes)]) -> DataFusionResult<String> {
     let mut points = vec![];
     for query in ALONE {
         // How many are worth pushing is learnt, so that it may differ.

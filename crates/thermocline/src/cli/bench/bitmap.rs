@@ -3,50 +3,63 @@
 
 use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
-use datafusion::common::{Result, exec_err, plan_datafusion_err, plan_err};
+use datafusion::common::{Result as DataFusionResult, exec_err};
 use serde_json::json;
 use thermocline_compute::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
 use thermocline_workloads::figures::{Axis, Caption, Point, Quantity, Scale, lines};
+use thermocline_workloads::generate::Format;
 use thermocline_workloads::tpch::{SELECTIVITY_QUERIES, SelectivityQuery};
 
+use super::super::Failure;
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
+use super::arguments::{at_least, check_scale, distinct, format, number, rate};
 use super::common::CommonArgs;
-use super::experiment::{PARTITION_SIZE, QUICK_SCALE, parse_format};
-use super::figures::Figures;
+use super::experiment::{PARTITION_SIZE, QUICK_SCALE};
+use super::figures::{Figures, FiguresArgs};
 use super::sink::JsonLines;
 
 /// Arguments of `thermocline bench bitmap`.
 #[derive(Debug, clap::Args)]
 pub struct BitmapArgs {
-    /// Scale factor
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    /// Scale factor [default: 1, with --quick 0.05]
+    #[arg(long)]
+    scale: Option<f64>,
     /// parquet or csv
-    #[arg(long, default_value = "parquet")]
-    format: String,
+    #[arg(long, default_value = "parquet", value_parser = format)]
+    format: Format,
     /// Queries to run: some of Q3, Q4, Q12, Q14 and Q19, comma separated
     #[arg(long, value_delimiter = ',', default_value = "3,4,12,14,19")]
     queries: Vec<String>,
-    /// Shares of lineitem to select; 0 stands for the smallest share that is not nothing
-    #[arg(long, value_delimiter = ',', default_value = "0,0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9")]
+    /// Shares of lineitem to select; 0 stands for the smallest share that is not nothing [default: 0 to 0.9
+    /// in steps of 0.1, with --quick 0,0.5,0.9]
+    #[arg(long, value_delimiter = ',', value_parser = share)]
     selectivities: Vec<f64>,
     /// Limit of the storage node's link
-    #[arg(long, default_value = "1Gbps")]
+    #[arg(long, default_value = "1Gbps", value_parser = rate)]
     egress_limit: String,
     /// Let joins thin lineitem by Bloom filters or lists of their keys, with and without bitmaps;
     /// otherwise only the filter whose selectivity varies does
     #[arg(long)]
     join_filters: bool,
     /// Timed executions of each query
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     passes: usize,
+    #[command(flatten)]
+    figures: FiguresArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
+
+/// Shares of lineitem.
+const SELECTIVITIES: [f64; 10] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
+/// Shares of lineitem with `--quick`.
+const QUICK_SELECTIVITIES: [f64; 3] = [0.0, 0.5, 0.9];
+/// Keys of a build side that are sent as a list.
+const INLIST_SETTING: &str = "datafusion.optimizer.hash_join_inlist_pushdown_max_size";
 
 /// Which columns of `lineitem` the cache holds, so on which side the bitmap is made.
 #[derive(Debug, Clone, Copy)]
@@ -85,54 +98,60 @@ struct Side {
 ///
 /// # Errors
 /// If an argument does not fit, a query fails, or bitmaps change a result.
-pub async fn bitmap(mut args: BitmapArgs) -> Result<()> {
-    if args.common.quick {
-        args.scale = args.scale.min(QUICK_SCALE);
-        args.selectivities = vec![0.0, 0.5, 0.9];
+pub async fn bitmap(args: BitmapArgs) -> Result<(), Failure> {
+    let quick = args.common.quick;
+    let scale = args.scale.unwrap_or(if quick { QUICK_SCALE } else { 1.0 });
+    let selectivities = match args.selectivities.as_slice() {
+        [] if quick => &QUICK_SELECTIVITIES,
+        [] => &SELECTIVITIES[..],
+        given => given,
+    };
+    distinct("--selectivities", selectivities)?;
+    check_scale(&Workload::TPCH, scale)?;
+    args.common.refuse_own(&["mode", "cache_size", "pushback", "bitmaps"])?;
+    if !args.join_filters {
+        args.common.refuse_own(&["bloom_filters", INLIST_SETTING])?;
     }
-    let format = parse_format(&args.format)?;
-    let queries = args.queries.iter().map(|name| query_named(name)).collect::<Result<Vec<_>>>()?;
-    if let Some(share) = args.selectivities.iter().find(|share| !(0.0..=1.0).contains(*share)) {
-        return plan_err!("a selectivity of {share} is not between 0 and 1");
-    }
+    let queries = args.queries.iter().map(|name| query_named(name)).collect::<Result<Vec<_>, Failure>>()?;
+    distinct("--queries", &queries.iter().map(|query| query.name).collect::<Vec<_>>())?;
     let measurement = Measurement {
         workload: Workload::TPCH,
-        scale: args.scale,
-        format,
-        egress_bytes_per_s: Some(parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?),
+        scale,
+        format: args.format,
+        egress_bytes_per_s: Some(parse_rate(&args.egress_limit).map_err(Failure::Usage)?),
     };
-    let figures = Figures::new(args.common.figures.as_ref())?;
+    let figures = Figures::new(&args.figures)?;
     let mut output = Output { json: JsonLines::new(args.common.json.as_ref())?, drawn: vec![] };
-    let data = workload_data(&measurement.workload, args.common.data.clone(), args.scale, format, PARTITION_SIZE)?;
+    let data = workload_data(&measurement.workload, args.common.data.clone(), scale, args.format, PARTITION_SIZE)?;
     let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()), ..NodeOptions::default() };
     let node = NodeProcess::start(&data, &options).await?;
     let location = format!("thermocline://{}", node.address);
 
     let mut sides = vec![];
     for bitmaps in [false, true] {
-        let session = args.common.session(&Workload::TPCH, format, &location).await?;
+        let session = args.common.session(&Workload::TPCH, args.format, &location).await?;
         if !args.join_filters {
             session.set("bloom_filters", "off")?;
-            session.run("SET datafusion.optimizer.hash_join_inlist_pushdown_max_size = '0'").await?;
+            session.run(&format!("SET {INLIST_SETTING} = '0'")).await?;
         }
         // A node that hands work back would hide what bitmaps save.
         session.set("pushback", "off")?;
         session.set("bitmaps", if bitmaps { "on" } else { "off" })?;
         sides.push(Side { session, bitmaps });
     }
-    let local = args.common.session(&Workload::TPCH, format, &data.display().to_string()).await?;
+    let local = args.common.session(&Workload::TPCH, args.format, &data.display().to_string()).await?;
     output.header();
     for query in queries {
         let shares = shares(&local, query).await?;
         for direction in [Direction::Storage, Direction::Compute] {
-            for wanted in &args.selectivities {
+            for wanted in selectivities {
                 let Some((bound, selectivity)) = nearest(&shares, *wanted) else {
-                    return exec_err!("lineitem is empty");
+                    return Err(Failure::Failed("lineitem is empty".to_owned()));
                 };
                 let sql = query.sql(bound);
                 let mut executions = vec![];
                 for side in &sides {
-                    executions.push(side.run(&measurement, query, direction, &sql, args.passes.max(1)).await?);
+                    executions.push(side.run(&measurement, query, direction, &sql, args.passes).await?);
                 }
                 output.put(direction, selectivity, &executions)?;
             }
@@ -155,7 +174,7 @@ impl Side {
         direction: Direction,
         sql: &str,
         passes: usize,
-    ) -> Result<Vec<(bool, Record)>> {
+    ) -> DataFusionResult<Vec<(bool, Record)>> {
         let mut records = vec![];
         for pass in 0..=passes {
             self.prepare(query, direction).await?;
@@ -171,7 +190,7 @@ impl Side {
 
     /// The paper's preparation: the cache holds what the query needs of the other tables and, for
     /// bitmaps, one part of what it needs of `lineitem`. There is no room for more.
-    async fn prepare(&self, query: &SelectivityQuery, direction: Direction) -> Result<()> {
+    async fn prepare(&self, query: &SelectivityQuery, direction: Direction) -> DataFusionResult<()> {
         let session = &self.session;
         session.engine().cache.clear();
         session.set("mode", "caching")?;
@@ -190,7 +209,7 @@ impl Side {
     }
 }
 
-async fn read_columns(session: &Session, table: &str, columns: &[&str]) -> Result<()> {
+async fn read_columns(session: &Session, table: &str, columns: &[&str]) -> DataFusionResult<()> {
     if !columns.is_empty() {
         let calls: Vec<String> = columns.iter().map(|column| format!("max({column})")).collect();
         session.run(&format!("SELECT {} FROM {table}", calls.join(", "))).await?;
@@ -198,17 +217,20 @@ async fn read_columns(session: &Session, table: &str, columns: &[&str]) -> Resul
     Ok(())
 }
 
-fn query_named(name: &str) -> Result<&'static SelectivityQuery> {
+fn share(text: &str) -> Result<f64, String> {
+    number(text, 0.0, 1.0, "share")
+}
+
+fn query_named(name: &str) -> Result<&'static SelectivityQuery, Failure> {
     let number = name.trim().trim_start_matches(['Q', 'q']);
-    SELECTIVITY_QUERIES
-        .iter()
-        .find(|query| query.name.strip_prefix('Q') == Some(number))
-        .ok_or_else(|| plan_datafusion_err!("bench bitmap has no query '{name}'; there are Q3, Q4, Q12, Q14 and Q19"))
+    SELECTIVITY_QUERIES.iter().find(|query| query.name.strip_prefix('Q') == Some(number)).ok_or_else(|| {
+        Failure::Usage(format!("bench bitmap has no query '{name}'; there are Q3, Q4, Q12, Q14 and Q19"))
+    })
 }
 
 /// The values of the query's measure and the share of `lineitem` with a larger one, in the order of
 /// the values.
-async fn shares(session: &Session, query: &SelectivityQuery) -> Result<Vec<(i64, f64)>> {
+async fn shares(session: &Session, query: &SelectivityQuery) -> DataFusionResult<Vec<(i64, f64)>> {
     let sql = format!(
         "SELECT CAST({} AS BIGINT) AS x, count(*) AS n FROM lineitem GROUP BY x ORDER BY x DESC",
         query.measure
@@ -268,7 +290,12 @@ impl Output {
     }
 
     /// Writes the records of one query and prints the fastest without and with bitmaps.
-    fn put(&mut self, direction: Direction, selectivity: f64, executions: &[Vec<(bool, Record)>]) -> Result<()> {
+    fn put(
+        &mut self,
+        direction: Direction,
+        selectivity: f64,
+        executions: &[Vec<(bool, Record)>],
+    ) -> DataFusionResult<()> {
         let all = executions.iter().flatten();
         for (bitmaps, record) in all.clone() {
             let more = json!({ "direction": direction.name(), "selectivity": selectivity, "bitmaps": bitmaps });
@@ -286,7 +313,8 @@ impl Output {
         if plain.result_hash != bitmap.result_hash {
             return exec_err!("{} has other rows with bitmaps, at selectivity {selectivity}", plain.query);
         }
-        let moved = |record: &Record| record.bytes_from_storage + record.bytes_to_storage;
+        let moved = |record: &Record| record.bytes_moved().unwrap_or_default();
+        let scanned = |record: &Record| record.count(|counts| counts.columns_scanned);
         let fewer = |before: u64, after: u64| {
             if before == 0 { "-".to_owned() } else { format!("{:.0}%", 100.0 - 100.0 * after as f64 / before as f64) }
         };
@@ -301,7 +329,7 @@ impl Output {
             plain.seconds,
             bitmap.seconds,
             plain.seconds / bitmap.seconds,
-            fewer(plain.columns_scanned, bitmap.columns_scanned),
+            fewer(scanned(plain), scanned(bitmap)),
         );
         self.drawn.push((selectivity, None, plain.clone()));
         self.drawn.push((selectivity, Some(direction), bitmap.clone()));
@@ -309,17 +337,17 @@ impl Output {
     }
 
     /// Lines of a quantity over selectivity, a panel for each query.
-    fn figure(&self, measurement: &Measurement, quantity: Quantity) -> Result<String> {
+    fn figure(&self, measurement: &Measurement, quantity: Quantity) -> DataFusionResult<String> {
         let points: Vec<Point<f64>> = self
             .drawn
             .iter()
-            .map(|(selectivity, direction, record)| {
+            .filter_map(|(selectivity, direction, record)| {
                 let series = match direction {
                     None => "no bitmap",
                     Some(Direction::Storage) => "bitmap from storage",
                     Some(Direction::Compute) => "bitmap from compute",
                 };
-                Point::new(&record.query, series, *selectivity, quantity.of(record))
+                Some(Point::new(&record.query, series, *selectivity, quantity.of(record)?))
             })
             .collect();
         let caption =

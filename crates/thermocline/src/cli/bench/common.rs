@@ -2,18 +2,19 @@
 
 use std::path::PathBuf;
 
-use datafusion::common::Result;
+use datafusion::common::Result as DataFusionResult;
 use datafusion::common::config::ExtensionOptions;
 use thermocline_compute::{Session, SessionOptions, Settings};
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, create_table_sql};
 
+use super::super::Failure;
 use super::super::sql::assignment;
 
-/// Arguments of every bench.
+/// Arguments of every bench of queries.
 #[derive(Debug, Clone, clap::Args)]
 pub struct CommonArgs {
-    /// Small data and few runs: under a minute
+    /// Small data and few runs, under a minute, as far as arguments do not say otherwise
     #[arg(long)]
     pub quick: bool,
     /// Where the generated data is kept between runs [default: a folder of the user's cache]
@@ -22,20 +23,29 @@ pub struct CommonArgs {
     /// Write one JSON object a query to this file
     #[arg(long)]
     pub json: Option<PathBuf>,
-    /// Write figures to this directory, as SVG
-    #[arg(long, value_name = "DIR")]
-    pub figures: Option<PathBuf>,
     /// Change a setting, such as price_transferred_gb=0.09; what a bench compares it sets itself
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = setting)]
     settings: Vec<(String, String)>,
 }
 
 impl CommonArgs {
+    /// Refuses settings of `--set` that a bench sets itself: `own`, by their names without a prefix.
+    ///
+    /// # Errors
+    /// If there is one.
+    pub fn refuse_own(&self, own: &[&str]) -> Result<(), Failure> {
+        let given = self.settings.iter().map(|(name, _)| name.strip_prefix("thermocline.").unwrap_or(name));
+        match given.into_iter().find(|name| own.iter().any(|own| own.eq_ignore_ascii_case(name))) {
+            Some(name) => Err(Failure::Usage(format!("--set {name}: this bench sets {name} itself, see its --help"))),
+            None => Ok(()),
+        }
+    }
+
     /// A session with the given settings and no tables.
     ///
     /// # Errors
     /// If a setting does not fit.
-    pub async fn plain_session(&self) -> Result<Session> {
+    pub async fn plain_session(&self) -> DataFusionResult<Session> {
         let session = Session::open(SessionOptions::default()).await?;
         for (name, value) in &self.settings {
             session.set(name, value)?;
@@ -47,7 +57,7 @@ impl CommonArgs {
     ///
     /// # Errors
     /// If a setting or the location does not fit.
-    pub async fn session(&self, workload: &Workload, format: Format, location: &str) -> Result<Session> {
+    pub async fn session(&self, workload: &Workload, format: Format, location: &str) -> DataFusionResult<Session> {
         let session = self.plain_session().await?;
         for table in workload.tables {
             session.run(&create_table_sql(*table, format, &format!("{location}/{table}"))).await?;

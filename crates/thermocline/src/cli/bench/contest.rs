@@ -4,10 +4,9 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_datafusion_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use serde_json::json;
 use thermocline_compute::Session;
-use thermocline_pushdown::units::parse_size;
 use thermocline_workloads::bench::{Measurement, Record, measure};
 
 use super::super::failure::notice;
@@ -74,6 +73,9 @@ impl Outcome {
     }
 }
 
+/// Settings that a contest decides.
+pub const OWN_SETTINGS: [&str; 3] = ["partition_size", "mode", "partitions_in_flight"];
+
 /// A contest between strategies over the same queries. Their results must be equal.
 pub struct Contest {
     measurement: Measurement,
@@ -86,16 +88,15 @@ pub struct Contest {
     pinned: bool,
     sink: JsonLines,
     /// Results by query.
-    hashes: HashMap<String, String>,
+    hashes: HashMap<String, Option<String>>,
 }
 
 impl Contest {
     /// Makes the data, of objects of `partition_size` each, and takes a core for this process.
     ///
     /// # Errors
-    /// If `partition_size` is no size or a file cannot be written.
-    pub fn new(measurement: Measurement, common: CommonArgs, node: NodeOptions, partition_size: &str) -> Result<Self> {
-        let partition_size = parse_size(partition_size).map_err(|why| plan_datafusion_err!("{why}"))?;
+    /// If a file cannot be written.
+    pub fn new(measurement: Measurement, common: CommonArgs, node: NodeOptions, partition_size: u64) -> Result<Self> {
         let Measurement { workload, scale, format, .. } = &measurement;
         let sink = JsonLines::new(common.json.as_ref())?;
         let data = workload_data(workload, common.data.clone(), *scale, *format, partition_size)?;
@@ -133,8 +134,7 @@ impl Contest {
         Ok((node, session))
     }
 
-    /// Runs a query, given by name and SQL, once to warm up and `passes` times, at least once; the
-    /// median of these.
+    /// Runs a query, given by name and SQL, once to warm up and `passes` times; the median of these.
     ///
     /// # Errors
     /// If it fails or has another result than before.
@@ -146,7 +146,7 @@ impl Contest {
         passes: usize,
     ) -> Result<Option<Outcome>> {
         let mut runs = vec![];
-        for pass in 0..=passes.max(1) {
+        for pass in 0..=passes {
             let run = if pass == 0 { "warmup" } else { "timed" };
             let record = self.measured(session.clone(), query, run).await?;
             runs.extend(self.put(&record, trial)?);
@@ -182,8 +182,8 @@ impl Contest {
         if *known != record.result_hash {
             return exec_err!("query {} has another result with strategy {}", record.query, trial.strategy.name());
         }
-        let asked = record.partitions_pushdown;
-        let admitted = asked - record.partitions_pushed_back.min(asked);
+        let asked = record.count(|counts| counts.partitions_pushdown);
+        let admitted = asked - record.count(|counts| counts.partitions_pushed_back).min(asked);
         let more = json!({
             "strategy": trial.strategy.name(),
             "compute_power": trial.power,

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use serde_json::Value;
 use thermocline_pushdown::units::{format_size, parse_size};
 use thermocline_transactions::database::{Database, Settings};
@@ -16,13 +16,16 @@ use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::procedure::{Limits, Registration};
 use thermocline_workloads::oltp::{DriveOptions, TransactionRecord};
 
+use super::super::Failure;
 use super::super::workload_data::user_cache;
-use super::sink::JsonLines;
+use super::arguments::{distinct, number};
+use super::scratch::ScratchDirectory;
+use super::sink::{JsonLines, or_dash};
 
 /// Arguments of every transactional bench.
 #[derive(Debug, Clone, clap::Args)]
 pub struct EngineArgs {
-    /// Small data and short runs: under a minute
+    /// Small data and short runs, under a minute, as far as arguments do not say otherwise
     #[arg(long)]
     pub quick: bool,
     /// Executor partitions, comma separated: a database for each
@@ -40,12 +43,12 @@ pub struct EngineArgs {
     /// Calls that each client has on their way
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     in_flight: u32,
-    /// Seconds that are measured, of each run
-    #[arg(long, default_value_t = 10.0, value_parser = parse_seconds)]
-    seconds: f64,
-    /// Seconds before them
-    #[arg(long, default_value_t = 2.0, value_parser = parse_seconds)]
-    warm_up: f64,
+    /// Seconds that are measured, of each run [default: 10, with --quick 1]
+    #[arg(long, value_parser = parse_seconds_measured)]
+    seconds: Option<f64>,
+    /// Seconds before them [default: 2, with --quick 0.3]
+    #[arg(long, value_parser = parse_seconds)]
+    warm_up: Option<f64>,
     /// Memory for rows and indexes
     #[arg(long, default_value = "4GiB", value_parser = parse_size)]
     memory_limit: u64,
@@ -79,26 +82,33 @@ impl fmt::Display for OnOff {
     }
 }
 
+const SECONDS_MAX: f64 = 86_400.0;
+
 fn parse_seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if (0.0..=86_400.0).contains(&seconds) => Ok(seconds),
-        _ => Err(format!("\"{text}\" is no number of seconds up to a day")),
-    }
+    number(text, 0.0, SECONDS_MAX, "number of seconds")
+}
+
+/// As [`parse_seconds`], but not 0, in which nothing is measured.
+fn parse_seconds_measured(text: &str) -> Result<f64, String> {
+    number(text, 0.001, SECONDS_MAX, "number of seconds")
 }
 
 impl EngineArgs {
-    /// How long clients run, and how hard.
+    /// Refuses lists that name something twice.
     ///
     /// # Errors
-    /// If nothing would be measured.
-    pub fn drive(&self) -> Result<DriveOptions> {
-        let (warm_up, timed) =
-            if self.quick { (self.warm_up.min(0.3), self.seconds.min(1.0)) } else { (self.warm_up, self.seconds) };
-        if timed <= 0.0 {
-            return plan_err!("--seconds must be more than 0");
-        }
-        let [warm_up, timed] = [warm_up, timed].map(Duration::from_secs_f64);
-        Ok(DriveOptions { in_flight: self.in_flight as usize, warm_up, timed })
+    /// If there is one.
+    pub fn check(&self) -> Result<(), Failure> {
+        distinct("--partitions", &self.partitions)?;
+        distinct("--log", &self.log)
+    }
+
+    /// How long clients run, and how hard.
+    pub fn drive(&self) -> DriveOptions {
+        let (warm_up, timed) = if self.quick { (0.3, 1.0) } else { (2.0, 10.0) };
+        let [warm_up, timed] =
+            [self.warm_up.unwrap_or(warm_up), self.seconds.unwrap_or(timed)].map(Duration::from_secs_f64);
+        DriveOptions { in_flight: self.in_flight as usize, warm_up, timed }
     }
 
     /// Client threads for this many partitions.
@@ -111,7 +121,7 @@ impl EngineArgs {
     /// # Errors
     /// If it cannot be made.
     pub fn database(&self, partitions: u16, log: OnOff, procedures: Vec<Registration>) -> Result<Scratch> {
-        let directory = ScratchDirectory::new(self.directory.clone().unwrap_or_else(user_cache))?;
+        let directory = ScratchDirectory::new(&self.directory.clone().unwrap_or_else(user_cache))?;
         let in_flight = self.clients(partitions).saturating_mul(self.in_flight as usize);
         let defaults = Settings::default();
         let settings = Settings {
@@ -125,7 +135,7 @@ impl EngineArgs {
             procedures,
             ..defaults
         };
-        let disk = RealDisk::open(directory.path.clone()).map_err(failed)?;
+        let disk = RealDisk::open(directory.path().to_owned()).map_err(failed)?;
         let database = Database::open(Arc::new(disk), settings).map_err(failed)?;
         Ok(Scratch { database, _directory: directory })
     }
@@ -168,30 +178,6 @@ impl EngineArgs {
 pub struct Scratch {
     pub database: Database,
     _directory: ScratchDirectory,
-}
-
-struct ScratchDirectory {
-    path: PathBuf,
-}
-
-impl ScratchDirectory {
-    fn new(parent: PathBuf) -> Result<Self> {
-        let in_parent = |error| exec_datafusion_err!("{}: {error}", parent.display());
-        std::fs::create_dir_all(&parent).map_err(in_parent)?;
-        let process = std::process::id();
-        let path = (0..).map(|number| parent.join(format!("bench-{process}-{number}"))).find(|path| !path.exists());
-        let path = path.ok_or_else(|| plan_datafusion_err!("no name is left in {}", parent.display()))?;
-        std::fs::create_dir(&path).map_err(in_parent)?;
-        Ok(Self { path })
-    }
-}
-
-impl Drop for ScratchDirectory {
-    fn drop(&mut self) {
-        if let Err(error) = std::fs::remove_dir_all(&self.path) {
-            eprintln!("cannot remove {}: {error}", self.path.display());
-        }
-    }
 }
 
 /// An error of the row engine.
@@ -245,7 +231,6 @@ impl Table {
                 == (&record.mix, record.skew, &record.procedures, record.log, record.remote, record.scrambled)
         };
         let growth = self.records.iter().find(alike).map(|first| record.transactions_per_s / first.transactions_per_s);
-        let or_dash = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
         say!(
             "{:<8}{:>6}{:>6}{:>5}{:>5}{:>10.0}{:>10}{:>9}{:>9.0}{:>9.0}{:>8.0}{:>9}{:>9}{:>11}",
             record.mix,

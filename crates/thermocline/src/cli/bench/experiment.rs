@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::Result as DataFusionResult;
+use datafusion::prelude::SessionContext;
 use thermocline_compute::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
@@ -13,11 +15,13 @@ use thermocline_workloads::bench::{
 use thermocline_workloads::figures::{Caption, Point, Quantity, bars};
 use thermocline_workloads::generate::Format;
 
+use super::super::Failure;
 use super::super::failure::notice;
 use super::super::node_process::{NodeOptions, NodeProcess};
 use super::super::workload_data::workload_data;
+use super::arguments::{at_least, check_scale, distinct, format, policy};
 use super::common::CommonArgs;
-use super::figures::Figures;
+use super::figures::{Figures, FiguresArgs};
 use super::sink::Sink;
 
 /// Scale of `--quick`, at most.
@@ -29,37 +33,56 @@ pub const PARTITION_SIZE: u64 = 16 << 20;
 /// Arguments of every analytic bench.
 #[derive(Debug, clap::Args)]
 pub struct ExperimentArgs {
-    /// Scale factor
-    #[arg(long, default_value_t = 1.0)]
-    pub scale: f64,
+    /// Scale factor [default: 1, with --quick 0.05; over compute power 0.01]
+    #[arg(long)]
+    pub scale: Option<f64>,
     /// parquet or csv
-    #[arg(long, default_value = "parquet")]
-    pub format: String,
+    #[arg(long, default_value = "parquet", value_parser = format)]
+    pub format: Format,
     /// Modes to run, comma separated or repeated
     #[arg(long, visible_alias = "mode", value_delimiter = ',', default_value = "pullup,pushdown,caching,hybrid")]
-    modes: Vec<String>,
+    modes: Vec<Mode>,
     /// Run these of the standard queries, comma separated, such as 1,6,14
     #[arg(long, value_delimiter = ',')]
     pub queries: Vec<String>,
     /// Limit of the segment cache; `half` for half of what the queries need
-    #[arg(long, default_value = "4GiB")]
-    cache_size: String,
+    #[arg(long, default_value = "4GiB", value_parser = cache_size)]
+    cache_size: CacheSize,
     /// Cache policy: lfu or lru
-    #[arg(long, default_value = "lfu")]
+    #[arg(long, default_value = "lfu", value_parser = policy)]
     policy: String,
     #[command(flatten)]
     pub node: NodeOptions,
-    /// Timed passes over the queries, after one to warm up
-    #[arg(long, default_value_t = 1)]
+    /// Timed passes over the queries, after one to warm up; in each, the modes take turns
+    #[arg(long, default_value_t = 1, value_parser = at_least(1))]
     pub passes: usize,
-    /// Also run plain DataFusion and, where Python has it, DuckDB over the same files and over tables in memory
+    /// Also run plain DataFusion and, where Python has it, DuckDB over the same files and over tables in memory;
+    /// they take turns with the modes, so that all tables in memory are there at once
     #[arg(long)]
     reference: bool,
     /// Python interpreter with the package duckdb for --reference [default: python3, or the one of ./test]
     #[arg(long, value_name = "PYTHON", requires = "reference")]
     duckdb: Option<PathBuf>,
     #[command(flatten)]
+    pub figures: FiguresArgs,
+    #[command(flatten)]
     pub common: CommonArgs,
+}
+
+/// Limit of the segment cache.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum CacheSize {
+    /// Half of what the queries need.
+    Half,
+    /// That many.
+    Bytes(usize),
+}
+
+fn cache_size(text: &str) -> Result<CacheSize, String> {
+    match text {
+        "half" => Ok(CacheSize::Half),
+        size => Ok(CacheSize::Bytes(parse_size(size)? as usize)),
+    }
 }
 
 /// Names and SQL.
@@ -70,7 +93,6 @@ pub type Queries = Vec<(String, String)>;
 pub struct Experiment {
     args: ExperimentArgs,
     measurement: Measurement,
-    modes: Vec<Mode>,
     warmup: Queries,
     timed: Queries,
 }
@@ -80,44 +102,37 @@ impl Experiment {
     ///
     /// # Errors
     /// If an argument does not fit.
-    pub fn new(workload: Workload, mut args: ExperimentArgs, warmup: Queries, timed: Queries) -> Result<Self> {
-        if args.common.quick {
-            args.scale = args.scale.min(QUICK_SCALE);
-        }
-        let format = parse_format(&args.format)?;
-        let modes = args
-            .modes
-            .iter()
-            .map(|mode| mode.parse().map_err(|why| plan_datafusion_err!("{why}")))
-            .collect::<Result<Vec<_>>>()?;
+    pub fn new(workload: Workload, args: ExperimentArgs, warmup: Queries, timed: Queries) -> Result<Self, Failure> {
+        let scale = args.scale.unwrap_or(if args.common.quick { QUICK_SCALE } else { 1.0 });
+        check_scale(&workload, scale)?;
+        distinct("--modes", &args.modes)?;
+        args.common.refuse_own(&["mode", "cache_size", "cache_policy"])?;
         let egress = args.node.egress_limit.as_deref().map(parse_rate).transpose();
-        let measurement = Measurement {
-            workload,
-            scale: args.scale,
-            format,
-            egress_bytes_per_s: egress.map_err(|why| plan_datafusion_err!("{why}"))?,
-        };
-        Ok(Self { args, measurement, modes, warmup, timed })
+        let measurement =
+            Measurement { workload, scale, format: args.format, egress_bytes_per_s: egress.map_err(Failure::Usage)? };
+        Ok(Self { args, measurement, warmup, timed })
     }
 
     /// Runs the workload's standard queries, or those of `--queries`, to warm up and in every pass.
     ///
     /// # Errors
     /// If an argument does not fit.
-    pub fn standard(workload: Workload, args: ExperimentArgs) -> Result<Self> {
+    pub fn standard(workload: Workload, args: ExperimentArgs) -> Result<Self, Failure> {
         let queries = chosen(&workload, &args.queries)?;
         Self::new(workload, args, queries.clone(), queries)
     }
 
-    /// Runs everything, writes the records and prints totals.
+    /// Runs everything, writes the records and prints totals. In each pass, all modes and all other engines
+    /// take turns, so that whatever else the machine does falls on all of them.
     ///
     /// # Errors
     /// The first that occurs, be it of a query, the storage node or the files.
-    pub async fn run(self) -> Result<()> {
-        let Self { args, measurement, modes, .. } = &self;
-        let figures = Figures::new(args.common.figures.as_ref())?;
+    pub async fn run(self) -> Result<(), Failure> {
+        let Self { args, measurement, .. } = &self;
+        let python = if args.reference { self.python()? } else { None };
+        let figures = Figures::new(&args.figures)?;
         let data = args.common.data.clone();
-        let data = workload_data(&measurement.workload, data, args.scale, measurement.format, PARTITION_SIZE)?;
+        let data = workload_data(&measurement.workload, data, measurement.scale, measurement.format, PARTITION_SIZE)?;
         let node = match args.node.is_default() {
             true => None,
             false => Some(NodeProcess::start(&data, &args.node).await?),
@@ -127,26 +142,26 @@ impl Experiment {
             None => data.display().to_string(),
         };
         let mut sink = Sink::new(args.common.json.as_ref())?;
-        let cache_size = match args.cache_size.as_str() {
-            "half" => self.working_set(&location).await? / 2,
-            size => parse_size(size).map_err(|why| plan_datafusion_err!("{why}"))? as usize,
+        let cache_size = match args.cache_size {
+            CacheSize::Half => self.working_set(&location).await? / 2,
+            CacheSize::Bytes(bytes) => bytes,
         };
-        let mut results = Results::default();
-        for mode in modes {
+        let mut contenders = vec![];
+        for mode in &args.modes {
             let session = self.session(&location).await?;
             session.set("cache_size", &cache_size.to_string())?;
             session.set("cache_policy", &args.policy)?;
             session.set("mode", mode.name())?;
-            for (run, queries) in self.passes() {
-                measure(&session, measurement, named(queries), run, |record, rows| {
-                    results.check(&record, rows)?;
-                    sink.put(record)
-                })
-                .await?;
-            }
+            contenders.push(Contender::Session(session));
         }
         if args.reference {
-            self.references(&data, &mut results, &mut sink).await?;
+            contenders.extend(self.references(&data, python.as_deref()).await?);
+        }
+        let mut results = Results::default();
+        for (run, queries) in self.passes() {
+            for contender in &mut contenders {
+                contender.pass(measurement, run, queries, &mut results, &mut sink).await?;
+            }
         }
         sink.finish(cache_size, self.warmup.len(), self.timed.len())?;
         for quantity in [Quantity::Seconds, Quantity::Bytes] {
@@ -156,65 +171,58 @@ impl Experiment {
         Ok(())
     }
 
-    /// Passes of every mode: one to warm up, then the timed ones.
+    /// Passes: one to warm up, then the timed ones.
     fn passes(&self) -> impl Iterator<Item = (&'static str, &Queries)> {
-        let timed = std::iter::repeat_n(("timed", &self.timed), self.args.passes.max(1));
+        let timed = std::iter::repeat_n(("timed", &self.timed), self.args.passes);
         std::iter::once(("warmup", &self.warmup)).chain(timed)
     }
 
-    /// Plain DataFusion and DuckDB over the same files, each with as many threads as a session has, which is one a core.
-    async fn references(&self, data: &Path, results: &mut Results, sink: &mut Sink) -> Result<()> {
-        let Self { args, measurement, .. } = self;
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        for reference in Reference::ALL {
-            let context = reference_context(reference, measurement, data, threads).await?;
-            for (run, queries) in self.passes() {
-                measure_reference(reference, &context, measurement, named(queries), run, |record, rows| {
-                    results.check(&record, rows)?;
-                    sink.put(record)
-                })
-                .await?;
-            }
-        }
-        let Some(python) = DuckDb::find(args.duckdb.as_deref())? else {
+    /// Python with DuckDB, or a notice that there is none.
+    fn python(&self) -> Result<Option<PathBuf>, Failure> {
+        let python = DuckDb::find(self.args.duckdb.as_deref()).map_err(|error| match Failure::from(error) {
+            Failure::Failed(message) => Failure::Usage(format!("--duckdb: {message}")),
+            other => other,
+        })?;
+        if python.is_none() {
             notice(format_args!("DuckDB is not compared with: no Python here has its package; --duckdb names one"));
-            return Ok(());
-        };
-        for tables in DuckDbTables::ALL {
-            let mut duckdb = DuckDb::start(&python, tables, measurement, data, threads)?;
-            for (run, queries) in self.passes() {
-                duckdb.measure(measurement, named(queries), run, results, |record| sink.put(record))?;
-            }
         }
-        Ok(())
+        Ok(python)
+    }
+
+    /// Plain DataFusion and DuckDB over the same files, each with as many threads as a session has, which is one a core.
+    async fn references(&self, data: &Path, python: Option<&Path>) -> DataFusionResult<Vec<Contender>> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let mut contenders = vec![];
+        for reference in Reference::ALL {
+            let context = reference_context(reference, &self.measurement, data, threads).await?;
+            contenders.push(Contender::DataFusion(reference, context));
+        }
+        for tables in DuckDbTables::ALL {
+            let started = python.map(|python| DuckDb::start(python, tables, &self.measurement, data, threads));
+            contenders.extend(started.transpose()?.map(Contender::DuckDb));
+        }
+        Ok(contenders)
     }
 
     /// Bars of a quantity by query and mode, for the first pass and for those after it.
-    fn figure(&self, quantity: Quantity, records: &[Record]) -> Result<String> {
+    fn figure(&self, quantity: Quantity, records: &[Record]) -> DataFusionResult<String> {
         let points: Vec<Point<String>> = records
             .iter()
-            // The others do not count bytes.
-            .filter(|record| {
-                let mut others = Reference::ALL.map(Reference::name).into_iter();
-                let mut duckdb = DuckDbTables::ALL.map(DuckDbTables::name).into_iter();
-                quantity == Quantity::Seconds
-                    || !others.any(|name| name == record.mode) && !duckdb.any(|name| name == record.mode)
-            })
-            .map(|record| {
+            .filter_map(|record| {
                 let panel = if record.run == "warmup" { "first pass" } else { "passes after it, median" };
-                Point::new(panel, &record.mode, &record.query, quantity.of(record))
+                Some(Point::new(panel, &record.mode, &record.query, quantity.of(record)?))
             })
             .collect();
         let title = format!("{} by query and mode", quantity.title());
         bars(&Caption::new(title, &self.measurement), quantity.axis(), &points)
     }
 
-    async fn session(&self, location: &str) -> Result<Session> {
+    async fn session(&self, location: &str) -> DataFusionResult<Session> {
         self.args.common.session(&self.measurement.workload, self.measurement.format, location).await
     }
 
     /// Bytes that the queries' segments take when all of them are cached.
-    async fn working_set(&self, location: &str) -> Result<usize> {
+    async fn working_set(&self, location: &str) -> DataFusionResult<usize> {
         let session = self.session(location).await?;
         session.set("cache_size", "1TiB")?;
         session.set("mode", "caching")?;
@@ -225,38 +233,67 @@ impl Experiment {
     }
 }
 
-/// The format of this name.
-///
-/// # Errors
-/// If there is none.
-pub fn parse_format(name: &str) -> Result<Format> {
-    match name.to_ascii_lowercase().as_str() {
-        "parquet" => Ok(Format::Parquet),
-        "csv" => Ok(Format::Csv),
-        other => plan_err!("unknown format '{other}': expected parquet or csv"),
+/// Whoever runs the queries.
+enum Contender {
+    Session(Session),
+    DataFusion(Reference, SessionContext),
+    DuckDb(DuckDb),
+}
+
+impl Contender {
+    /// Runs the queries, each once. The first contender's results are those that all others' must equal.
+    async fn pass(
+        &mut self,
+        measurement: &Measurement,
+        run: &'static str,
+        queries: &Queries,
+        results: &mut Results,
+        sink: &mut Sink,
+    ) -> DataFusionResult<()> {
+        let queries = named(queries);
+        match self {
+            Self::Session(session) => {
+                let put = |record: Record, rows: &[RecordBatch]| {
+                    results.check(&record, rows)?;
+                    sink.put(record)
+                };
+                measure(session, measurement, queries, run, put).await
+            }
+            Self::DataFusion(reference, context) => {
+                let put = |record: Record, rows: &[RecordBatch]| {
+                    results.check(&record, rows)?;
+                    sink.put(record)
+                };
+                measure_reference(*reference, context, measurement, queries, run, put).await
+            }
+            Self::DuckDb(duckdb) => duckdb.measure(measurement, queries, run, results, |record| sink.put(record)),
+        }
     }
 }
 
 /// The standard queries named in `wanted`, with or without the `Q`; all of them if it is empty.
 ///
 /// # Errors
-/// If the workload has no query of a name.
-pub fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries> {
+/// If the workload has no query of a name, or one is named twice.
+pub fn chosen(workload: &Workload, wanted: &[String]) -> Result<Queries, Failure> {
     let owned = |(name, sql): &(&str, &str)| ((*name).to_owned(), (*sql).to_owned());
     if wanted.is_empty() {
         return Ok(workload.queries.iter().map(owned).collect());
     }
-    wanted
+    let queries = wanted
         .iter()
         .map(|wanted| {
             let number = wanted.trim().trim_start_matches(['Q', 'q']);
             let found = workload.queries.iter().find(|(name, _)| name.strip_prefix('Q') == Some(number));
             found.map(owned).ok_or_else(|| {
                 let names: Vec<&str> = workload.queries.iter().map(|(name, _)| *name).collect();
-                plan_datafusion_err!("{} has no query '{wanted}'; there are {}", workload.name, names.join(", "))
+                let names = names.join(", ");
+                Failure::Usage(format!("{} has no query '{wanted}'; there are {names}", workload.name))
             })
         })
-        .collect()
+        .collect::<Result<Queries, Failure>>()?;
+    distinct("--queries", &queries.iter().map(|(name, _)| name).collect::<Vec<_>>())?;
+    Ok(queries)
 }
 
 fn named(queries: &Queries) -> impl Iterator<Item = (&str, &str)> {

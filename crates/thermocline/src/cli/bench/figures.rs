@@ -4,6 +4,14 @@ use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_datafusion_err};
 
+/// Arguments of every bench that draws.
+#[derive(Debug, Clone, clap::Args)]
+pub struct FiguresArgs {
+    /// Write figures to this directory, as SVG
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
+}
+
 /// A directory for figures, or nothing.
 #[derive(Debug)]
 pub struct Figures {
@@ -11,15 +19,16 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Writes to `folder`, if there is one, and makes it, so that a wrong one is known at once.
+    /// Writes to the directory, if there is one, and makes it, so that a wrong one is known at once.
     ///
     /// # Errors
     /// If it cannot be made.
-    pub fn new(folder: Option<&PathBuf>) -> Result<Self> {
-        if let Some(folder) = folder {
+    pub fn new(args: &FiguresArgs) -> Result<Self> {
+        let folder = args.figures.clone();
+        if let Some(folder) = &folder {
             std::fs::create_dir_all(folder).map_err(|error| exec_datafusion_err!("{}: {error}", folder.display()))?;
         }
-        Ok(Self { folder: folder.cloned() })
+        Ok(Self { folder })
     }
 
     /// Draws and writes the figure `NAME.svg`, if it is wanted.

@@ -1,6 +1,7 @@
 //! `thermocline bench`: the experiments, one JSON object a query or a run.
 
 mod adaptive;
+mod arguments;
 mod bitmap;
 mod common;
 mod contest;
@@ -9,6 +10,7 @@ mod experiment;
 mod figures;
 mod objects;
 mod operators;
+mod scratch;
 mod sink;
 mod ssb;
 mod sweep;
@@ -16,7 +18,9 @@ mod tpcc;
 mod tpch;
 mod ycsb;
 
-use datafusion::common::Result;
+use super::Failure;
+
+pub use arguments::rate;
 
 /// Arguments of `thermocline bench`.
 #[derive(Debug, clap::Args)]
@@ -49,7 +53,7 @@ enum Workload {
 ///
 /// # Errors
 /// If an argument does not fit or a query fails.
-pub async fn bench(args: BenchArgs) -> Result<()> {
+pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
     match args.workload {
         Workload::Ssb(args) => ssb::ssb(args).await,
         Workload::Tpch(args) => tpch::tpch(args).await,

@@ -7,33 +7,35 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::{Result as DataFusionResult, exec_datafusion_err, exec_err};
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
 use serde::Serialize;
 use serde_json::Value;
 use thermocline_compute::Session;
-use thermocline_workloads::bench::{median, result_hash};
+use thermocline_workloads::bench::result_hash;
 
+use super::super::Failure;
 use super::super::workload_data::user_cache;
+use super::arguments::{at_least, distinct};
 use super::common::CommonArgs;
 use super::sink::JsonLines;
 
 /// Arguments of `thermocline bench objects`.
 #[derive(Debug, clap::Args)]
 pub struct ObjectsArgs {
-    /// Numbers of objects, one table each
-    #[arg(long, value_delimiter = ',', default_value = "1000,20000,200000")]
+    /// Numbers of objects, one table each [default: 1000,20000,200000, with --quick 100,400]
+    #[arg(long, value_delimiter = ',', value_parser = at_least(1))]
     objects: Vec<usize>,
-    /// Row groups of the one wide object
-    #[arg(long, default_value_t = 600)]
-    partitions: usize,
-    /// Its columns
-    #[arg(long, default_value_t = 500)]
-    columns: usize,
-    /// Timed runs of each query, after one to warm up
-    #[arg(long, default_value_t = 5)]
-    passes: usize,
+    /// Row groups of the one wide object [default: 600, with --quick 60]
+    #[arg(long, value_parser = at_least(1))]
+    partitions: Option<usize>,
+    /// Its columns [default: 500, with --quick 50]
+    #[arg(long, value_parser = at_least(COLUMNS as u64))]
+    columns: Option<usize>,
+    /// Timed runs of each query, after one to warm up [default: 5, with --quick 2]
+    #[arg(long, value_parser = at_least(1))]
+    passes: Option<usize>,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -56,6 +58,7 @@ struct ObjectsRecord {
     seconds_median: f64,
     rows: u64,
     result_hash: String,
+    /// These are of the timed run of median seconds.
     bytes_from_storage: u64,
     bytes_to_storage: u64,
     requests: u64,
@@ -65,12 +68,19 @@ struct ObjectsRecord {
 ///
 /// # Errors
 /// If the data cannot be made, a query fails, or two modes differ in their rows.
-pub async fn objects(args: ObjectsArgs) -> Result<()> {
+pub async fn objects(args: ObjectsArgs) -> Result<(), Failure> {
+    args.common.refuse_own(&["mode", "partition_size"])?;
+    distinct("--objects", &args.objects)?;
     let quick = args.common.quick;
     let parent = args.common.data.clone().unwrap_or_else(user_cache);
-    let counts = if quick { vec![100, 400] } else { args.objects.clone() };
-    let passes = if quick { 2 } else { args.passes.max(1) };
-    let (partitions, columns) = if quick { (60, 50) } else { (args.partitions.max(1), args.columns.max(COLUMNS)) };
+    let counts = match args.objects {
+        given if !given.is_empty() => given,
+        _ if quick => vec![100, 400],
+        _ => vec![1000, 20_000, 200_000],
+    };
+    let passes = args.passes.unwrap_or(if quick { 2 } else { 5 });
+    let partitions = args.partitions.unwrap_or(if quick { 60 } else { 600 });
+    let columns = args.columns.unwrap_or(if quick { 50 } else { 500 });
     let mut json = JsonLines::new(args.common.json.as_ref())?;
 
     say!("{:<34}{:>9}{:>12}{:>12}{:>14}", "query", "objects", "min s", "median s", "us an object");
@@ -129,7 +139,7 @@ pub async fn objects(args: ObjectsArgs) -> Result<()> {
             let record = run.timed(&session, &sql, &mut json).await?;
             let first = first.get_or_insert_with(|| record.clone());
             if first.result_hash != record.result_hash {
-                return exec_err!("{name}: {mode} gives other rows");
+                return Err(Failure::Failed(format!("{name}: {mode} gives other rows")));
             }
             say!(
                 "{name:<34}{mode:<10}{:>12.4}{:>12.4}{:>10.2}{:>10}",
@@ -140,10 +150,11 @@ pub async fn objects(args: ObjectsArgs) -> Result<()> {
             );
         }
     }
-    json.flush()
+    json.flush()?;
+    Ok(())
 }
 
-async fn create(session: &Session, table: &str, data: &Path) -> Result<()> {
+async fn create(session: &Session, table: &str, data: &Path) -> DataFusionResult<()> {
     let location = data.display().to_string().replace('\'', "''");
     session.run(&format!("CREATE EXTERNAL TABLE {table} STORED AS PARQUET LOCATION '{location}'")).await?;
     Ok(())
@@ -159,17 +170,21 @@ struct Run {
 }
 
 impl Run {
-    async fn timed(&self, session: &Session, sql: &str, json: &mut JsonLines) -> Result<ObjectsRecord> {
+    async fn timed(&self, session: &Session, sql: &str, json: &mut JsonLines) -> DataFusionResult<ObjectsRecord> {
         let first = session.run(sql).await?;
-        let hash = result_hash(&first.batches)?;
-        let mut seconds = vec![];
+        let hash = result_hash(sql, &first.batches)?;
+        let mut runs = vec![];
         for _ in 0..self.passes {
             let result = session.run(sql).await?;
-            if result_hash(&result.batches)? != hash {
+            if result_hash(sql, &result.batches)? != hash {
                 return exec_err!("{}: a second run gives other rows", self.query);
             }
-            seconds.push(result.seconds);
+            runs.push((result.seconds, result.stats));
         }
+        runs.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        let (Some((seconds_min, _)), Some((seconds_median, stats))) = (runs.first(), runs.get(runs.len() / 2)) else {
+            return exec_err!("{}: nothing was timed", self.query);
+        };
         let record = ObjectsRecord {
             workload: "objects",
             objects: self.objects,
@@ -177,13 +192,13 @@ impl Run {
             columns: self.columns,
             mode: session.settings().mode.name().to_owned(),
             query: self.query.to_owned(),
-            seconds_min: seconds.iter().copied().fold(f64::INFINITY, f64::min),
-            seconds_median: median(&seconds).unwrap_or_default(),
+            seconds_min: *seconds_min,
+            seconds_median: *seconds_median,
             rows: first.rows() as u64,
             result_hash: hash,
-            bytes_from_storage: first.stats.bytes_from_storage,
-            bytes_to_storage: first.stats.bytes_to_storage,
-            requests: first.stats.requests,
+            bytes_from_storage: stats.bytes_from_storage,
+            bytes_to_storage: stats.bytes_to_storage,
+            requests: stats.requests,
         };
         json.put(&record, Value::Null)?;
         Ok(record)
@@ -191,7 +206,7 @@ impl Run {
 }
 
 /// A directory that `make` fills, once.
-fn made(directory: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+fn made(directory: &Path, make: impl FnOnce(&Path) -> DataFusionResult<()>) -> DataFusionResult<PathBuf> {
     let failed = |error: &dyn std::fmt::Display| exec_datafusion_err!("{}: {error}", directory.display());
     let data = directory.join("data");
     let complete = directory.join("complete");
@@ -211,7 +226,7 @@ fn made(directory: &Path, make: impl FnOnce(&Path) -> Result<()>) -> Result<Path
 
 /// One object with a row group for each of `days`: column `c0` holds the day, others the row's number
 /// in its group, times the column's.
-fn write_object(path: &Path, days: std::ops::Range<usize>, columns: usize) -> Result<()> {
+fn write_object(path: &Path, days: std::ops::Range<usize>, columns: usize) -> DataFusionResult<()> {
     let batch = |day: usize| {
         let column = |column: usize| {
             let value = |row: usize| if column == 0 { day } else { row * column } as i64;

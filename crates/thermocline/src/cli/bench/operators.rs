@@ -1,35 +1,41 @@
 //! `thermocline bench operators`: one operator at a time, as in tables II to V of the PushdownDB
 //! paper.
 
-use datafusion::common::{Result, exec_err, plan_datafusion_err};
+use datafusion::common::{Result as DataFusionResult, plan_datafusion_err};
 use thermocline_compute::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
 use thermocline_workloads::figures::{Caption, Point, Quantity, bars};
+use thermocline_workloads::generate::Format;
 
+use super::super::Failure;
 use super::super::node_process::{NodeOptions, NodeProcess};
-use super::super::workload_data::workload_data;
+use super::super::workload_data::{user_cache, workload_data};
+use super::arguments::{at_least, check_scale, format, rate};
 use super::common::CommonArgs;
-use super::experiment::{PARTITION_SIZE, QUICK_SCALE, parse_format};
-use super::figures::Figures;
-use super::sink::Sink;
+use super::experiment::{PARTITION_SIZE, QUICK_SCALE};
+use super::figures::{Figures, FiguresArgs};
+use super::scratch::ScratchDirectory;
+use super::sink::{Sink, or_dash};
 
 /// Arguments of `thermocline bench operators`.
 #[derive(Debug, clap::Args)]
 pub struct OperatorsArgs {
-    /// Scale factor of the TPC-H data
-    #[arg(long, default_value_t = 1.0)]
-    scale: f64,
+    /// Scale factor of the TPC-H data [default: 1, with --quick 0.05]
+    #[arg(long)]
+    scale: Option<f64>,
     /// csv, as in the paper, or parquet
-    #[arg(long, default_value = "csv")]
-    format: String,
+    #[arg(long, default_value = "csv", value_parser = format)]
+    format: Format,
     /// Limit of the storage node's link
-    #[arg(long, default_value = "1Gbps")]
+    #[arg(long, default_value = "1Gbps", value_parser = rate)]
     egress_limit: String,
-    /// Timed passes, after one to warm up; the fastest counts
-    #[arg(long, default_value_t = 3)]
-    passes: usize,
+    /// Timed passes, after one to warm up; the fastest counts [default: 3, with --quick 1]
+    #[arg(long, value_parser = at_least(1))]
+    passes: Option<usize>,
+    #[command(flatten)]
+    figures: FiguresArgs,
     #[command(flatten)]
     common: CommonArgs,
 }
@@ -126,16 +132,26 @@ fn cases(scale: f64) -> Vec<Case> {
 ///
 /// # Errors
 /// If an argument does not fit, a query fails, or two ways of running one differ in their rows.
-pub async fn operators(args: OperatorsArgs) -> Result<()> {
+pub async fn operators(args: OperatorsArgs) -> Result<(), Failure> {
     let common = &args.common;
-    let scale = if common.quick { args.scale.min(QUICK_SCALE) } else { args.scale };
-    let passes = if common.quick { 1 } else { args.passes.max(1) };
-    let format = parse_format(&args.format)?;
-    let egress = parse_rate(&args.egress_limit).map_err(|why| plan_datafusion_err!("{why}"))?;
+    let scale = args.scale.unwrap_or(if common.quick { QUICK_SCALE } else { 1.0 });
+    let passes = args.passes.unwrap_or(if common.quick { 1 } else { 3 });
+    let format = args.format;
+    check_scale(&Workload::TPCH, scale)?;
+    let cases = cases(scale);
+    let settings = cases.iter().flat_map(|case| case.alternatives).flat_map(|alternative| alternative.settings);
+    common.refuse_own(&settings.map(|(name, _)| *name).collect::<Vec<_>>())?;
+    let egress = parse_rate(&args.egress_limit).map_err(Failure::Usage)?;
     let measurement = Measurement { workload: Workload::TPCH, scale, format, egress_bytes_per_s: Some(egress) };
-    let figures = Figures::new(common.figures.as_ref())?;
+    let figures = Figures::new(&args.figures)?;
     let data = workload_data(&Workload::TPCH, common.data.clone(), scale, format, PARTITION_SIZE)?;
-    let options = NodeOptions { egress_limit: Some(args.egress_limit.clone()), ..NodeOptions::default() };
+    // The data's folder stays as it is.
+    let indexes = ScratchDirectory::new(&common.data.clone().unwrap_or_else(user_cache))?;
+    let options = NodeOptions {
+        egress_limit: Some(args.egress_limit.clone()),
+        index_dir: Some(indexes.path().to_owned()),
+        ..NodeOptions::default()
+    };
     let node = NodeProcess::start(&data, &options).await?;
 
     let session = common.session(&Workload::TPCH, format, &format!("thermocline://{}", node.address)).await?;
@@ -153,7 +169,7 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
         "bytes moved",
         "dollars"
     );
-    for case in cases(scale) {
+    for case in cases {
         let mut first: Option<Record> = None;
         for alternative in case.alternatives {
             for (name, value) in alternative.settings {
@@ -162,18 +178,19 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
             let best = fastest(&session, &measurement, &case, alternative, passes, &mut sink).await?;
             let first = first.get_or_insert_with(|| best.clone());
             if first.result_hash != best.result_hash {
-                return exec_err!("{} {}: {} gives other rows", case.table, case.name, alternative.name);
+                let Case { table, name, .. } = case;
+                return Err(Failure::Failed(format!("{table} {name}: {} gives other rows", alternative.name)));
             }
             say!(
-                "{:<12}{:<22}{:<14}{:>8}{:>10.3}{:>8.2}{:>14}{:>12.6}",
+                "{:<12}{:<22}{:<14}{:>8}{:>10.3}{:>8.2}{:>14}{:>12}",
                 case.table,
                 case.name,
                 alternative.name,
                 best.rows,
                 best.seconds,
                 best.seconds / first.seconds,
-                format_size(best.bytes_from_storage + best.bytes_to_storage),
-                best.dollars
+                or_dash(best.bytes_moved().map(format_size)),
+                or_dash(best.counts.as_ref().map(|counts| format!("{:.6}", counts.dollars)))
             );
             drawn.push((case.table, case.name.clone(), alternative.name, best));
         }
@@ -181,15 +198,16 @@ pub async fn operators(args: OperatorsArgs) -> Result<()> {
     session.run("DROP INDEX l_partkey_index").await?;
     for quantity in [Quantity::Seconds, Quantity::Bytes, Quantity::Dollars] {
         let point = |(table, case, alternative, record): &(&str, String, &str, Record)| {
-            Point::new(format!("Table {table}"), *alternative, case, quantity.of(record))
+            Some(Point::new(format!("Table {table}"), *alternative, case, quantity.of(record)?))
         };
         figures.write(&format!("operators-{}", quantity.name()), || {
             let title = format!("{} by operator and alternative", quantity.title());
-            let points: Vec<Point<String>> = drawn.iter().map(point).collect();
+            let points: Vec<Point<String>> = drawn.iter().filter_map(point).collect();
             bars(&Caption::new(title, &measurement), quantity.axis(), &points)
         })?;
     }
-    sink.flush()
+    sink.flush()?;
+    Ok(())
 }
 
 /// The fastest of the timed passes.
@@ -200,7 +218,7 @@ async fn fastest(
     alternative: &Alternative,
     passes: usize,
     sink: &mut Sink,
-) -> Result<Record> {
+) -> DataFusionResult<Record> {
     let name = format!("{}, {}: {}", case.table, case.name, alternative.name);
     let query = [(name.as_str(), case.sql.as_str())];
     measure(session, measurement, query, "warmup", |record, _| sink.put(record)).await?;

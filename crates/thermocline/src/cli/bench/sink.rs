@@ -70,9 +70,10 @@ struct Passes {
     seconds_median: f64,
     /// Over the queries, the sum of each one's minimum over the passes.
     seconds_min: f64,
-    /// In the mean of the passes.
-    bytes: u64,
-    dollars: f64,
+    /// In the mean of the passes; `None` if nobody counted them.
+    bytes: Option<u64>,
+    /// In the mean of the passes; `None` if nobody counted them.
+    dollars: Option<f64>,
 }
 
 impl Passes {
@@ -86,17 +87,23 @@ impl Passes {
             seconds_median += median(&seconds).unwrap_or_default();
             seconds_min += seconds.into_iter().reduce(f64::min).unwrap_or_default();
         }
-        let bytes: u64 = records.iter().map(|record| record.bytes_from_storage + record.bytes_to_storage).sum();
-        let dollars: f64 = records.iter().map(|record| record.dollars).sum();
+        let bytes: Option<u64> = records.iter().map(|record| record.bytes_moved()).sum();
+        let dollars: Option<f64> =
+            records.iter().map(|record| record.counts.as_ref().map(|counts| counts.dollars)).sum();
         Self {
             count,
             queries,
             seconds_median,
             seconds_min,
-            bytes: bytes / count as u64,
-            dollars: dollars / count as f64,
+            bytes: bytes.map(|bytes| bytes / count as u64),
+            dollars: dollars.map(|dollars| dollars / count as f64),
         }
     }
+}
+
+/// What is printed of something that nobody may have counted.
+pub fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
 }
 
 impl Sink {
@@ -153,24 +160,24 @@ impl Sink {
             "bytes moved",
             "dollars"
         );
-        let mut lines: Vec<(&str, &str)> = vec![];
+        let mut modes: Vec<&str> = vec![];
         for record in &self.records {
-            if !lines.contains(&(record.mode.as_str(), record.run)) {
-                lines.push((&record.mode, record.run));
+            if !modes.contains(&record.mode.as_str()) {
+                modes.push(&record.mode);
             }
         }
-        for (mode, run) in lines {
+        for (mode, run) in modes.into_iter().flat_map(|mode| ["warmup", "timed"].map(|run| (mode, run))) {
             let of_line = self.records.iter().filter(|record| record.mode == mode && record.run == run);
             let records: Vec<&Record> = of_line.collect();
             let passes = Passes::of(&records, if run == "warmup" { warmup } else { queries });
             say!(
-                "{mode:<34}{run:<8}{:>7}{:>8}{:>10.3}{:>10.3}{:>14}{:>12.6}",
+                "{mode:<34}{run:<8}{:>7}{:>8}{:>10.3}{:>10.3}{:>14}{:>12}",
                 passes.count,
                 passes.queries,
                 passes.seconds_median,
                 passes.seconds_min,
-                format_size(passes.bytes),
-                passes.dollars
+                or_dash(passes.bytes.map(format_size)),
+                or_dash(passes.dollars.map(|dollars| format!("{dollars:.6}")))
             );
         }
         Ok(())

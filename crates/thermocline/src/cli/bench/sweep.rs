@@ -2,15 +2,17 @@
 //! pushdown over the storage node's compute power (Enhancing Computation Pushdown section 6.2,
 //! figure 6).
 
-use datafusion::common::{Result, plan_datafusion_err};
+use datafusion::common::Result as DataFusionResult;
 use thermocline_pushdown::units::parse_rate;
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{AtPower, BreakEven, Measurement, geometric_mean};
 use thermocline_workloads::figures::{Axis, Caption, Point, Scale, lines};
 
+use super::super::Failure;
 use super::super::node_process::NodeOptions;
-use super::contest::{Contest, Outcome, Strategy, Trial};
-use super::experiment::{Queries, chosen, parse_format};
+use super::arguments::{check_scale, distinct};
+use super::contest::{Contest, OWN_SETTINGS, Outcome, Strategy, Trial};
+use super::experiment::{Queries, chosen};
 use super::figures::Figures;
 use super::tpch::TpchArgs;
 
@@ -32,22 +34,19 @@ struct Compared {
 ///
 /// # Errors
 /// If an argument does not fit, a query fails, or two strategies disagree on a result.
-pub async fn sweep(args: TpchArgs) -> Result<()> {
-    let TpchArgs { experiment: mut args, compute_power: mut powers, mut partition_size } = args;
+pub async fn sweep(args: TpchArgs) -> Result<(), Failure> {
+    let TpchArgs { experiment: mut args, compute_power: mut powers, partition_size } = args;
+    let quick = args.common.quick;
+    distinct("--compute-power", &powers)?;
     powers.sort_by(|a, b| b.total_cmp(a));
-    powers.dedup();
-    let mut egress_limit = "200Mbps";
-    if args.common.quick {
-        args.scale = args.scale.min(0.01);
-        args.passes = 1;
-        partition_size = "128KiB".to_owned();
-        egress_limit = "20Mbps";
-        // Two are enough to interpolate between.
-        powers.drain(1..powers.len().saturating_sub(1).max(1));
-        if args.queries.is_empty() {
-            args.queries = QUICK_QUERIES.map(str::to_owned).to_vec();
-        }
+    let scale = args.scale.unwrap_or(if quick { 0.01 } else { 1.0 });
+    let partition_size = partition_size.unwrap_or(if quick { 128 << 10 } else { 2 << 20 });
+    let egress_limit = if quick { "20Mbps" } else { "200Mbps" };
+    if quick && args.queries.is_empty() {
+        args.queries = QUICK_QUERIES.map(str::to_owned).to_vec();
     }
+    check_scale(&Workload::TPCH, scale)?;
+    args.common.refuse_own(&OWN_SETTINGS)?;
     let node = NodeOptions {
         egress_limit: args.node.egress_limit.or(Some(egress_limit.to_owned())),
         pushdown_slots: args.node.pushdown_slots.or(Some(1)),
@@ -57,13 +56,13 @@ pub async fn sweep(args: TpchArgs) -> Result<()> {
     let egress = node.egress_limit.as_deref().map(parse_rate).transpose();
     let measurement = Measurement {
         workload: Workload::TPCH,
-        scale: args.scale,
-        format: parse_format(&args.format)?,
-        egress_bytes_per_s: egress.map_err(|why| plan_datafusion_err!("{why}"))?,
+        scale,
+        format: args.format,
+        egress_bytes_per_s: egress.map_err(Failure::Usage)?,
     };
     let queries = chosen(&measurement.workload, &args.queries)?;
-    let figures = Figures::new(args.common.figures.as_ref())?;
-    let mut contest = Contest::new(measurement, args.common, node, &partition_size)?;
+    let figures = Figures::new(&args.figures)?;
+    let mut contest = Contest::new(measurement, args.common, node, partition_size)?;
     let mut all = vec![];
     for power in powers {
         let compared = compare(&mut contest, &queries, power, args.passes).await?;
@@ -72,10 +71,16 @@ pub async fn sweep(args: TpchArgs) -> Result<()> {
     }
     contest.finish()?;
     print_break_even(&queries, &all);
-    figures.write("tpch-compute-power", || figure(contest.measurement(), &queries, &all))
+    figures.write("tpch-compute-power", || figure(contest.measurement(), &queries, &all))?;
+    Ok(())
 }
 
-async fn compare(contest: &mut Contest, queries: &Queries, power: f64, passes: usize) -> Result<Vec<Compared>> {
+async fn compare(
+    contest: &mut Contest,
+    queries: &Queries,
+    power: f64,
+    passes: usize,
+) -> DataFusionResult<Vec<Compared>> {
     let mut outcomes: Vec<Vec<Outcome>> = queries.iter().map(|_| vec![]).collect();
     for strategy in STRATEGIES {
         let trial = Trial { strategy, power, concurrent: false };
@@ -158,7 +163,7 @@ fn print_break_even(queries: &Queries, all: &[Compared]) {
 }
 
 /// Seconds over those of no pushdown, as in the paper: a panel for each query and one for all.
-fn figure(measurement: &Measurement, queries: &Queries, all: &[Compared]) -> Result<String> {
+fn figure(measurement: &Measurement, queries: &Queries, all: &[Compared]) -> DataFusionResult<String> {
     let relative = |panel: &str, at: &AtPower| {
         [("no pushdown", at.no), ("eager", at.eager), ("adaptive", at.adaptive)]
             .map(|(series, seconds)| Point::new(panel, series, at.power, seconds / at.no))

@@ -5,6 +5,8 @@ use thermocline_transactions::database::Database;
 use thermocline_workloads::oltp::{Calls, Language, TransactionRecord, drive};
 use thermocline_workloads::tpcc::{self, Condition, Remote, Scale, Terminal, Transaction};
 
+use super::super::Failure;
+use super::arguments::distinct;
 use super::engine::{EngineArgs, OnOff, Table, failed};
 
 /// Violations that are printed.
@@ -16,7 +18,7 @@ pub struct TpccArgs {
     /// Warehouses
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     warehouses: u32,
-    /// A hundredth of the rows of each warehouse
+    /// A hundredth of the rows of each warehouse, as with --quick
     #[arg(long)]
     reduced: bool,
     /// Whether transactions touch other warehouses as the standard says: on, off, or both
@@ -34,11 +36,13 @@ pub struct TpccArgs {
 ///
 /// # Errors
 /// If an argument does not fit, a transaction fails, or a consistency condition is broken.
-pub fn tpcc(args: TpccArgs) -> Result<()> {
-    let scale = match (args.engine.quick, args.reduced) {
-        (true, _) => Scale::reduced(args.warehouses.min(4)),
-        (false, true) => Scale::reduced(args.warehouses),
-        (false, false) => Scale::standard(args.warehouses),
+pub fn tpcc(args: TpccArgs) -> Result<(), Failure> {
+    args.engine.check()?;
+    distinct("--remote", &args.remote)?;
+    distinct("--procedures", &args.procedures)?;
+    let scale = match args.engine.quick || args.reduced {
+        true => Scale::reduced(args.warehouses),
+        false => Scale::standard(args.warehouses),
     };
     let mut table = Table::new(args.engine.json.as_ref())?;
     for language in &args.procedures {
@@ -78,7 +82,7 @@ fn one_database(
         remote: Some(remote.0),
         ..args.record("tpcc", database, partitions, log)
     };
-    let measured = drive(database, &Transaction::PROCEDURES, terminals.collect(), args.drive()?).map_err(failed)?;
+    let measured = drive(database, &Transaction::PROCEDURES, terminals.collect(), args.drive()).map_err(failed)?;
     check(database, scale, &Condition::always(), "after the run")?;
     let new_orders = measured.tallies.first().map(|tally| measured.per_second(tally.committed));
     table.put(TransactionRecord { new_orders_per_s: new_orders, ..record.with(&measured) })

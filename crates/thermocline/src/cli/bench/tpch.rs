@@ -1,9 +1,10 @@
 //! `thermocline bench tpch`.
 
-use datafusion::common::Result;
 use thermocline_workloads::Workload;
 
+use super::super::Failure;
 use super::super::storage::parse_power;
+use super::arguments::partition_size;
 use super::experiment::{Experiment, ExperimentArgs};
 use super::sweep::sweep;
 
@@ -22,16 +23,17 @@ pub struct TpchArgs {
         conflicts_with_all = ["modes", "cache_size", "policy", "reference", "arbitration"]
     )]
     pub compute_power: Vec<f64>,
-    /// Stored bytes of an object, each of which is a partition, over compute power
-    #[arg(long, default_value = "2MiB", requires = "compute_power")]
-    pub partition_size: String,
+    /// Stored bytes of an object, each of which is a partition, over compute power [default: 2MiB, with
+    /// --quick 128KiB]
+    #[arg(long, requires = "compute_power", value_parser = partition_size)]
+    pub partition_size: Option<u64>,
 }
 
 /// Runs the 22 queries, or some of them.
 ///
 /// # Errors
 /// If an argument does not fit or a query fails.
-pub async fn tpch(args: TpchArgs) -> Result<()> {
+pub async fn tpch(args: TpchArgs) -> Result<(), Failure> {
     match args.compute_power.is_empty() {
         true => Experiment::standard(Workload::TPCH, args.experiment)?.run().await,
         false => sweep(args).await,

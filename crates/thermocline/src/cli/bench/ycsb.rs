@@ -1,20 +1,24 @@
 //! `thermocline bench ycsb`: point reads and updates of 1 KB rows over skewed keys.
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use thermocline_workloads::oltp::{Calls, Language, TransactionRecord, drive};
 use thermocline_workloads::ycsb::{self, Mix, Skew, YcsbCalls};
 
+use super::super::Failure;
+use super::arguments::{distinct, number};
 use super::engine::{EngineArgs, OnOff, Table, failed};
 
-/// Rows with `--quick`, at most.
+/// Rows.
+const ROWS: u64 = 1_000_000;
+/// Rows with `--quick`.
 const QUICK_ROWS: u64 = 20_000;
 
 /// Arguments of `thermocline bench ycsb`.
 #[derive(Debug, clap::Args)]
 pub struct YcsbArgs {
-    /// Rows of the table
-    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
-    rows: u64,
+    /// Rows of the table [default: 1000000, with --quick 20000]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    rows: Option<u64>,
     /// Reads and updates in percent, such as 90/10, or the core workloads A, B, C; comma separated
     #[arg(long, value_delimiter = ',', default_value = "50/50")]
     mix: Vec<Mix>,
@@ -32,24 +36,18 @@ pub struct YcsbArgs {
 }
 
 fn parse_exponent(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(exponent) if (0.0..=10.0).contains(&exponent) => Ok(exponent),
-        _ => Err(format!("\"{text}\" is no exponent between 0 and 10")),
-    }
+    number(text, 0.0, 10.0, "exponent")
 }
 
 /// Runs every mix at every skew, in a new database for each language, number of partitions and kind of log.
 ///
 /// # Errors
 /// If an argument does not fit or a transaction fails.
-pub fn ycsb(args: YcsbArgs) -> Result<()> {
-    let mut args = args;
-    if args.engine.quick {
-        args.rows = args.rows.min(QUICK_ROWS);
-    }
-    if args.mix.is_empty() || args.skew.is_empty() {
-        return plan_err!("nothing to run: there is no mix or no skew");
-    }
+pub fn ycsb(args: YcsbArgs) -> Result<(), Failure> {
+    args.engine.check()?;
+    distinct("--mix", &args.mix)?;
+    distinct("--skew", &args.skew)?;
+    distinct("--procedures", &args.procedures)?;
     let mut table = Table::new(args.engine.json.as_ref())?;
     for language in &args.procedures {
         for log in &args.engine.log {
@@ -64,26 +62,27 @@ pub fn ycsb(args: YcsbArgs) -> Result<()> {
 fn one_database(args: &YcsbArgs, language: Language, log: OnOff, partitions: u16, table: &mut Table) -> Result<()> {
     let scratch = args.engine.database(partitions, log, ycsb::registrations(language).map_err(failed)?)?;
     let database = &scratch.database;
+    let rows = args.rows.unwrap_or(if args.engine.quick { QUICK_ROWS } else { ROWS });
     ycsb::define(&mut database.session(), language).map_err(failed)?;
-    ycsb::load(database, args.rows, partitions.into()).map_err(failed)?;
+    ycsb::load(database, rows, partitions.into()).map_err(failed)?;
     args.engine.settle(database, log)?;
     let procedures = ycsb::procedures(language);
     let procedures: Vec<&str> = procedures.iter().map(String::as_str).collect();
     for mix in &args.mix {
         for exponent in &args.skew {
             let skew = Skew { exponent: *exponent, scrambled: !args.unscrambled };
-            let client = |number| YcsbCalls::new(args.rows, skew, *mix, language, number);
+            let client = |number| YcsbCalls::new(rows, skew, *mix, language, number);
             let clients =
                 (0..args.engine.clients(partitions) as u64).map(|number| Box::new(client(number)) as Box<dyn Calls>);
             let record = TransactionRecord {
                 mix: mix.to_string(),
                 skew: Some(*exponent),
                 procedures: language.to_string(),
-                rows: Some(args.rows),
+                rows: Some(rows),
                 scrambled: Some(skew.scrambled),
                 ..args.engine.record("ycsb", database, partitions, log)
             };
-            let measured = drive(database, &procedures, clients.collect(), args.engine.drive()?).map_err(failed)?;
+            let measured = drive(database, &procedures, clients.collect(), args.engine.drive()).map_err(failed)?;
             table.put(record.with(&measured))?;
         }
     }

@@ -1,0 +1,88 @@
+//! Values that arguments of several benches take, and which of them are refused.
+
+use std::fmt::Display;
+
+use clap::builder::RangedU64ValueParser;
+use thermocline_compute::Settings;
+use thermocline_pushdown::units::{parse_rate, parse_size};
+use thermocline_workloads::Workload;
+use thermocline_workloads::generate::{Format, PARTITION_SIZE_MIN};
+
+use super::super::Failure;
+
+/// A count that is not below `least`.
+pub fn at_least(least: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(least..)
+}
+
+/// The format of this name.
+///
+/// # Errors
+/// A sentence that names it, if there is none.
+pub fn format(name: &str) -> Result<Format, String> {
+    match name.to_ascii_lowercase().as_str() {
+        "parquet" => Ok(Format::Parquet),
+        "csv" => Ok(Format::Csv),
+        other => Err(format!("unknown format '{other}': expected parquet or csv")),
+    }
+}
+
+/// A rate, as it is written.
+///
+/// # Errors
+/// A sentence that names the text, if it is none.
+pub fn rate(text: &str) -> Result<String, String> {
+    parse_rate(text).map(|_| text.to_owned())
+}
+
+/// Stored bytes of an object.
+///
+/// # Errors
+/// A sentence that names the text, if it is no size or too small a one.
+pub fn partition_size(text: &str) -> Result<u64, String> {
+    match parse_size(text)? {
+        size if size >= PARTITION_SIZE_MIN => Ok(size),
+        _ => Err(format!("'{text}' is too small: objects have at least {PARTITION_SIZE_MIN} bytes")),
+    }
+}
+
+/// A cache policy, as it is written.
+///
+/// # Errors
+/// A sentence that names the text, if there is none.
+pub fn policy(text: &str) -> Result<String, String> {
+    use datafusion::common::config::ExtensionOptions;
+    Settings::default().set("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.strip_backtrace())
+}
+
+/// A number from `least` to `most`; `what` names it in the error.
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+pub fn number(text: &str, least: f64, most: f64, what: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(number) if (least..=most).contains(&number) => Ok(number),
+        _ => Err(format!("\"{text}\" is no {what} between {least} and {most}")),
+    }
+}
+
+/// Refuses a list that names something twice, which would be measured and counted twice.
+///
+/// # Errors
+/// If `values` of the argument `name` does.
+pub fn distinct<T: Display>(name: &str, values: &[T]) -> Result<(), Failure> {
+    let texts: Vec<String> = values.iter().map(T::to_string).collect();
+    let twice = texts.iter().enumerate().find(|(index, text)| texts.iter().take(*index).any(|before| before == *text));
+    match twice {
+        Some((_, text)) => Err(Failure::Usage(format!("{name} names {text} twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a scale that the workload has no data of.
+///
+/// # Errors
+/// If it is such a one.
+pub fn check_scale(workload: &Workload, scale: f64) -> Result<(), Failure> {
+    (workload.check_scale)(scale).map_err(|error| Failure::Usage(format!("--scale: {error}")))
+}
