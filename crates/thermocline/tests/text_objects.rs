@@ -826,3 +826,41 @@ async fn copy_to_a_bucket_and_read_it_back() {
     let (said, failed) = (support::program::text(&done.stdout), support::program::text(&done.stderr));
     assert!(said.ends_with("500,0,0\n"), "{said}{failed}");
 }
+
+/// A text of no characters is not NULL, whatever the dialect is and however many columns there are.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_copy_writes_as_csv_is_read_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = fresh().await;
+    let texts =
+        ["''", "NULL", "' '", "'\"'", "'a,b'", "'a|b'", "E'two\\nlines'", "'NULL'", "E'\\\\\"'", "'plain'", "'é'"];
+    let rows: Vec<String> =
+        texts.iter().enumerate().map(|(id, text)| format!("({id}, {text}, {id} * 1.5, DATE '2020-01-01')")).collect();
+    let source = format!("(VALUES {}) v (id, t, d, e)", rows.join(", "));
+    let dialects = [
+        ("", ""),
+        ("'format.delimiter' '|', 'format.null_value' 'NULL'", ", 'delimiter' '|', 'null_value' 'NULL'"),
+        ("'format.double_quote' 'false', 'format.escape' '\\'", ", 'escape' '\\'"),
+    ];
+    for (number, (written, read)) in dialects.into_iter().enumerate() {
+        for (columns, types) in [("id, t, d, e", "id BIGINT, t VARCHAR, d DOUBLE, e DATE"), ("t", "t VARCHAR")] {
+            let name = format!("c{number}_{}", types.split(' ').next().unwrap());
+            let path = folder.path().join(&name).join("0.csv");
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let options = if written.is_empty() { String::new() } else { format!("OPTIONS ({written})") };
+            for sql in [
+                format!("COPY (SELECT {columns} FROM {source}) TO '{}' STORED AS CSV {options}", path.display()),
+                format!(
+                    "CREATE EXTERNAL TABLE {name} ({types}) STORED AS CSV LOCATION '{}'
+                     OPTIONS ('has_header' 'true' {read})",
+                    path.parent().unwrap().display()
+                ),
+            ] {
+                session.run(&sql).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+            }
+            let expected = session.run(&format!("SELECT {columns} FROM {source}")).await.unwrap();
+            let found = session.run(&format!("SELECT {columns} FROM {name}")).await.unwrap();
+            assert_same(canonical(&found), canonical(&expected), false, &name);
+        }
+    }
+}

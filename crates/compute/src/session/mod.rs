@@ -2,6 +2,7 @@
 
 mod blame;
 mod cpu_load;
+mod csv_copy;
 mod depth;
 mod engine;
 mod index_statements;

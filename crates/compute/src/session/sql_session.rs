@@ -25,6 +25,7 @@ use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
 use super::blame::of_statement;
+use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
 use super::engine::{Engine, QueryRecord};
 use super::interruptible::interruptible;
@@ -157,6 +158,7 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
         register_functions(&context);
+        context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();
         schemas.register_schema(SCHEMA, Arc::clone(&views) as _)?;
