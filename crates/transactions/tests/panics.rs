@@ -173,7 +173,8 @@ fn a_panic_of_the_logs_thread_is_told_to_all_who_wait() {
         run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
         database.snapshot().unwrap();
         armed.store(true, Ordering::Relaxed);
-        let mut key = 0;
+        // Far from the keys that are tried afterwards: how many are inserted before the news arrives is chance.
+        let mut key = 1000;
         let error = loop {
             match session.execute("INSERT INTO t VALUES ($1)", &[Value::Int(key)]) {
                 Ok(_) if !synchronous => key += 1,
