@@ -1,6 +1,6 @@
 //! Integer arithmetic that errs where DataFusion's wraps around.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::Datum;
 use datafusion::arrow::compute::kernels::numeric;
@@ -13,11 +13,11 @@ use datafusion::logical_expr::{
 };
 
 /// Name of the function that adds.
-pub const CHECKED_ADD: &str = "checked_add";
+pub(crate) const CHECKED_ADD: &str = "checked_add";
 /// Name of the function that subtracts.
-pub const CHECKED_SUBTRACT: &str = "checked_subtract";
+pub(crate) const CHECKED_SUBTRACT: &str = "checked_subtract";
 /// Name of the function that multiplies.
-pub const CHECKED_MULTIPLY: &str = "checked_multiply";
+pub(crate) const CHECKED_MULTIPLY: &str = "checked_multiply";
 
 const INTEGERS: [DataType; 8] = [
     DataType::Int8,
@@ -31,11 +31,25 @@ const INTEGERS: [DataType; 8] = [
 ];
 
 /// `+`, `-` and `*` of two integers of one type. A result that the type does not hold is an error.
-pub fn arithmetic_functions() -> Vec<Arc<ScalarUDF>> {
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     [Operation::Add, Operation::Subtract, Operation::Multiply]
-        .into_iter()
         .map(|operation| Arc::new(ScalarUDF::from(CheckedArithmetic::new(operation))))
-        .collect()
+});
+
+/// All functions that stand for operators.
+pub(crate) fn arithmetic_functions() -> &'static [Arc<ScalarUDF>] {
+    FUNCTIONS.as_slice()
+}
+
+/// The function that stands for the operator over integers; `None` for those that do not wrap around.
+pub fn checked(operator: Operator) -> Option<&'static Arc<ScalarUDF>> {
+    let [add, subtract, multiply] = &*FUNCTIONS;
+    match operator {
+        Operator::Plus => Some(add),
+        Operator::Minus => Some(subtract),
+        Operator::Multiply => Some(multiply),
+        _ => None,
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +86,7 @@ impl Operation {
     }
 }
 
-/// One of the [`arithmetic_functions`]. Columns and EXPLAIN show it as its operator.
+/// One of the [`FUNCTIONS`]. Columns and EXPLAIN show it as its operator.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CheckedArithmetic {
     operation: Operation,

@@ -9,7 +9,7 @@ use datafusion::logical_expr::{
 };
 
 /// Name of the function.
-pub const AS_COMPUTED: &str = "as_computed";
+pub(crate) const AS_COMPUTED: &str = "as_computed";
 
 /// The function that yields its argument, and into which no rule of the optimizer looks. Columns and
 /// EXPLAIN of logical plans show the argument alone.

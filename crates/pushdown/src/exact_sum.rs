@@ -34,12 +34,17 @@ fn is_exact(result: &DataType) -> bool {
     matches!(result, DataType::Int64 | DataType::UInt64 | DataType::Decimal128(..))
 }
 
+/// The scale of a partial sum, which is a decimal of all digits that there are.
+fn state_scale(result: &DataType) -> i8 {
+    match result {
+        DataType::Decimal128(_, scale) => *scale,
+        _ => 0,
+    }
+}
+
 /// The type of a partial sum.
 fn state_type(result: &DataType) -> DataType {
-    match result {
-        DataType::Decimal128(_, scale) => DataType::Decimal128(DECIMAL128_MAX_PRECISION, *scale),
-        _ => DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
-    }
+    DataType::Decimal128(DECIMAL128_MAX_PRECISION, state_scale(result))
 }
 
 /// The error of a sum that its type does not hold.
@@ -174,6 +179,14 @@ impl<T> RunningSum<T> {
     }
 }
 
+/// The one array that a sum is of.
+fn only(arrays: &[ArrayRef]) -> Result<&ArrayRef> {
+    match arrays {
+        [array] => Ok(array),
+        arrays => internal_err!("sum takes one array, not {}", arrays.len()),
+    }
+}
+
 /// The sum of the values that are not null; `None` beyond 128 bits.
 fn sum_of<T: ArrowPrimitiveType<Native: Into<i128>> + Send>(array: &PrimitiveArray<T>) -> Option<i128> {
     let mut beyond = false;
@@ -190,25 +203,11 @@ fn sum_of<T: ArrowPrimitiveType<Native: Into<i128>> + Send>(array: &PrimitiveArr
     (!beyond).then_some(sum)
 }
 
-impl<T: ArrowPrimitiveType<Native: Into<i128>> + Send> RunningSum<T> {
-    /// The sum as a scalar of `data_type`, which is that of the result or of partial sums.
-    fn scalar(&self, data_type: &DataType) -> Result<ScalarValue> {
-        if self.values == 0 {
-            return ScalarValue::try_from(data_type);
-        }
-        match data_type {
-            DataType::Decimal128(precision, scale) if data_type != &self.result => {
-                Ok(ScalarValue::Decimal128(Some(self.sum), *precision, *scale))
-            }
-            _ => ScalarValue::try_from_array(&finished(vec![self.sum], None, data_type)?, 0),
-        }
-    }
-
+impl<T> RunningSum<T> {
     fn add<U: ArrowPrimitiveType<Native: Into<i128>> + Send>(&mut self, arrays: &[ArrayRef]) -> Result<()> {
-        let [array] = arrays else { return internal_err!("sum takes one array, not {}", arrays.len()) };
-        let array = array.as_primitive::<U>();
-        let sum = sum_of(array).and_then(|sum| self.sum.checked_add(sum)).ok_or_else(|| out_of_range(&self.result))?;
-        self.sum = sum;
+        let array = only(arrays)?.as_primitive::<U>();
+        let sum = sum_of(array).and_then(|sum| self.sum.checked_add(sum));
+        self.sum = sum.ok_or_else(|| out_of_range(&self.result))?;
         self.values += array.len() - array.null_count();
         Ok(())
     }
@@ -227,11 +226,15 @@ where
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.scalar(&self.result)
+        if self.values == 0 {
+            return ScalarValue::try_from(&self.result);
+        }
+        ScalarValue::try_from_array(&finished(vec![self.sum], None, &self.result)?, 0)
     }
 
     fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        Ok(vec![self.scalar(&state_type(&self.result))?])
+        let sum = (self.values > 0).then_some(self.sum);
+        Ok(vec![ScalarValue::Decimal128(sum, DECIMAL128_MAX_PRECISION, state_scale(&self.result))])
     }
 
     fn size(&self) -> usize {
@@ -239,10 +242,9 @@ where
     }
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let [array] = values else { return internal_err!("sum takes one array, not {}", values.len()) };
-        let array = array.as_primitive::<T>();
-        let sum = sum_of(array).and_then(|sum| self.sum.checked_sub(sum)).ok_or_else(|| out_of_range(&self.result))?;
-        self.sum = sum;
+        let array = only(values)?.as_primitive::<T>();
+        let sum = sum_of(array).and_then(|sum| self.sum.checked_sub(sum));
+        self.sum = sum.ok_or_else(|| out_of_range(&self.result))?;
         self.values = self.values.saturating_sub(array.len() - array.null_count());
         Ok(())
     }
@@ -322,7 +324,7 @@ impl<T> GroupSums<T> {
         filter: Option<&BooleanArray>,
         total: usize,
     ) -> Result<()> {
-        let [array] = arrays else { return internal_err!("sum takes one array, not {}", arrays.len()) };
+        let array = only(arrays)?;
         self.sums.resize(total, 0);
         let sums = self.sums.as_mut_slice();
         let mut beyond = false;
@@ -381,8 +383,7 @@ where
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let [array] = values else { return internal_err!("sum takes one array, not {}", values.len()) };
-        Ok(vec![widened(array.as_primitive::<T>(), filter, &self.result)])
+        Ok(vec![widened(only(values)?.as_primitive::<T>(), filter, &self.result)])
     }
 
     fn size(&self) -> usize {

@@ -12,7 +12,7 @@ use crate::float_order::float_functions;
 
 /// Makes the product's functions known to `context`; its `sum` takes the place of DataFusion's.
 pub fn register_functions(context: &SessionContext) {
-    for function in float_functions().iter().chain(&arithmetic_functions()).chain([&as_computed()]) {
+    for function in float_functions().iter().chain(arithmetic_functions()).chain([&as_computed()]) {
         context.register_udf(function.as_ref().clone());
     }
     context.register_udaf(exact_sum());

@@ -48,8 +48,8 @@ pub mod units;
 pub mod validate;
 pub mod wire;
 
-pub use arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT, arithmetic_functions};
-pub use as_computed::{AS_COMPUTED, as_computed};
+pub use arithmetic::checked;
+pub use as_computed::as_computed;
 pub use balance::balanced;
 pub use bitmap::{BITMAP_ROWS_MAX, Bitmap, BitmapError};
 pub use bloom_expr::BloomFilterExpr;

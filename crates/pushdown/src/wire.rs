@@ -28,6 +28,8 @@ pub use index::{
 };
 pub use shaped::{CSV_COLUMNS_MAX, OBJECTS_MAX, PARTS_MAX, Shaped};
 
+use std::sync::LazyLock;
+
 use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion_proto::protobuf;
@@ -74,9 +76,11 @@ impl Handshake {
         }
     }
 
-    /// The value of [`VERSIONS_HEADER`].
-    pub fn header(&self) -> String {
-        format!("{} {}", self.protocol_version, self.datafusion_version)
+    /// The value of [`VERSIONS_HEADER`] that this build sends, and expects.
+    pub fn header() -> &'static str {
+        static HEADER: LazyLock<String> =
+            LazyLock::new(|| format!("{PROTOCOL_VERSION} {}", datafusion::DATAFUSION_VERSION));
+        &HEADER
     }
 
     /// What the value of [`VERSIONS_HEADER`] says; nodes before version 3 of the protocol send none.

@@ -254,7 +254,7 @@ async fn a_listing_without_an_end_is_given_up() {
         ListResponse { objects: vec![object; 4096], ..ListResponse::default() },
         ListResponse { skipped: vec![skipped; 100], skipped_total: u64::MAX, ..ListResponse::default() },
     ] {
-        let (server, address) = endless(message, Handshake::of_this_build().header()).await;
+        let (server, address) = endless(message, Handshake::header().to_owned()).await;
         let client = NodeClient::remote(&address, RemoteOptions::default()).unwrap();
         let error = client.list("t").await.unwrap_err();
         assert!(error.message.contains("goes on") && error.message.contains(&address), "{error}");

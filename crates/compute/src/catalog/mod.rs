@@ -22,4 +22,5 @@ pub use location::{Location, Nodes};
 pub use partition::{Partition, PlannedObject};
 pub use partition_set::PartitionSet;
 pub use snapshot::Snapshot;
+pub(crate) use table_schema::narrows;
 pub use unread::{UnreadObject, UnreadObjects};

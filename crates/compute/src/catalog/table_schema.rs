@@ -189,6 +189,22 @@ pub(super) fn widened(a: &DataType, b: &DataType) -> Option<DataType> {
     })
 }
 
+/// Whether a cast of numbers or timestamps loses anything: values beyond the range, digits, or fractions of
+/// a coarser unit.
+pub(crate) fn narrows(from: &DataType, to: &DataType) -> bool {
+    let (from, to) = (table_type(from), table_type(to));
+    if let (DataType::Timestamp(from, _), DataType::Timestamp(to, _)) = (&from, &to) {
+        return from > to;
+    }
+    match (integer_range(&from), integer_range(&to)) {
+        (Some(from), Some(to)) => from.0 > to.0 || from.1 > to.1,
+        _ => match (digits(&from), digits(&to)) {
+            (Some(from), Some(to)) => from.0 > to.0 || from.1 > to.1,
+            _ => false,
+        },
+    }
+}
+
 /// A list's item of the table.
 fn item_field(item: &Field) -> FieldRef {
     nested_field(Field::LIST_FIELD_DEFAULT_NAME, item.data_type())

@@ -20,7 +20,7 @@ use datafusion::datasource::file_format::write::BatchSerializer;
 use datafusion::datasource::file_format::write::demux::DemuxedStreamReceiver;
 use datafusion::datasource::file_format::write::orchestration::spawn_writer_tasks_and_join;
 use datafusion::datasource::file_format::{FileFormat, FileFormatFactory};
-use datafusion::datasource::physical_plan::{FileSink, FileSinkConfig, FileSource};
+use datafusion::datasource::physical_plan::{FileScanConfig, FileSink, FileSinkConfig, FileSource};
 use datafusion::datasource::sink::{DataSink, DataSinkExec};
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -88,7 +88,7 @@ impl FileFormat for CsvCopy {
     async fn create_physical_plan(
         &self,
         state: &dyn Session,
-        config: datafusion::datasource::physical_plan::FileScanConfig,
+        config: FileScanConfig,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         self.0.create_physical_plan(state, config).await
     }
@@ -176,8 +176,11 @@ impl BatchSerializer for Quoting {
         if let Some(nested) = batch.columns().iter().find(|column| column.data_type().is_nested()) {
             return exec_err!("CSV has no values of type {}", nested.data_type());
         }
-        let header = CsvSerializer::new().with_builder(options.clone()).with_header(options.header());
-        let mut lines = header.serialize(batch.slice(0, 0), initial)?.to_vec();
+        let mut lines = Vec::new();
+        if initial && options.header() {
+            let header = CsvSerializer::new().with_builder(options.clone()).serialize(batch.slice(0, 0), true)?;
+            lines.extend_from_slice(&header);
+        }
         let format = FormatOptions::default()
             .with_date_format(options.date_format())
             .with_datetime_format(options.datetime_format())

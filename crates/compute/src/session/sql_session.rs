@@ -140,12 +140,9 @@ impl Session {
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
             vec![Arc::new(TemporalLiterals), Arc::new(DecimalLiterals)];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 3] =
-            [Arc::new(SetComparisonNames), Arc::new(InSubqueries), Arc::new(NarrowingCasts::new())];
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 4] =
+            [Arc::new(SetComparisonNames), Arc::new(InSubqueries), Arc::new(NarrowingCasts), Arc::new(CheckedIntegers)];
         rules.extend(after);
-        if let Some(rule) = CheckedIntegers::new() {
-            rules.push(Arc::new(rule));
-        }
         if let Some(rule) = FloatOrder::new() {
             rules.push(Arc::new(rule));
         }

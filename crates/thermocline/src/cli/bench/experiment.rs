@@ -251,19 +251,13 @@ impl Contender {
         sink: &mut Sink,
     ) -> DataFusionResult<()> {
         let queries = named(queries);
+        let put = |record: Record, rows: &[RecordBatch]| {
+            results.check(&record, rows)?;
+            sink.put(record)
+        };
         match self {
-            Self::Session(session) => {
-                let put = |record: Record, rows: &[RecordBatch]| {
-                    results.check(&record, rows)?;
-                    sink.put(record)
-                };
-                measure(session, measurement, queries, run, put).await
-            }
+            Self::Session(session) => measure(session, measurement, queries, run, put).await,
             Self::DataFusion(reference, context) => {
-                let put = |record: Record, rows: &[RecordBatch]| {
-                    results.check(&record, rows)?;
-                    sink.put(record)
-                };
                 measure_reference(*reference, context, measurement, queries, run, put).await
             }
             Self::DuckDb(duckdb) => duckdb.measure(measurement, queries, run, results, |record| sink.put(record)),
