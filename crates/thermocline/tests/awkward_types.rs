@@ -316,6 +316,90 @@ async fn decimal_literals() {
     lake.check(&queries).await;
 }
 
+/// Numbers that are written are decimals wherever they stand, and doubles beside floats.
+#[tokio::test(flavor = "multi_thread")]
+async fn written_numbers() {
+    let mut lake = Lake::new().await;
+    let prices: Decimal128Array = [Some(123_456_789), Some(10), None, Some(-110), Some(0)].into_iter().collect();
+    let objects: [ArrayRef; 1] = [Arc::new(prices.with_precision_and_scale(12, 2).unwrap())];
+    lake.table("prices", &objects, "", "DECIMAL(12, 2)").await;
+    let floats = vec![Some(0.1), Some(1e-20), None, Some(1e30), Some(-1.1), Some(1234567.89), Some(1.5)];
+    let objects: [ArrayRef; 1] = [Arc::new(Float64Array::from(floats))];
+    lake.table("floats", &objects, "", "DOUBLE").await;
+    let integers = vec![Some(9_007_199_254_740_993), Some(i64::MAX), Some(i64::MIN), None, Some(2), Some(-3)];
+    let objects: [ArrayRef; 1] = [Arc::new(Int64Array::from(integers))];
+    lake.table("integers", &objects, "", "BIGINT").await;
+    let wide = vec![Some(u64::MAX), Some(0), Some(9_007_199_254_740_993)];
+    let objects: [ArrayRef; 1] = [Arc::new(UInt64Array::from(wide))];
+    lake.table("wide", &objects, "", "UBIGINT").await;
+    let numbers = ["1234567.89", "0.1", "-1.10", "1.5", "0.000000000000001", "1e-20", "9007199254740993.0"];
+    let places = [
+        "c = {}",
+        "c > {}",
+        "{} >= c",
+        "c <> {}",
+        "c BETWEEN {} AND 1e20",
+        "c IN ({}, 0.5)",
+        "c NOT IN ({})",
+        "c IN (SELECT {})",
+        "c IN (SELECT v FROM (VALUES ({}), (7.25)) AS numbers(v))",
+        "c = (SELECT max(v) FROM (VALUES ({}), (-100.5)) AS numbers(v))",
+        "c IN (SELECT {} UNION ALL SELECT 0.5)",
+        "c < ALL (SELECT {})",
+        "coalesce(NULL, {}) = c",
+        "nullif(c, {}) IS NULL",
+        "CASE WHEN c IS NULL THEN {} ELSE c END = {}",
+        "CASE c WHEN {} THEN 1 ELSE 2 END = 1",
+        "(c IS DISTINCT FROM {})",
+        "c = {} * 1.0",
+        "c < {} + 0.1",
+    ];
+    let mut queries = vec![];
+    for table in ["prices", "floats", "integers", "wide"] {
+        for place in places {
+            let conditions = numbers.iter().map(|number| place.replace("{}", number));
+            queries.extend(conditions.map(|condition| format!("SELECT id FROM {table} WHERE {condition}")));
+        }
+    }
+    for condition in ["a.c = b.c", "a.c < b.c", "a.c IS NOT DISTINCT FROM b.c"] {
+        for (one, other) in [("prices", "floats"), ("integers", "prices"), ("integers", "floats"), ("wide", "prices")] {
+            queries.push(format!("SELECT a.id, b.id AS other FROM {one} a JOIN {other} b ON {condition}"));
+        }
+    }
+    queries.extend(
+        [
+            "SELECT id FROM prices WHERE c IN (SELECT c FROM floats)",
+            "SELECT id FROM floats WHERE c IN (SELECT c FROM prices)",
+            "SELECT count(*) FROM prices JOIN floats USING (c)",
+            "SELECT count(*) FROM (SELECT c FROM floats INTERSECT SELECT c FROM prices)",
+            "SELECT count(*) FROM (SELECT c FROM floats EXCEPT SELECT c FROM prices)",
+            "SELECT c FROM prices UNION SELECT c FROM floats",
+            "SELECT c FROM floats UNION ALL SELECT c FROM prices UNION ALL SELECT c FROM integers",
+            "SELECT id, CASE WHEN id < 2 THEN 0.1 ELSE c END AS v FROM floats",
+            "SELECT id, coalesce(c, 0.0) AS v, c * 0.1 AS w, c / 2.5 AS x FROM floats",
+            "SELECT id, c * 0.1 AS v, c / 3 AS w, c / c AS x, c / 0.3 AS y FROM prices WHERE c <> 0",
+            "SELECT id, c * 0.5 AS v, c / 2.5 AS w FROM integers WHERE c < 100 AND c > -100",
+            "SELECT sum(c) / count(*) AS a, 100.00 * sum(c) / sum(c + 1.0) AS b, sum(c * 0.001) AS d FROM prices",
+            "SELECT 0.1 + 0.2 AS a, 1.0 / 3 AS b, 1e5 AS c, -1.5e-3 AS d, 12345678901234567.891 AS e",
+            "SELECT 18446744073709551616 AS a, -0.5 AS b, .5 AS c, 00.10 AS d, 0.1 = 0.10 AS e, 1.5 > 1e0 AS f",
+        ]
+        .map(str::to_owned),
+    );
+    lake.check(&queries).await;
+    // Those whose text DuckDB compares otherwise.
+    lake.write_text("texts", &[("a.csv", "id,c\n1,1.54\n2,1.5\n3,1.50\n")]);
+    for session in &lake.sessions {
+        let location = lake.directory.path().join("texts");
+        let sql = format!(
+            "CREATE EXTERNAL TABLE texts (id INT, c VARCHAR) STORED AS CSV LOCATION '{}' OPTIONS ('has_header' 'true')",
+            location.display()
+        );
+        session.run(&sql).await.unwrap();
+        let result = session.run("SELECT id FROM texts WHERE c = 1.5").await.unwrap();
+        assert_eq!(result.rows(), 2, "text is not rounded to the literal's digits");
+    }
+}
+
 /// Bounds of a type that cannot be read as the table's do not skip the object: the query has to fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_read_are_not_skipped() {

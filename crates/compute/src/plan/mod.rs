@@ -1,10 +1,10 @@
 //! Rules of the planner: cutting plans into fragments, one order of floats, integers that do not wrap
-//! around, exact literals, names of set comparisons; and `coalesce` of bytes.
+//! around, decimals beside other numbers, exact literals, names of set comparisons; and `coalesce` of bytes.
 
 mod bloom_join;
 mod checked_integers;
 mod coalesce;
-mod decimal_literals;
+mod decimals;
 mod expressions;
 mod float_order;
 mod in_subqueries;
@@ -15,7 +15,7 @@ mod temporal_literals;
 
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
-pub(crate) use decimal_literals::DecimalLiterals;
+pub(crate) use decimals::{Decimals, Quotients};
 pub(crate) use float_order::FloatOrder;
 pub(crate) use in_subqueries::InSubqueries;
 pub(crate) use narrowing_casts::NarrowingCasts;

@@ -5,6 +5,7 @@ mod cpu_load;
 mod csv_copy;
 mod depth;
 mod engine;
+mod floats;
 mod index_statements;
 mod interruptible;
 mod public_schema;

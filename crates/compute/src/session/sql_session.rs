@@ -10,7 +10,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -28,6 +28,7 @@ use super::blame::of_statement;
 use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
 use super::engine::{Engine, QueryRecord};
+use super::floats::with_floats;
 use super::interruptible::interruptible;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
@@ -36,8 +37,8 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, Coalesce, DecimalLiterals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
-    TemporalLiterals,
+    CheckedIntegers, Coalesce, Decimals, FloatOrder, InSubqueries, NarrowingCasts, Quotients, Separate,
+    SetComparisonNames, TemporalLiterals,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -130,15 +131,15 @@ impl Session {
             .with_information_schema(true)
             .with_target_partitions(threads);
         config.options_mut().extensions.insert(options.settings);
+        config.options_mut().sql_parser.parse_float_as_decimal = true;
         // Expressions that an aggregate computes once for two uses are nullable there and not in the
         // logical plan; the check calls this an internal error.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
         let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
-        // Literals before types are coerced, the others on what coercion gave.
-        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> =
-            vec![Arc::new(TemporalLiterals), Arc::new(DecimalLiterals)];
+        // Literals and decimals before types are coerced, the others on what coercion gave.
+        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TemporalLiterals), Arc::new(Decimals)];
         rules.extend(Analyzer::new().rules);
         let after: [Arc<dyn AnalyzerRule + Send + Sync>; 4] =
             [Arc::new(SetComparisonNames), Arc::new(InSubqueries), Arc::new(NarrowingCasts), Arc::new(CheckedIntegers)];
@@ -154,6 +155,7 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
+        context.state_ref().write().register_expr_planner(Arc::new(Quotients))?;
         register_functions(&context);
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
@@ -327,7 +329,7 @@ impl Session {
         let declared = declared_time_zone(&statement);
         let zone = &mut state.config_mut().options_mut().execution.time_zone;
         *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
-        state.statement_to_plan(statement).await.map_err(of_statement)
+        state.statement_to_plan(with_floats(statement)).await.map_err(of_statement)
     }
 
     /// A view's definition, with the session's time zone if it has one: it is part of what types mean in

@@ -51,8 +51,7 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
                 0 if precision + 2 <= 38 => {
                     Some(format!("CAST('{text}{point}05' AS DECIMAL({}, {}))", precision + 2, scale + 2))
                 }
-                // A number that is written is a decimal if a float would hold its digits.
-                1 if digits.unsigned_abs() < 10u128.pow(14) && *precision < 38 => Some(format!("{text}{point}5")),
+                1 if *precision < 38 => Some(format!("{text}{point}5")),
                 // DuckDB brings the column into a type that holds both.
                 2 if precision + 2 <= 38 && whole <= 17 => Some(format!("1{}", "0".repeat(whole as usize))),
                 3 if digits.unsigned_abs() < 10u128.pow(18) => {
@@ -103,14 +102,16 @@ pub fn beside(rng: &mut StdRng, kind: &Kind, value: &Value, list: bool, extremes
 }
 
 fn beside_integer(rng: &mut StdRng, value: i128, list: bool) -> String {
+    // Lists may have floats, with which all others are compared as floats.
+    let decimal = if list { value.clamp(-1 << 40, 1 << 40) } else { value };
     match rng.random_range(if list { 4..8 } else { 0..7 }) {
         0 | 1 => (*INTEGERS.choose(rng).unwrap()).to_owned(),
         2 => format!("CAST('{value}.25' AS DECIMAL(25, 2))"),
         // Both engines compare in floats, as SQL says, which would not tell greater ones apart.
         3 => format!("CAST('{}.5' AS DOUBLE)", value.clamp(-1 << 40, 1 << 40)),
         4 => format!("{}e0", value.clamp(-1 << 40, 1 << 40)),
-        5 => format!("{}.0", value.clamp(-1 << 40, 1 << 40)),
-        6 => format!("{}.5", value.clamp(-1 << 40, 1 << 40)),
+        5 => format!("{decimal}.0"),
+        6 => format!("{decimal}.5"),
         _ => value.to_string(),
     }
 }

@@ -41,6 +41,9 @@ fn leaf(rng: &mut StdRng, column: &Named<'_>, columns: &[Named<'_>]) -> Option<S
     }
     if rng.random_bool(0.45) {
         let operand = column.operand(rng, false)?;
+        if matches!(column.kind, Kind::Int { .. } | Kind::Decimal { .. }) && rng.random_bool(0.3) {
+            return Some(within(rng, c, comparison, &operand));
+        }
         return Some(match rng.random_bool(0.2) {
             true => format!("{operand} {comparison} {c}"),
             false => format!("{c} {comparison} {operand}"),
@@ -109,6 +112,18 @@ fn leaf(rng: &mut StdRng, column: &Named<'_>, columns: &[Named<'_>]) -> Option<S
         },
         _ => format!("coalesce({c}, {literal}) {comparison} {literal}"),
     })
+}
+
+/// A comparison with a number that is not beside the operator.
+fn within(rng: &mut StdRng, c: &str, comparison: &str, number: &str) -> String {
+    match rng.random_range(0..6) {
+        0 => format!("{c} {comparison} (SELECT {number})"),
+        1 => format!("{c} IN (SELECT {number})"),
+        2 => format!("{c} IN (SELECT v FROM (VALUES ({number})) AS numbers(v))"),
+        3 => format!("{c} {comparison} coalesce(NULL, {number})"),
+        4 => format!("{c} {comparison} CASE WHEN {c} IS NULL THEN NULL ELSE {number} END"),
+        _ => format!("nullif({c}, {number}) IS NULL"),
+    }
 }
 
 /// Parts of a nested value as both engines name them, and what they are: itself, items, fields and values
