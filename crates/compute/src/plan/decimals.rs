@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison,
 };
@@ -18,6 +19,7 @@ use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use super::expressions::{columns_of, compares};
@@ -269,12 +271,24 @@ fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Optio
     })
 }
 
+/// Has the planner of `context` take numbers with a point for decimals, and quotients of decimals for
+/// doubles. Sessions do, and so does what is compared with them.
+///
+/// # Errors
+/// None that a context gives today.
+pub fn register_numbers(context: &SessionContext) -> Result<()> {
+    let state = context.state_ref();
+    let mut state = state.write();
+    state.config_mut().options_mut().sql_parser.parse_float_as_decimal = true;
+    state.register_expr_planner(Arc::new(Quotients))
+}
+
 /// Divides decimals as doubles. The quotients that DataFusion gives have four more digits than the dividend,
 /// and fewer than users expect of `1.0 / 3`.
 ///
 /// This is part of planning, not a rule: the type of what a division is part of depends on it.
 #[derive(Debug)]
-pub(crate) struct Quotients;
+struct Quotients;
 
 impl ExprPlanner for Quotients {
     fn plan_binary_op(&self, division: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {

@@ -15,7 +15,8 @@ mod temporal_literals;
 
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
-pub(crate) use decimals::{Decimals, Quotients};
+pub(crate) use decimals::Decimals;
+pub use decimals::register_numbers;
 pub(crate) use float_order::FloatOrder;
 pub(crate) use in_subqueries::InSubqueries;
 pub(crate) use narrowing_casts::NarrowingCasts;

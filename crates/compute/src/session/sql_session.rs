@@ -10,7 +10,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionStateBuilder, TaskContext};
+use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -37,8 +37,8 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, Coalesce, Decimals, FloatOrder, InSubqueries, NarrowingCasts, Quotients, Separate,
-    SetComparisonNames, TemporalLiterals,
+    CheckedIntegers, Coalesce, Decimals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
+    TemporalLiterals, register_numbers,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -131,7 +131,6 @@ impl Session {
             .with_information_schema(true)
             .with_target_partitions(threads);
         config.options_mut().extensions.insert(options.settings);
-        config.options_mut().sql_parser.parse_float_as_decimal = true;
         // Expressions that an aggregate computes once for two uses are nullable there and not in the
         // logical plan; the check calls this an internal error.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
@@ -155,7 +154,7 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
-        context.state_ref().write().register_expr_planner(Arc::new(Quotients))?;
+        register_numbers(&context)?;
         register_functions(&context);
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));

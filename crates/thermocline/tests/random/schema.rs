@@ -22,6 +22,8 @@ use super::values::{Kind, NANOS_PER_DAY, NULL_TEXTS, Value};
 pub struct Traits {
     /// Objects store one column in several types.
     pub mixed_types: bool,
+    /// Objects store a column that has no values in the type of NULL.
+    pub null_types: bool,
     /// Objects lack columns.
     pub missing_columns: bool,
     /// Objects have their columns in orders of their own, and some a column more.
@@ -45,8 +47,10 @@ pub struct Traits {
 impl Traits {
     fn draw(rng: &mut StdRng, csv: bool) -> Self {
         let inferred_csv = csv && rng.random_bool(0.4);
+        let mixed_types = !csv && rng.random_bool(0.5);
         Self {
-            mixed_types: !csv && rng.random_bool(0.5),
+            mixed_types,
+            null_types: mixed_types,
             missing_columns: !csv && rng.random_bool(0.25),
             reordered: !csv && rng.random_bool(0.3),
             extremes: !inferred_csv && rng.random_bool(0.4),
@@ -193,8 +197,9 @@ impl Table {
         let name = format!("{:03}", self.next_object);
         let mut traits = self.traits.clone();
         traits.inferred_csv &= self.next_object == 0;
-        // An inferred table has the columns of this one.
+        // An inferred table has the columns of this one, and types that are more than NULL.
         traits.missing_columns &= self.next_object > 0;
+        traits.null_types &= self.next_object > 0;
         let object = Object::draw(rng, name, &self.columns, &traits, self.next_id, rows);
         self.next_object += 1;
         self.next_id += rows as i64;
@@ -213,7 +218,7 @@ impl Table {
 
     /// The first object that may be replaced or go: what is inferred stays.
     pub fn first_changing(&self) -> usize {
-        usize::from(self.traits.inferred_csv || self.traits.missing_columns)
+        usize::from(self.traits.inferred_csv || self.traits.missing_columns || self.traits.null_types)
     }
 
     /// Another definition over the same objects.

@@ -41,7 +41,7 @@ impl Stored {
                 stored.int96 = true;
                 return stored;
             }
-            if rng.random_bool(0.05) {
+            if traits.null_types && rng.random_bool(0.05) {
                 stored.data_type = DataType::Null;
                 return stored;
             }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
+use thermocline_compute::register_numbers;
 
 use super::driver::Measurement;
 use super::memory_table::MemoryTable;
@@ -79,6 +80,8 @@ pub async fn reference_context(
     let mut config = SessionConfig::new().with_target_partitions(target_partitions);
     config.options_mut().execution.parquet.pushdown_filters = reference == Reference::FilesPushdownFilters;
     let context = SessionContext::new_with_config(config);
+    // Otherwise Q8 and Q14 of TPC-H have other digits.
+    register_numbers(&context)?;
     for table in measurement.workload.tables {
         let folder = format!("{}/{table}/", data.display());
         match measurement.format {
