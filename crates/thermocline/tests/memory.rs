@@ -11,6 +11,7 @@ use std::sync::OnceLock;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::execution::memory_pool::MemoryLimit;
 use futures::TryStreamExt;
 use support::oracle::Oracle;
 use thermocline_compute::{Session, SessionOptions, Settings};
@@ -190,6 +191,27 @@ async fn sorting_cached_columns_spills_no_sooner() {
         assert_eq!(spills(&session, sql).await, Ok(0), "{sql} under {pullup} KiB + 10 %");
         assert_eq!(rows(&session, sql, *ordered).await, Ok(expected));
     }
+}
+
+/// Memory that is set is shared as what a session begins with is: no sort takes what another needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_limit_that_is_set_is_shared_fairly() {
+    let session = session().await;
+    let sql = "SELECT * FROM t ORDER BY l, id LIMIT 100000";
+    let expected = rows(&session, sql, true).await;
+    assert!(expected.is_ok());
+    for mib in [4, 2, 3] {
+        limit(&session, mib << 10).await;
+        let error = rows(&session, sql, true).await.unwrap_err();
+        assert!(error.contains(&format!("fair(pool_size: {mib}.0 MB)")), "{error}");
+    }
+    set(&session, "datafusion.runtime.temp_directory", &std::env::temp_dir().display().to_string()).await;
+    assert!(rows(&session, sql, true).await.is_err(), "the limit is not the setting that was changed");
+    session.run("RESET datafusion.runtime.memory_limit").await.unwrap();
+    assert_eq!(rows(&session, sql, true).await, expected, "what the session began with is there again");
+    let pool = session.memory_pool();
+    let begun = SessionOptions::default().memory_limit;
+    assert!(matches!(pool.memory_limit(), MemoryLimit::Finite(limit) if limit == begun));
 }
 
 /// A column of text that takes six times what its share of the stored bytes suggests.

@@ -10,6 +10,7 @@ mod index_statements;
 mod interruptible;
 mod public_schema;
 mod query_context;
+mod query_memory;
 mod restore;
 mod result;
 mod sql_session;

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
-use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryPool, TrackConsumersPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
@@ -32,6 +32,7 @@ use super::floats::with_floats;
 use super::interruptible::interruptible;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
+use super::query_memory::{fair_pool, keep_fair};
 use super::result::QueryResult;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
@@ -83,6 +84,8 @@ pub struct Session {
     pub(super) context: SessionContext,
     engine: Arc<Engine>,
     views: Arc<PublicSchema>,
+    /// Memory for running queries that no statement has changed, in bytes.
+    memory_limit: usize,
     /// The query that runs now, for progress.
     current: Arc<Mutex<Option<Arc<QueryContext>>>>,
 }
@@ -134,9 +137,7 @@ impl Session {
         // Expressions that an aggregate computes once for two uses are nullable there and not in the
         // logical plan; the check calls this an internal error.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
-        let consumers = std::num::NonZeroUsize::MIN.saturating_add(4);
-        let pool = TrackConsumersPool::new(FairSpillPool::new(options.memory_limit), consumers);
-        let runtime = RuntimeEnvBuilder::new().with_memory_pool(Arc::new(pool)).build_arc()?;
+        let runtime = RuntimeEnvBuilder::new().with_memory_pool(fair_pool(options.memory_limit)).build_arc()?;
         // Literals and decimals before types are coerced, the others on what coercion gave.
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TemporalLiterals), Arc::new(Decimals)];
         rules.extend(Analyzer::new().rules);
@@ -163,7 +164,7 @@ impl Session {
         let system = SystemSchema::new(Arc::clone(&engine), context.state_weak_ref(), options.system_tables);
         schemas.register_schema("system", Arc::new(system))?;
         context.register_catalog(CATALOG, Arc::new(schemas));
-        Ok(Self { context, engine, views, current: Arc::default() })
+        Ok(Self { context, engine, views, memory_limit: options.memory_limit, current: Arc::default() })
     }
 
     /// The part that this session shares with others of the process.
@@ -306,8 +307,10 @@ impl Session {
                 plan_err!("external tables are read only: write objects to their location instead")
             }
             LogicalPlan::Statement(_) => {
+                let memory = Arc::clone(&self.context.runtime_env().memory_pool);
                 let frame = self.context.execute_logical_plan(plan).await?;
                 self.apply_settings();
+                keep_fair(&self.context, &memory, self.memory_limit)?;
                 if frame.schema().fields().is_empty() {
                     return Ok(self.nothing());
                 }
