@@ -15,20 +15,22 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::expr_schema::cast_subquery;
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, cast, lit,
+    Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::expressions::{columns_of, compares};
+use super::expressions::{columns_of, compares, with_expressions};
 
 /// Takes decimals for doubles where they meet floats, before types are coerced.
 ///
 /// DataFusion would take the floats for `DECIMAL(30, 15)`, which neither holds their small values nor their
-/// large ones, wherever both are compared or have to become one type. A decimal that is written beside text or
-/// an interval is a double, too: text would be rounded to as many digits, and intervals take no decimals.
+/// large ones, wherever both are compared or have to become one type. A decimal that is compared with text, or
+/// multiplied with an interval, is a double, too: text would be rounded to as many digits, and intervals take
+/// no decimals.
 #[derive(Debug)]
 pub(crate) struct Decimals;
 
@@ -57,6 +59,7 @@ impl AnalyzerRule for Decimals {
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => united(union)?,
+        LogicalPlan::Values(values) => with_floats(values),
         LogicalPlan::Join(join) => Transformed::no(LogicalPlan::Join(with_equal_types(join))),
         node => Transformed::no(node),
     };
@@ -79,26 +82,27 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     })
 }
 
-/// Inputs of a union with doubles in the place of decimals that meet floats.
+/// A union whose inputs have the same types of numbers. Until types are coerced, a union says that its
+/// columns have the types of its first input.
 fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
-    let mixed: Vec<bool> = (0..union.schema.fields().len())
+    let common: Vec<_> = (0..union.schema.fields().len())
         .map(|position| {
-            let types = union.inputs.iter().filter_map(|input| input.schema().fields().get(position));
-            mixes(types.map(|field| field.data_type()))
+            let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(position));
+            common(fields.map(|field| field.data_type()))
         })
         .collect();
-    if !mixed.contains(&true) {
+    if common.iter().all(Option::is_none) {
         return Ok(Transformed::no(LogicalPlan::Union(union)));
     }
     let mut inputs = vec![];
     for input in union.inputs {
-        let columns = input.schema().columns();
-        let columns = columns.into_iter().zip(input.schema().fields()).zip(&mixed).map(|((column, field), mixed)| {
-            let name = column.name.clone();
-            match *mixed && field.data_type().is_decimal() {
-                true => cast(Expr::Column(column), DataType::Float64).alias(name),
-                false => Expr::Column(column),
+        let columns = input.schema().columns().into_iter().zip(input.schema().fields()).zip(&common);
+        let columns = columns.map(|((column, field), common)| match common {
+            Some(common) if common != field.data_type() => {
+                let name = column.name.clone();
+                cast(Expr::Column(column), common.clone()).alias(name)
             }
+            _ => Expr::Column(column),
         });
         let columns: Vec<_> = columns.collect();
         inputs.push(Arc::new(LogicalPlanBuilder::from(input).project(columns)?.build()?));
@@ -106,12 +110,52 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
 }
 
+/// VALUES whose columns of floats and decimals are doubles. They have got types when they were planned, and
+/// casts of floats to decimals that can hold neither large nor small ones.
+fn with_floats(mut values: Values) -> Transformed<LogicalPlan> {
+    let is_cast = |expression: &Expr| match expression {
+        Expr::Cast(Cast { expr, field }) => {
+            let is_float = expr.get_type(&DFSchema::empty()).is_ok_and(|of| of.is_floating());
+            is_float && matches!(field.data_type(), DataType::Decimal128(30.., 15..) | DataType::Decimal256(30.., 15..))
+        }
+        _ => false,
+    };
+    let width = values.schema.fields().len();
+    let mixed: Vec<bool> =
+        (0..width).map(|position| values.values.iter().filter_map(|row| row.get(position)).any(is_cast)).collect();
+    if !mixed.contains(&true) {
+        return Transformed::no(LogicalPlan::Values(values));
+    }
+    let fields = values.schema.iter().zip(&mixed).map(|((qualifier, field), mixed)| {
+        let field = match mixed {
+            true => Arc::new(field.as_ref().clone().with_data_type(DataType::Float64)),
+            false => Arc::clone(field),
+        };
+        (qualifier.cloned(), field)
+    });
+    let Ok(schema) = DFSchema::new_with_metadata(fields.collect(), values.schema.metadata().clone()) else {
+        return Transformed::no(LogicalPlan::Values(values));
+    };
+    for row in &mut values.values {
+        for (expression, _) in row.iter_mut().zip(&mixed).filter(|(_, mixed)| **mixed) {
+            let written = match &*expression {
+                Expr::Cast(Cast { expr, .. }) => expr.as_ref().clone(),
+                other => other.clone(),
+            };
+            *expression =
+                as_double(&written, &DFSchema::empty()).unwrap_or_else(|| cast(written.clone(), DataType::Float64));
+        }
+    }
+    values.schema = Arc::new(schema);
+    Transformed::yes(LogicalPlan::Values(values))
+}
+
 /// A join with equal columns, as of USING and INTERSECT, whose types can be compared.
 fn with_equal_types(mut join: Join) -> Join {
     for (left, right) in &mut join.on {
         let sides = [(&*left, join.left.schema()), (&*right, join.right.schema())];
         let types = sides.map(|(side, schema)| side.get_type(schema).ok());
-        if mixes(types.iter().flatten()) {
+        if meet(types.iter().flatten()) {
             for (side, schema) in [(left, join.left.schema()), (right, join.right.schema())] {
                 *side = as_double(side, schema).unwrap_or_else(|| side.clone());
             }
@@ -120,9 +164,25 @@ fn with_equal_types(mut join: Join) -> Join {
     join
 }
 
-/// Whether floats are among the types, and decimals, too.
-fn mixes<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
-    types.clone().any(DataType::is_floating) && { types }.any(DataType::is_decimal)
+/// Whether floats meet decimals, or integers of which decimals would be made.
+fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
+    let any = |is: fn(&DataType) -> bool| types.clone().any(is);
+    any(DataType::is_floating)
+        && (any(DataType::is_decimal) || any(|of| matches!(of, DataType::UInt64)) && any(DataType::is_signed_integer))
+}
+
+/// The one type for all if they are numbers of several, or NULL; `None` if there is nothing to change.
+fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataType> {
+    let mut numbers = types.filter(|of| !of.is_null());
+    let all = numbers.clone();
+    let first = numbers.next()?;
+    if !all.clone().all(DataType::is_numeric) || numbers.clone().all(|of| of == first) {
+        return None;
+    }
+    match meet(all) {
+        true => Some(DataType::Float64),
+        false => numbers.try_fold(first.clone(), |common, of| type_union_coercion(&common, of)),
+    }
 }
 
 /// `expression` with doubles in the place of decimals; `None` where nothing is to be changed.
@@ -131,18 +191,20 @@ fn mixes<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
 /// If a subquery does not take the cast of its column.
 fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(match expression {
-        Expr::BinaryExpr(BinaryExpr { left, op, right }) => compared(left, *op, right, schema).or_else(|| {
-            let [left, right] = doubles([left.as_ref(), right.as_ref()], schema)?;
-            Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
-        }),
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Divide, right }) => quotient(left, right, schema),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let beside = if compares(*op) { is_text } else { is_interval };
+            doubles([left.as_ref(), right.as_ref()], beside, schema)
+                .map(|[left, right]| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), *op, Box::new(right))))
+        }
         Expr::Between(Between { expr, negated, low, high }) => {
-            doubles([expr.as_ref(), low.as_ref(), high.as_ref()], schema).map(|[expr, low, high]| {
+            doubles([expr.as_ref(), low.as_ref(), high.as_ref()], is_text, schema).map(|[expr, low, high]| {
                 Expr::Between(Between::new(Box::new(expr), *negated, Box::new(low), Box::new(high)))
             })
         }
         Expr::InList(InList { expr, list, negated }) => {
             let all: Vec<_> = std::iter::once(expr.as_ref()).chain(list).collect();
-            doubles_of(&all, schema).map(|mut all| {
+            doubles_of(&all, is_text, schema).map(|mut all| {
                 let list = all.split_off(1);
                 Expr::InList(InList::new(all.pop().map_or_else(|| expr.clone(), Box::new), list, *negated))
             })
@@ -155,12 +217,8 @@ fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             })
         }
         Expr::Case(case) => branches(case, schema),
-        // Values of a struct keep types of their own.
-        Expr::ScalarFunction(ScalarFunction { func, args }) if !matches!(func.name(), "struct" | "named_struct") => {
-            let args: Vec<_> = args.iter().collect();
-            let args = doubles_of(&args, schema);
-            args.map(|args| Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args)))
-        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) => arguments(func.name(), args, schema)
+            .map(|args| Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args))),
         Expr::Cast(Cast { expr, field }) if field.data_type().is_floating() => {
             written(expr).map(|number| cast(lit(number), field.data_type().clone()))
         }
@@ -168,28 +226,78 @@ fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     })
 }
 
-/// The same expressions with doubles in the place of decimals; `None` if they mix none.
-fn doubles<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
-    doubles_of(&expressions, schema)?.try_into().ok()
+/// The same expressions as doubles; `None` if no floats meet decimals, and no decimal is written beside what
+/// `beside` says.
+fn doubles<const N: usize>(
+    expressions: [&Expr; N],
+    beside: fn(&DataType) -> bool,
+    schema: &DFSchema,
+) -> Option<[Expr; N]> {
+    doubles_of(&expressions, beside, schema)?.try_into().ok()
 }
 
-fn doubles_of(expressions: &[&Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
+fn doubles_of(expressions: &[&Expr], beside: fn(&DataType) -> bool, schema: &DFSchema) -> Option<Vec<Expr>> {
     let types: Vec<_> = expressions.iter().filter_map(|expression| expression.get_type(schema).ok()).collect();
-    let is_beside_literal = |of: &DataType| of.is_string() || matches!(of, DataType::Interval(_));
-    let is_double = types.iter().any(is_beside_literal) && expressions.iter().any(|of| written(of).is_some());
-    (mixes(types.iter()) || is_double).then(|| {
+    let is_written = types.iter().any(beside) && expressions.iter().any(|expression| written(expression).is_some());
+    (meet(types.iter()) || is_written).then(|| {
         let double = |expression: &&Expr| as_double(expression, schema).unwrap_or_else(|| (*expression).clone());
         expressions.iter().map(double).collect()
     })
 }
 
-/// A decimal as a double; `None` if it is none.
+fn is_text(of: &DataType) -> bool {
+    of.is_string()
+}
+
+fn is_interval(of: &DataType) -> bool {
+    matches!(of, DataType::Interval(_))
+}
+
+/// Arguments of a function that it takes; `None` if there is nothing to change.
+fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Expr>> {
+    let types: Vec<_> = args.iter().map(|arg| arg.get_type(schema)).collect::<Result<_>>().ok()?;
+    match (function, types.as_slice()) {
+        // Values of a struct keep types of their own.
+        ("struct" | "named_struct", _) => None,
+        // 9.5 rounded up has a digit more.
+        ("ceil" | "floor", [DataType::Decimal128(precision @ ..38, scale)]) => {
+            let wider = DataType::Decimal128(precision + 1, *scale);
+            Some(args.iter().map(|arg| cast(arg.clone(), wider.clone())).collect())
+        }
+        (_, [DataType::List(item), ..]) if function.starts_with("array_") => {
+            let common = common(std::iter::once(item.data_type()).chain(types.iter().skip(1)))?;
+            let list = DataType::List(Arc::new(item.as_ref().clone().with_data_type(common.clone())));
+            let of = |position| if position == 0 { list.clone() } else { common.clone() };
+            types
+                .iter()
+                .any(DataType::is_decimal)
+                .then(|| args.iter().enumerate().map(|(position, arg)| cast(arg.clone(), of(position))).collect())
+        }
+        _ => {
+            let args: Vec<_> = args.iter().collect();
+            doubles_of(&args, |_| false, schema)
+        }
+    }
+}
+
+/// The quotient of decimals, in doubles; `None` of other numbers.
+fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+    let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
+    let is_of_decimals =
+        types.iter().any(DataType::is_decimal) && types.iter().all(|of| of.is_numeric() || of.is_null());
+    is_of_decimals.then(|| {
+        let [left, right] = [left, right].map(|side| as_double(side, schema).unwrap_or_else(|| side.clone()));
+        left / right
+    })
+}
+
+/// A decimal or an integer as a double; `None` if it is neither.
 fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     if let Some(number) = written(expression) {
         return Some(lit(number));
     }
     let of = expression.get_type(schema).ok()?;
-    of.is_decimal().then(|| cast(expression.clone(), DataType::Float64))
+    (of.is_decimal() || of.is_integer()).then(|| cast(expression.clone(), DataType::Float64))
 }
 
 /// The double that is nearest to a decimal that is written.
@@ -221,15 +329,23 @@ fn beside_subquery(expr: &Expr, subquery: &Subquery, schema: &DFSchema) -> Resul
     })
 }
 
-/// A CASE with doubles for results, and for what its base is compared with.
+/// A CASE whose results have one type, and whose base can be compared. Until types are coerced, a CASE says
+/// that it has the type of its first result.
 fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let (whens, thens): (Vec<_>, Vec<_>) =
         case.when_then_expr.iter().map(|(when, then)| (when.as_ref(), then.as_ref())).unzip();
     let bases: Vec<_> = case.expr.as_deref().into_iter().chain(whens.iter().copied()).collect();
     let results: Vec<_> = thens.iter().copied().chain(case.else_expr.as_deref()).collect();
-    let compared = case.expr.as_ref().and_then(|_| doubles_of(&bases, schema));
-    let types: Vec<_> = results.iter().filter_map(|result| result.get_type(schema).ok()).collect();
-    let unified = mixes(types.iter()).then(|| doubles_of(&results, schema)).flatten();
+    let compared = case.expr.as_ref().and_then(|_| doubles_of(&bases, is_text, schema));
+    let types: Vec<_> = results.iter().map(|result| result.get_type(schema)).collect::<Result<_>>().ok()?;
+    let unified = common(types.iter()).map(|common| {
+        let of = |(result, of): (&&Expr, &DataType)| match written(result).filter(|_| common.is_floating()) {
+            Some(number) if common == DataType::Float64 => lit(number),
+            _ if *of == common => (*result).clone(),
+            _ => cast((*result).clone(), common.clone()),
+        };
+        results.iter().zip(&types).map(of).collect::<Vec<_>>()
+    });
     if compared.is_none() && unified.is_none() {
         return None;
     }
@@ -242,23 +358,48 @@ fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     Some(Expr::Case(Case::new(base, whens, results.next().map(Box::new))))
 }
 
-/// An integer beside a decimal with digits behind the point, compared with the integers around it: they need
-/// no type that holds both, and statistics prune by them. `None` for anything else.
-fn compared(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+/// Compares an integer with the integers around a decimal that has digits behind the point, after types are
+/// coerced: they need no type that holds both, and statistics prune by them.
+#[derive(Debug)]
+pub(crate) struct IntegerBounds;
+
+impl AnalyzerRule for IntegerBounds {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        with_expressions(plan, |expression, schema| match expression {
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+                bounded(left, *op, right, schema).or_else(|| bounded(right, op.swap()?, left, schema))
+            }
+            _ => None,
+        })
+    }
+
+    fn name(&self) -> &str {
+        "integer_bounds"
+    }
+}
+
+/// An integer, cast to a decimal, beside a decimal that is written. `None` for anything else.
+fn bounded(side: &Expr, op: Operator, written: &Expr, schema: &DFSchema) -> Option<Expr> {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    let (value, op, literal) = match (left, right) {
-        (literal @ Expr::Literal(..), value) => (value, op.swap()?, literal),
-        (value, literal) => (value, op, literal),
+    let written = match written {
+        Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() => expr.as_ref(),
+        other => other,
     };
-    if !compares(op) || !value.get_type(schema).ok()?.is_integer() {
+    let (Expr::Cast(Cast { expr: value, field }), Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale), _)) =
+        (side, written)
+    else {
+        return None;
+    };
+    if !compares(op) || !field.data_type().is_decimal() || !value.get_type(schema).ok()?.is_integer() {
         return None;
     }
-    let Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale), _) = literal else { return None };
     let unit = 10_i128.checked_pow(u32::try_from(*scale).ok()?)?;
     let floor = i64::try_from(digits.div_euclid(unit)).ok()?;
     let next = floor.checked_add(1)?;
-    let is =
-        |op: Operator, bound: i64| Expr::BinaryExpr(BinaryExpr::new(Box::new(value.clone()), op, Box::new(lit(bound))));
+    let of = value.get_type(schema).ok()?;
+    let bound = |bound: i64| ScalarValue::from(bound).cast_to(&of).ok().map(lit);
+    let (floor, next) = (bound(floor)?, bound(next)?);
+    let is = |op: Operator, bound: Expr| Expr::BinaryExpr(BinaryExpr::new(value.clone(), op, Box::new(bound)));
     Some(match op {
         _ if digits.rem_euclid(unit) == 0 => return None,
         Lt | LtEq => is(LtEq, floor),
@@ -286,22 +427,16 @@ pub fn register_numbers(context: &SessionContext) -> Result<()> {
 /// Divides decimals as doubles. The quotients that DataFusion gives have four more digits than the dividend,
 /// and fewer than users expect of `1.0 / 3`.
 ///
-/// This is part of planning, not a rule: the type of what a division is part of depends on it.
+/// This is part of planning, not of the rule alone: the type of what a division is part of depends on it.
 #[derive(Debug)]
 struct Quotients;
 
 impl ExprPlanner for Quotients {
     fn plan_binary_op(&self, division: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let is_number = |side: &Expr| side.get_type(schema).is_ok_and(|of| of.is_numeric() || of.is_null());
-        let sides = (as_double(&division.left, schema), as_double(&division.right, schema));
-        if !matches!(division.op, BinaryOperator::Divide)
-            || matches!(sides, (None, None))
-            || !is_number(&division.left)
-            || !is_number(&division.right)
-        {
-            return Ok(PlannerResult::Original(division));
-        }
-        let (left, right) = (sides.0.unwrap_or(division.left), sides.1.unwrap_or(division.right));
-        Ok(PlannerResult::Planned(left / right))
+        let quotient = match division.op {
+            BinaryOperator::Divide => quotient(&division.left, &division.right, schema),
+            _ => None,
+        };
+        Ok(quotient.map_or(PlannerResult::Original(division), PlannerResult::Planned))
     }
 }

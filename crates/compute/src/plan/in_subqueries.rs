@@ -69,7 +69,8 @@ fn rewritten(expression: Expr, place: Place, schema: &DFSchema) -> Result<Transf
         Expr::InSubquery(of) => {
             let is_correlated = !of.subquery.outer_ref_columns.is_empty();
             let is_exact = if of.negated {
-                place.is_term && !is_correlated
+                // A join that knows of NULL needs a key of both sides.
+                place.is_term && !is_correlated && of.expr.any_column_refs()
             } else {
                 place.is_null_false || !may_be_null(&of, schema)?
             };

@@ -8,6 +8,7 @@ mod engine;
 mod floats;
 mod index_statements;
 mod interruptible;
+mod prepared;
 mod public_schema;
 mod query_context;
 mod query_memory;

@@ -30,6 +30,7 @@ use super::depth::check_depth;
 use super::engine::{Engine, QueryRecord};
 use super::floats::with_floats;
 use super::interruptible::interruptible;
+use super::prepared::Prepared;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::query_memory::{fair_pool, keep_fair};
@@ -38,8 +39,8 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, Coalesce, Decimals, FloatOrder, InSubqueries, NarrowingCasts, Separate, SetComparisonNames,
-    TemporalLiterals, register_numbers,
+    CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, NarrowingCasts, Separate,
+    SetComparisonNames, TemporalLiterals, register_numbers,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -84,6 +85,7 @@ pub struct Session {
     pub(super) context: SessionContext,
     engine: Arc<Engine>,
     views: Arc<PublicSchema>,
+    prepared: Arc<Prepared>,
     /// Memory for running queries that no statement has changed, in bytes.
     memory_limit: usize,
     /// The query that runs now, for progress.
@@ -141,8 +143,14 @@ impl Session {
         // Literals and decimals before types are coerced, the others on what coercion gave.
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TemporalLiterals), Arc::new(Decimals)];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 4] =
-            [Arc::new(SetComparisonNames), Arc::new(InSubqueries), Arc::new(NarrowingCasts), Arc::new(CheckedIntegers)];
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 6] = [
+            Arc::new(SetComparisonNames),
+            Arc::new(InLists),
+            Arc::new(InSubqueries),
+            Arc::new(IntegerBounds),
+            Arc::new(NarrowingCasts),
+            Arc::new(CheckedIntegers),
+        ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {
             rules.push(Arc::new(rule));
@@ -164,7 +172,14 @@ impl Session {
         let system = SystemSchema::new(Arc::clone(&engine), context.state_weak_ref(), options.system_tables);
         schemas.register_schema("system", Arc::new(system))?;
         context.register_catalog(CATALOG, Arc::new(schemas));
-        Ok(Self { context, engine, views, memory_limit: options.memory_limit, current: Arc::default() })
+        Ok(Self {
+            context,
+            engine,
+            views,
+            prepared: Arc::default(),
+            memory_limit: options.memory_limit,
+            current: Arc::default(),
+        })
     }
 
     /// The part that this session shares with others of the process.
@@ -292,7 +307,8 @@ impl Session {
             return Ok(self.nothing());
         }
         let sql = statement.to_string();
-        let plan = self.plan(show_tables(statement)?).await?;
+        let statement = self.prepared.executed(statement)?;
+        let plan = self.plan(show_tables(statement.clone())?).await?;
         match plan {
             // Storage nodes are asked for the table's objects.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
@@ -311,6 +327,7 @@ impl Session {
                 let frame = self.context.execute_logical_plan(plan).await?;
                 self.apply_settings();
                 keep_fair(&self.context, &memory, self.memory_limit)?;
+                self.prepared.note(&statement);
                 if frame.schema().fields().is_empty() {
                     return Ok(self.nothing());
                 }

@@ -34,7 +34,9 @@ impl Stored {
     pub fn draw(rng: &mut StdRng, column: &Column, traits: &Traits) -> Self {
         let mut stored = Self { data_type: column.usual.clone(), nullable: true, int96: false };
         if traits.mixed_types && rng.random_bool(0.6) {
+            // A table of INT96 alone has microseconds.
             if let Kind::Timestamp { nanos: true, zone: false } = column.kind
+                && traits.null_types
                 && rng.random_bool(0.4)
             {
                 stored.data_type = DataType::Timestamp(TimeUnit::Nanosecond, None);
@@ -84,7 +86,7 @@ fn any_type(rng: &mut StdRng, kind: &Kind, usual: &DataType) -> DataType {
                 // The writer takes INT64 for one digit, into which it brings no 32 bits.
                 0 if (2..=9).contains(&digits) => DataType::Decimal32(digits, stored_scale),
                 1 if digits <= 18 => DataType::Decimal64(digits, stored_scale),
-                2 if *precision == 38 => DataType::Decimal256(rng.random_range(38..60), *scale),
+                2 if *precision == 38 => DataType::Decimal256(38, *scale),
                 2 => DataType::Decimal256(digits, stored_scale),
                 _ => DataType::Decimal128(digits, stored_scale),
             }
