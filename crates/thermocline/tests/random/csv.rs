@@ -86,7 +86,12 @@ impl Object {
                     |hours: i8| kind.text(&Value::Int(nanos + i128::from(hours) * (NANOS_PER_DAY / 24))).unwrap();
                 match dialect.time_zone {
                     Some(hours) if self.csv.local => local(hours),
-                    _ => local(self.csv.offset_hours) + &offset_text(self.csv.offset_hours),
+                    _ => {
+                        // Texts have years of four digits.
+                        let offset = local(self.csv.offset_hours);
+                        let hours = if offset.starts_with("10000") { 0 } else { self.csv.offset_hours };
+                        local(hours) + &offset_text(hours)
+                    }
                 }
             }
             _ => kind.text(value).unwrap(),
