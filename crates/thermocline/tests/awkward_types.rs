@@ -458,6 +458,39 @@ async fn written_numbers() {
     }
 }
 
+/// Large lists travel as such, alone and within structs.
+#[tokio::test(flavor = "multi_thread")]
+async fn large_lists() {
+    let mut lake = Lake::new().await;
+    let mut words = LargeListBuilder::new(StringBuilder::new());
+    let mut numbers = ListBuilder::new(Int64Builder::new());
+    let mut large_numbers = LargeListBuilder::new(Int32Builder::new());
+    for row in 0..5000 {
+        for item in 0..row % 4 {
+            words.values().append_value(format!("{row} {item}"));
+            numbers.values().append_value(row + item);
+            large_numbers.values().append_value((row - item) as i32);
+        }
+        words.append(row % 7 != 0);
+        numbers.append(true);
+        large_numbers.append(row % 5 != 0);
+    }
+    let (words, numbers, large_numbers) = (words.finish(), numbers.finish(), large_numbers.finish());
+    let nested = Field::new("l", large_numbers.data_type().clone(), true);
+    let nested = StructArray::from(vec![(Arc::new(nested), Arc::new(large_numbers.clone()) as ArrayRef)]);
+    lake.table("words", &[Arc::new(words)], "", "VARCHAR[]").await;
+    lake.table("numbers", &[Arc::new(numbers), Arc::new(large_numbers)], "", "BIGINT[]").await;
+    lake.table("nested", &[Arc::new(nested)], "", "STRUCT(l INTEGER[])").await;
+    let mut queries = vec![];
+    for table in ["words", "numbers", "nested"] {
+        queries.push(format!("SELECT id, c FROM {table} WHERE id % 100 = 3"));
+        queries.push(format!("SELECT id AS a, c AS b FROM {table} WHERE id % 2 = 5"));
+        queries.push(format!("SELECT id, c FROM {table} WHERE c IS NULL AND id > 4900"));
+        queries.push(format!("SELECT id, c, CASE WHEN id % 2 = 0 THEN 'a' END AS s FROM {table} WHERE id % 1000 = 1"));
+    }
+    lake.check(&queries).await;
+}
+
 /// Bounds of a type that cannot be read as the table's do not skip the object: the query has to fail.
 #[tokio::test(flavor = "multi_thread")]
 async fn objects_that_cannot_be_read_are_not_skipped() {

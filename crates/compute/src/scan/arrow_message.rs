@@ -70,14 +70,20 @@ fn dictionary_values(schema: &Schema, id: i64) -> Option<&DataType> {
 /// The types decide what is made of all buffers to come.
 fn checked_schema(data: &FlightData, expected: &Schema) -> Result<Schema, String> {
     let found = decode_arrow_schema(&data.data_header).map_err(|why| format!("the schema of the answer: {why}"))?;
-    let same = found.fields().len() == expected.fields().len()
-        && found.fields().iter().zip(expected.fields()).all(|(found, expected)| {
-            let (found, expected) = (found.data_type(), expected.data_type());
-            // A dictionary may travel as its values.
-            expected.equals_datatype(found)
-                || matches!(expected, DataType::Dictionary(_, values) if values.equals_datatype(found))
-        });
-    if same { Ok(found) } else { Err("the answer has other columns than asked for".into()) }
+    if found.fields().len() != expected.fields().len() {
+        let counts = (found.fields().len(), expected.fields().len());
+        return Err(format!("the answer has {} columns, and {} were asked for", counts.0, counts.1));
+    }
+    for (found, expected) in found.fields().iter().zip(expected.fields()) {
+        let (name, found, expected) = (expected.name(), found.data_type(), expected.data_type());
+        // A dictionary may travel as its values.
+        let same = expected.equals_datatype(found)
+            || matches!(expected, DataType::Dictionary(_, values) if values.equals_datatype(found));
+        if !same {
+            return Err(format!("column '{name}' of the answer is {found}, and {expected} was asked for"));
+        }
+    }
+    Ok(found)
 }
 
 fn check_batch(

@@ -8,9 +8,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::IpcWriteOptions;
-use arrow_flight::FlightData;
 use arrow_flight::encode::{DictionaryHandling, FlightDataEncoderBuilder};
 use arrow_flight::error::FlightError;
+use arrow_flight::{FlightData, SchemaAsIpc};
 use datafusion::common::DataFusionError;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
@@ -185,13 +185,21 @@ fn messages(
         rows_out.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
         Ok::<_, DataFusionError>(batch)
     });
+    // The encoder says that large lists are lists in the schema, which is its first message.
+    let has_large_lists =
+        schema.flattened_fields().iter().any(|field| matches!(field.data_type(), DataType::LargeList(_)));
+    let mut header = has_large_lists.then(|| FlightData::from(SchemaAsIpc::new(&schema, &options)).data_header);
     let encoded = FlightDataEncoderBuilder::new()
         .with_schema(schema)
         .with_options(options)
         .with_max_flight_data_size(MESSAGE_BYTES)
         // The caller's plan has the type that the fragment has.
         .with_dictionary_handling(DictionaryHandling::Resend)
-        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))));
+        .build(compact.map_err(|error| FlightError::ExternalError(Box::new(error))))
+        .map_ok(move |message| match header.take() {
+            Some(data_header) => FlightData { data_header, ..message },
+            None => message,
+        });
     let bitmap = bitmap.map(|bitmap| Ok(FlightData { data_body: bitmap.into(), ..FlightData::default() }));
     futures::stream::iter(bitmap).chain(encoded)
 }
