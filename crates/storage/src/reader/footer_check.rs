@@ -64,12 +64,14 @@ const LOGICAL_TYPE: Kind = Kind::Struct(&[
     (17, Kind::Struct(&[(1, TEXT)])),
     (18, Kind::Struct(&[(1, TEXT), (2, NUMBER)])),
 ]);
+/// Field of a schema element that says whether it is required, optional or repeated.
+const REPETITION: i16 = 3;
 /// Field of a schema element that says how many of the following elements are its children.
 const CHILDREN: i16 = 5;
 const SCHEMA_ELEMENT: Kind = Kind::Struct(&[
     (1, NUMBER),
     (2, NUMBER),
-    (3, NUMBER),
+    (REPETITION, NUMBER),
     (4, TEXT),
     (CHILDREN, NUMBER),
     (6, NUMBER),
@@ -155,13 +157,20 @@ const FILE_METADATA: &[(i16, Kind)] = &[
 
 type Checked<T = ()> = Result<T, String>;
 
+/// What a schema's element says of its place.
+#[derive(Default)]
+struct Place {
+    children: i64,
+    has_repetition: bool,
+}
+
 /// Checks that a footer has no more in it than its bytes can hold, and nests no deeper than a schema
 /// does.
 ///
 /// # Errors
 /// A sentence that says what is wrong with it.
 pub(super) fn check_footer(footer: &[u8]) -> Checked {
-    let mut walk = Walk { rest: footer, elements: 0, children: vec![] };
+    let mut walk = Walk { rest: footer, elements: 0, is_root: true, children: vec![] };
     let mut last = 0;
     while let Some((id, wire)) = walk.field(last)? {
         last = id;
@@ -176,6 +185,8 @@ pub(super) fn check_footer(footer: &[u8]) -> Checked {
 struct Walk<'a> {
     rest: &'a [u8],
     elements: usize,
+    /// Whether the schema's next element is its first.
+    is_root: bool,
     /// Of the schema's open groups, how many children are to come.
     children: Vec<usize>,
 }
@@ -268,18 +279,24 @@ impl Walk<'_> {
         }
     }
 
-    /// A struct's fields; of a schema's element, the number of its children.
-    fn structure(&mut self, fields: &'static [(i16, Kind)], depth: usize, of_file: i16) -> Checked<i64> {
-        let (mut last, mut children) = (0, 0);
+    /// A struct's fields; what those of a schema's element say of its place.
+    fn structure(&mut self, fields: &'static [(i16, Kind)], depth: usize, of_file: i16) -> Checked<Place> {
+        let (mut last, mut place) = (0, Place::default());
         while let Some((id, wire)) = self.field(last)? {
             last = id;
             match fields.iter().find(|(known, _)| *known == id) {
-                Some((CHILDREN, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => children = self.signed()?,
+                Some((CHILDREN, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => {
+                    place.children = self.signed()?;
+                }
+                Some((REPETITION, kind)) if of_file == SCHEMA => {
+                    place.has_repetition = true;
+                    self.known(*kind, wire, depth + 1, 0)?;
+                }
                 Some((_, kind)) => self.known(*kind, wire, depth + 1, 0)?,
                 None => self.skip(wire, depth + 1)?,
             }
         }
-        Ok(children)
+        Ok(place)
     }
 
     /// An element of the schema, at its place below the groups that are still open.
@@ -288,8 +305,11 @@ impl Walk<'_> {
         if wire != STRUCT {
             return Err(format!("an element of the schema has the type {wire}"));
         }
-        let children = self.structure(fields, 1, SCHEMA)?;
-        let children = usize::try_from(children).ok().filter(|children| *children <= self.elements);
+        let place = self.structure(fields, 1, SCHEMA)?;
+        if !std::mem::take(&mut self.is_root) && !place.has_repetition {
+            return Err("an element of the schema is neither required, optional nor repeated".into());
+        }
+        let children = usize::try_from(place.children).ok().filter(|children| *children <= self.elements);
         let children = children.ok_or("a group of the schema has more columns than there are")?;
         if let Some(open) = self.children.last_mut() {
             *open -= 1;
@@ -413,6 +433,9 @@ mod tests {
         footer.extend([(count & 0x7f) as u8 | 0x80, (count >> 7 & 0x7f) as u8 | 0x80, (count >> 14) as u8]);
         (0..count).for_each(|_| footer.extend(group));
         refused(&footer, "nested deeper");
+        // A list's group that does not say whether it is required.
+        let list = [0x48, 0x04, b'l', b'i', b's', b't', 0x15, 0x02, 0x00];
+        refused(&[&[0x15, 0x02, 0x19, 0x2c, 0x48, 0x01, b'r', 0x15, 0x02, 0x00][..], &list].concat(), "nor repeated");
         // 2^31 - 1 children of the root.
         refused(
             &[0x15, 0x02, 0x19, 0x1c, 0x48, 0x01, b'r', 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x00],
