@@ -68,17 +68,23 @@ const LOGICAL_TYPE: Kind = Kind::Struct(&[
 const REPETITION: i16 = 3;
 /// Field of a schema element that says how many of the following elements are its children.
 const CHILDREN: i16 = 5;
+/// Fields of a schema element that say what a group stands for: by number, of which the first are maps and
+/// lists, and by name.
+const CONVERTED_TYPE: i16 = 6;
+const LOGICAL_TYPE_OF_ELEMENT: i16 = 10;
+/// Numbers of maps, their entries, and lists.
+const NESTED_TYPES: std::ops::RangeInclusive<i64> = 1..=3;
 const SCHEMA_ELEMENT: Kind = Kind::Struct(&[
     (1, NUMBER),
     (2, NUMBER),
     (REPETITION, NUMBER),
     (4, TEXT),
     (CHILDREN, NUMBER),
-    (6, NUMBER),
+    (CONVERTED_TYPE, NUMBER),
     (7, NUMBER),
     (8, NUMBER),
     (9, NUMBER),
-    (10, LOGICAL_TYPE),
+    (LOGICAL_TYPE_OF_ELEMENT, LOGICAL_TYPE),
 ]);
 const KEY_VALUE: Kind = Kind::Struct(&[(1, TEXT), (2, TEXT)]);
 const STATISTICS: Kind = Kind::Struct(&[
@@ -162,6 +168,8 @@ type Checked<T = ()> = Result<T, String>;
 struct Place {
     children: i64,
     has_repetition: bool,
+    /// It is a list or a map, or has a logical type.
+    is_annotated: bool,
 }
 
 /// Checks that a footer has no more in it than its bytes can hold, and nests no deeper than a schema
@@ -288,6 +296,13 @@ impl Walk<'_> {
                 Some((CHILDREN, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => {
                     place.children = self.signed()?;
                 }
+                Some((CONVERTED_TYPE, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => {
+                    place.is_annotated |= NESTED_TYPES.contains(&self.signed()?);
+                }
+                Some((LOGICAL_TYPE_OF_ELEMENT, kind)) if of_file == SCHEMA => {
+                    place.is_annotated = true;
+                    self.known(*kind, wire, depth + 1, 0)?;
+                }
                 Some((REPETITION, kind)) if of_file == SCHEMA => {
                     place.has_repetition = true;
                     self.known(*kind, wire, depth + 1, 0)?;
@@ -306,7 +321,11 @@ impl Walk<'_> {
             return Err(format!("an element of the schema has the type {wire}"));
         }
         let place = self.structure(fields, 1, SCHEMA)?;
-        if !std::mem::take(&mut self.is_root) && !place.has_repetition {
+        if std::mem::take(&mut self.is_root) {
+            if place.is_annotated {
+                return Err("the schema itself is a list, a map or a value".into());
+            }
+        } else if !place.has_repetition {
             return Err("an element of the schema is neither required, optional nor repeated".into());
         }
         let children = usize::try_from(place.children).ok().filter(|children| *children <= self.elements);
@@ -436,6 +455,12 @@ mod tests {
         // A list's group that does not say whether it is required.
         let list = [0x48, 0x04, b'l', b'i', b's', b't', 0x15, 0x02, 0x00];
         refused(&[&[0x15, 0x02, 0x19, 0x2c, 0x48, 0x01, b'r', 0x15, 0x02, 0x00][..], &list].concat(), "nor repeated");
+        // A root that is a map (1), and one that is a list by its logical type.
+        let item = [0x35, 0x02, 0x18, 0x01, b'i', 0x00];
+        for kind in [&[0x15, 0x02, 0x00][..], &[0x5c, 0x3c, 0x00, 0x00, 0x00]] {
+            let root = [&[0x15, 0x02, 0x19, 0x2c, 0x48, 0x01, b'r', 0x15, 0x02][..], kind].concat();
+            refused(&[&root[..], &item].concat(), "itself is a list");
+        }
         // 2^31 - 1 children of the root.
         refused(
             &[0x15, 0x02, 0x19, 0x1c, 0x48, 0x01, b'r', 0x15, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0x00],
