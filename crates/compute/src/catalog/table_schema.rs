@@ -142,6 +142,9 @@ pub(super) fn reads_as(object: &DataType, table: &DataType) -> bool {
             };
             of_table.iter().all(reads)
         }
+        // Nested texts and bytes are as their writer had them, views or not.
+        _ if object.is_string() && table.is_string() => true,
+        (_, DataType::Binary | DataType::LargeBinary | DataType::BinaryView) if object.is_binary() => true,
         _ => nested_type(object) == *table || widened(object, table).as_ref() == Some(table),
     }
 }
@@ -405,6 +408,9 @@ mod tests {
                 assert!(wider.as_ref().is_none_or(|wider| reads_as(narrow, wider)), "{narrow}");
             }
         }
+        let view = structs(&[("a", structs(&[("b", Utf8View)])), ("c", BinaryView)]);
+        let other = structs(&[("a", structs(&[("b", Utf8)])), ("c", Binary)]);
+        assert!(reads_as(&view, &other) && reads_as(&other, &view));
         assert!(!reads_as(&Int64, &Int32) && !reads_as(&Decimal128(9, 4), &Decimal128(9, 2)));
     }
 
