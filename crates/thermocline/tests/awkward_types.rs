@@ -1516,6 +1516,67 @@ async fn comparisons_of_casts_that_lose_something() {
     lake.check(&queries.map(str::to_owned)).await;
 }
 
+/// Outer joins by equal names, and keys of groups that have one name.
+#[tokio::test(flavor = "multi_thread")]
+async fn equal_names() {
+    let mut lake = Lake::new().await;
+    let integers = |values: &[i64]| -> [ArrayRef; 1] { [Arc::new(Int64Array::from(values.to_vec()))] };
+    lake.table("a", &integers(&[10, 20, 30, 30]), "", "BIGINT").await;
+    lake.table("b", &integers(&[30, 20, 50, 60, 70]), "", "BIGINT").await;
+    let floats: [ArrayRef; 1] = [Arc::new(Float64Array::from(vec![Some(20.0), Some(70.0), Some(0.5), None]))];
+    lake.table("f", &floats, "", "DOUBLE").await;
+    let mut queries = vec![];
+    for join in ["RIGHT", "FULL", "LEFT", "INNER", "RIGHT OUTER", "FULL OUTER"] {
+        for from in [
+            "a {} JOIN b USING (c)",
+            "a {} JOIN f USING (c)",
+            "f {} JOIN a USING (c)",
+            "a {} JOIN b USING (c, id)",
+            "a NATURAL {} JOIN b",
+            "a {} JOIN b USING (c) {} JOIN f USING (c)",
+            "a JOIN b ON a.id = b.id {} JOIN (SELECT c AS other FROM b) g ON true",
+            "a x JOIN (SELECT id, c AS d FROM b) y USING (id) {} JOIN (SELECT c FROM f) z USING (c)",
+            "(a {} JOIN b USING (c)) LEFT JOIN f USING (c)",
+            "f LEFT JOIN (a {} JOIN b USING (c)) USING (c)",
+        ] {
+            let from = from.replace("{}", join);
+            // DataFusion finds the names of its own joins ambiguous in a filter, and in a chain.
+            let theirs = from.matches("LEFT").count() + from.matches("INNER").count();
+            if theirs < 2 && !from.contains("other") {
+                queries.push(format!("SELECT c, count(*) AS n FROM {from} GROUP BY c"));
+            }
+            if theirs == 0 && !from.contains("other") {
+                queries.push(format!("SELECT c + 1 AS d FROM {from} WHERE c > 15 OR c IS NULL"));
+            }
+            queries.push(format!("SELECT count(*) AS n FROM {from}"));
+        }
+        queries.push(format!(
+            "SELECT * FROM (SELECT id AS x, c FROM a) a {join} JOIN (SELECT c, id AS y FROM b) b USING (c)"
+        ));
+        queries.push(format!("SELECT b.id AS i, c FROM a {join} JOIN b USING (c)"));
+        queries.push(format!(
+            "WITH a AS (SELECT c FROM a {join} JOIN b USING (c)) SELECT c FROM a {join} JOIN f USING (c)"
+        ));
+    }
+    queries.extend(
+        [
+            "SELECT c AS x, CAST(c AS DOUBLE) AS y, count(*) AS n FROM a GROUP BY c, CAST(c AS DOUBLE)",
+            "SELECT c AS x, CAST(c AS DOUBLE) AS y FROM a GROUP BY c, CAST(c AS DOUBLE), c + 1, 'x'",
+            "SELECT c AS x, c + 1 AS y, count(*) AS n FROM a GROUP BY c, c + 1, 'x'",
+        ]
+        .map(str::to_owned),
+    );
+    lake.check(&queries).await;
+    // What two tables have one column for is not a column of either.
+    for sql in ["SELECT a.c FROM a FULL JOIN b USING (c)", "SELECT a.c FROM a RIGHT JOIN b USING (c)"] {
+        let error = lake.sessions[0].run(sql).await.unwrap_err().to_string();
+        assert!(error.contains("a.c"), "{error}");
+    }
+    let joins = |count: usize| format!("SELECT count(*) FROM a{}", " FULL JOIN b USING (c)".repeat(count));
+    let error = lake.sessions[0].run(&joins(3000)).await.unwrap_err().to_string();
+    assert!(error.contains("3000 RIGHT and FULL JOINs"), "{error}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn null_of_in_subqueries() {
     let mut lake = Lake::with_node().await;

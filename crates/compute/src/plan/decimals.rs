@@ -5,25 +5,20 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result, ScalarValue};
-use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison,
 };
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::expr_schema::cast_subquery;
 use datafusion::logical_expr::logical_plan::Subquery;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
     Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
-use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::BinaryOperator;
 
-use super::expressions::{columns_of, compares, with_expressions};
+use super::expressions::{compares, rewrite_expressions};
 
 /// Takes decimals for doubles where they meet floats, before types are coerced.
 ///
@@ -59,27 +54,11 @@ impl AnalyzerRule for Decimals {
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => united(union)?,
-        LogicalPlan::Values(values) => with_floats(values),
+        LogicalPlan::Values(values) => with_floats(values)?,
         LogicalPlan::Join(join) => Transformed::no(LogicalPlan::Join(with_equal_types(join))),
         node => Transformed::no(node),
     };
-    node.transform_data(|node| {
-        let schema = columns_of(&node);
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let rewritten = expression.transform_up(|part| {
-                Ok(match replaced(&part, &schema)? {
-                    Some(part) => Transformed::yes(part),
-                    None => Transformed::no(part),
-                })
-            })?;
-            Ok(match rewritten.transformed {
-                true => rewritten.update_data(|expression| name.restore(expression)),
-                false => rewritten,
-            })
-        })
-    })
+    node.transform_data(|node| rewrite_expressions(node, replaced))
 }
 
 /// A union whose inputs have the same types of numbers. Until types are coerced, a union says that its
@@ -112,19 +91,14 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
 
 /// VALUES whose columns of floats and decimals are doubles. They have got types when they were planned, and
 /// casts of floats to decimals that can hold neither large nor small ones.
-fn with_floats(mut values: Values) -> Transformed<LogicalPlan> {
-    let is_cast = |expression: &Expr| match expression {
-        Expr::Cast(Cast { expr, field }) => {
-            let is_float = expr.get_type(&DFSchema::empty()).is_ok_and(|of| of.is_floating());
-            is_float && matches!(field.data_type(), DataType::Decimal128(30.., 15..) | DataType::Decimal256(30.., 15..))
-        }
-        _ => false,
-    };
+fn with_floats(mut values: Values) -> Result<Transformed<LogicalPlan>> {
+    let no_columns = DFSchema::empty();
     let width = values.schema.fields().len();
-    let mixed: Vec<bool> =
-        (0..width).map(|position| values.values.iter().filter_map(|row| row.get(position)).any(is_cast)).collect();
+    let mixed: Vec<bool> = (0..width)
+        .map(|position| values.values.iter().filter_map(|row| row.get(position)).any(is_coerced_float))
+        .collect();
     if !mixed.contains(&true) {
-        return Transformed::no(LogicalPlan::Values(values));
+        return Ok(Transformed::no(LogicalPlan::Values(values)));
     }
     let fields = values.schema.iter().zip(&mixed).map(|((qualifier, field), mixed)| {
         let field = match mixed {
@@ -133,31 +107,42 @@ fn with_floats(mut values: Values) -> Transformed<LogicalPlan> {
         };
         (qualifier.cloned(), field)
     });
-    let Ok(schema) = DFSchema::new_with_metadata(fields.collect(), values.schema.metadata().clone()) else {
-        return Transformed::no(LogicalPlan::Values(values));
-    };
+    let schema = DFSchema::new_with_metadata(fields.collect(), values.schema.metadata().clone())?;
     for row in &mut values.values {
         for (expression, _) in row.iter_mut().zip(&mixed).filter(|(_, mixed)| **mixed) {
-            let written = match &*expression {
-                Expr::Cast(Cast { expr, .. }) => expr.as_ref().clone(),
-                other => other.clone(),
+            let written = match std::mem::take(expression) {
+                Expr::Cast(Cast { expr, .. }) => *expr,
+                other => other,
             };
-            *expression =
-                as_double(&written, &DFSchema::empty()).unwrap_or_else(|| cast(written.clone(), DataType::Float64));
+            *expression = as_double(&written, &no_columns).unwrap_or_else(|| cast(written, DataType::Float64));
         }
     }
     values.schema = Arc::new(schema);
-    Transformed::yes(LogicalPlan::Values(values))
+    Ok(Transformed::yes(LogicalPlan::Values(values)))
+}
+
+/// Whether a float of VALUES was cast to the decimal that coercion takes for its type.
+fn is_coerced_float(expression: &Expr) -> bool {
+    use DataType::{Decimal128, Decimal256, Float16, Float32, Float64};
+    let Expr::Cast(Cast { expr, field }) = expression else { return false };
+    matches!(
+        (expr.get_type(&DFSchema::empty()), field.data_type()),
+        (Ok(Float16), Decimal128(6.., 3..) | Decimal256(6.., 3..))
+            | (Ok(Float32), Decimal128(14.., 7..) | Decimal256(14.., 7..))
+            | (Ok(Float64), Decimal128(30.., 15..) | Decimal256(30.., 15..))
+    )
 }
 
 /// A join with equal columns, as of USING and INTERSECT, whose types can be compared.
 fn with_equal_types(mut join: Join) -> Join {
     for (left, right) in &mut join.on {
-        let sides = [(&*left, join.left.schema()), (&*right, join.right.schema())];
-        let types = sides.map(|(side, schema)| side.get_type(schema).ok());
-        if meet(types.iter().flatten()) {
-            for (side, schema) in [(left, join.left.schema()), (right, join.right.schema())] {
-                *side = as_double(side, schema).unwrap_or_else(|| side.clone());
+        let sides = [(left, join.left.schema()), (right, join.right.schema())];
+        let types: Vec<_> = sides.iter().filter_map(|(side, schema)| side.get_type(schema.as_ref()).ok()).collect();
+        if meet(types.iter()) {
+            for (side, schema) in sides {
+                if let Some(double) = as_double(side, schema) {
+                    *side = double;
+                }
             }
         }
     }
@@ -281,7 +266,7 @@ fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Exp
 }
 
 /// The quotient of decimals, in doubles; `None` of other numbers.
-fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
+pub(super) fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<Expr> {
     let types = [left.get_type(schema).ok()?, right.get_type(schema).ok()?];
     let is_of_decimals =
         types.iter().any(DataType::is_decimal) && types.iter().all(|of| of.is_numeric() || of.is_null());
@@ -339,12 +324,12 @@ fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let compared = case.expr.as_ref().and_then(|_| doubles_of(&bases, is_text, schema));
     let types: Vec<_> = results.iter().map(|result| result.get_type(schema)).collect::<Result<_>>().ok()?;
     let unified = common(types.iter()).map(|common| {
-        let of = |(result, of): (&&Expr, &DataType)| match written(result).filter(|_| common.is_floating()) {
+        let unified = |(result, of): (&&Expr, &DataType)| match written(result) {
             Some(number) if common == DataType::Float64 => lit(number),
             _ if *of == common => (*result).clone(),
             _ => cast((*result).clone(), common.clone()),
         };
-        results.iter().zip(&types).map(of).collect::<Vec<_>>()
+        results.iter().zip(&types).map(unified).collect::<Vec<_>>()
     });
     if compared.is_none() && unified.is_none() {
         return None;
@@ -356,87 +341,4 @@ fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let whens = bases.zip(results.by_ref().take(thens.len()).collect::<Vec<_>>());
     let whens = whens.map(|(when, then)| (Box::new(when), Box::new(then))).collect();
     Some(Expr::Case(Case::new(base, whens, results.next().map(Box::new))))
-}
-
-/// Compares an integer with the integers around a decimal that has digits behind the point, after types are
-/// coerced: they need no type that holds both, and statistics prune by them.
-#[derive(Debug)]
-pub(crate) struct IntegerBounds;
-
-impl AnalyzerRule for IntegerBounds {
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        with_expressions(plan, |expression, schema| match expression {
-            Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-                bounded(left, *op, right, schema).or_else(|| bounded(right, op.swap()?, left, schema))
-            }
-            _ => None,
-        })
-    }
-
-    fn name(&self) -> &str {
-        "integer_bounds"
-    }
-}
-
-/// An integer, cast to a decimal, beside a decimal that is written. `None` for anything else.
-fn bounded(side: &Expr, op: Operator, written: &Expr, schema: &DFSchema) -> Option<Expr> {
-    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
-    let written = match written {
-        Expr::Cast(Cast { expr, field }) if field.data_type().is_decimal() => expr.as_ref(),
-        other => other,
-    };
-    let (Expr::Cast(Cast { expr: value, field }), Expr::Literal(ScalarValue::Decimal128(Some(digits), _, scale), _)) =
-        (side, written)
-    else {
-        return None;
-    };
-    if !compares(op) || !field.data_type().is_decimal() || !value.get_type(schema).ok()?.is_integer() {
-        return None;
-    }
-    let unit = 10_i128.checked_pow(u32::try_from(*scale).ok()?)?;
-    let floor = i64::try_from(digits.div_euclid(unit)).ok()?;
-    let next = floor.checked_add(1)?;
-    let of = value.get_type(schema).ok()?;
-    let bound = |bound: i64| ScalarValue::from(bound).cast_to(&of).ok().map(lit);
-    let (floor, next) = (bound(floor)?, bound(next)?);
-    let is = |op: Operator, bound: Expr| Expr::BinaryExpr(BinaryExpr::new(value.clone(), op, Box::new(bound)));
-    Some(match op {
-        _ if digits.rem_euclid(unit) == 0 => return None,
-        Lt | LtEq => is(LtEq, floor),
-        Gt | GtEq => is(GtEq, next),
-        Eq => is(LtEq, floor).and(is(GtEq, next)),
-        NotEq => is(LtEq, floor).or(is(GtEq, next)),
-        IsDistinctFrom => lit(true),
-        IsNotDistinctFrom => lit(false),
-        _ => return None,
-    })
-}
-
-/// Has the planner of `context` take numbers with a point for decimals, and quotients of decimals for
-/// doubles. Sessions do, and so does what is compared with them.
-///
-/// # Errors
-/// None that a context gives today.
-pub fn register_numbers(context: &SessionContext) -> Result<()> {
-    let state = context.state_ref();
-    let mut state = state.write();
-    state.config_mut().options_mut().sql_parser.parse_float_as_decimal = true;
-    state.register_expr_planner(Arc::new(Quotients))
-}
-
-/// Divides decimals as doubles. The quotients that DataFusion gives have four more digits than the dividend,
-/// and fewer than users expect of `1.0 / 3`.
-///
-/// This is part of planning, not of the rule alone: the type of what a division is part of depends on it.
-#[derive(Debug)]
-struct Quotients;
-
-impl ExprPlanner for Quotients {
-    fn plan_binary_op(&self, division: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-        let quotient = match division.op {
-            BinaryOperator::Divide => quotient(&division.left, &division.right, schema),
-            _ => None,
-        };
-        Ok(quotient.map_or(PlannerResult::Original(division), PlannerResult::Planned))
-    }
 }

@@ -17,21 +17,29 @@ pub(super) fn with_expressions(
     plan: LogicalPlan,
     rewrite: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
 ) -> Result<LogicalPlan> {
-    plan.transform_up_with_subqueries(|node| {
-        let schema = columns_of(&node);
-        let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let rewritten = expression.transform_up(|part| {
-                Ok(rewrite(&part, &schema).map_or_else(|| Transformed::no(part), Transformed::yes))
-            })?;
-            Ok(match rewritten.transformed {
-                true => rewritten.update_data(|expression| name.restore(expression)),
-                false => rewritten,
-            })
+    plan.transform_up_with_subqueries(|node| rewrite_expressions(node, |part, schema| Ok(rewrite(part, schema)))).data()
+}
+
+/// One operator with its expressions rewritten as by [`with_expressions`].
+///
+/// # Errors
+/// Those of `rewrite`, and if the operator does not take its new expressions.
+pub(super) fn rewrite_expressions(
+    node: LogicalPlan,
+    rewrite: impl Fn(&Expr, &DFSchema) -> Result<Option<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let schema = columns_of(&node);
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let rewritten = expression.transform_up(|part| {
+            Ok(rewrite(&part, &schema)?.map_or_else(|| Transformed::no(part), Transformed::yes))
+        })?;
+        Ok(match rewritten.transformed {
+            true => rewritten.update_data(|expression| name.restore(expression)),
+            false => rewritten,
         })
     })
-    .data()
 }
 
 /// The columns that the expressions of an operator read.

@@ -17,8 +17,9 @@ use parking_lot::Mutex;
 #[derive(Debug, Default)]
 pub(super) struct Prepared(Mutex<HashMap<String, Template>>);
 
+/// A statement with parameters.
 #[derive(Debug, Clone)]
-struct Template {
+pub(super) struct Template {
     types: Vec<DataType>,
     statement: Box<Ast>,
 }
@@ -72,18 +73,34 @@ impl Prepared {
         Ok(Statement::Statement(inner))
     }
 
-    /// Takes note of a PREPARE or DEALLOCATE that succeeded.
-    pub fn note(&self, statement: &Statement) {
-        let Statement::Statement(ast) = statement else { return };
+    /// What a PREPARE or DEALLOCATE that succeeded changes.
+    pub fn apply(&self, preparation: Preparation) {
+        let mut named = self.0.lock();
+        match preparation {
+            Preparation::Added(name, template) => drop(named.insert(name, template)),
+            Preparation::Removed(name) => drop(named.remove(&name)),
+        }
+    }
+}
+
+/// What a statement changes of what is prepared.
+#[derive(Debug)]
+pub(super) enum Preparation {
+    Added(String, Template),
+    Removed(String),
+}
+
+impl Preparation {
+    /// `None` of a statement that is neither PREPARE nor DEALLOCATE.
+    pub fn of(statement: &Statement) -> Option<Self> {
+        let Statement::Statement(ast) = statement else { return None };
         match ast.as_ref() {
             Ast::Prepare { name, data_types, statement } => {
                 let template = Template { types: data_types.clone(), statement: statement.clone() };
-                self.0.lock().insert(name.to_string(), template);
+                Some(Self::Added(name.to_string(), template))
             }
-            Ast::Deallocate { name, .. } => {
-                self.0.lock().remove(&name.to_string());
-            }
-            _ => {}
+            Ast::Deallocate { name, .. } => Some(Self::Removed(name.to_string())),
+            _ => None,
         }
     }
 }

@@ -27,10 +27,10 @@ use url::Url;
 use super::blame::of_statement;
 use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
+use super::dialect::in_our_dialect;
 use super::engine::{Engine, QueryRecord};
-use super::floats::with_floats;
 use super::interruptible::interruptible;
-use super::prepared::Prepared;
+use super::prepared::{Preparation, Prepared};
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::query_memory::{fair_pool, keep_fair};
@@ -39,8 +39,8 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, NarrowingCasts, Separate,
-    SetComparisonNames, TemporalLiterals, register_numbers,
+    CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
+    NarrowingCasts, Separate, SetComparisonNames, TemporalLiterals, optimizer_rules, register_numbers,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -85,6 +85,7 @@ pub struct Session {
     pub(super) context: SessionContext,
     engine: Arc<Engine>,
     views: Arc<PublicSchema>,
+    /// What PREPARE has named.
     prepared: Arc<Prepared>,
     /// Memory for running queries that no statement has changed, in bytes.
     memory_limit: usize,
@@ -159,11 +160,13 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_analyzer_rules(rules)
+            .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
         register_numbers(&context)?;
+        context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;
         register_functions(&context);
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
@@ -308,7 +311,8 @@ impl Session {
         }
         let sql = statement.to_string();
         let statement = self.prepared.executed(statement)?;
-        let plan = self.plan(show_tables(statement.clone())?).await?;
+        let change = Preparation::of(&statement);
+        let plan = self.plan(show_tables(statement)?).await?;
         match plan {
             // Storage nodes are asked for the table's objects.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
@@ -327,7 +331,9 @@ impl Session {
                 let frame = self.context.execute_logical_plan(plan).await?;
                 self.apply_settings();
                 keep_fair(&self.context, &memory, self.memory_limit)?;
-                self.prepared.note(&statement);
+                if let Some(change) = change {
+                    self.prepared.apply(change);
+                }
                 if frame.schema().fields().is_empty() {
                     return Ok(self.nothing());
                 }
@@ -348,7 +354,7 @@ impl Session {
         let declared = declared_time_zone(&statement);
         let zone = &mut state.config_mut().options_mut().execution.time_zone;
         *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
-        state.statement_to_plan(with_floats(statement)).await.map_err(of_statement)
+        state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)
     }
 
     /// A view's definition, with the session's time zone if it has one: it is part of what types mean in

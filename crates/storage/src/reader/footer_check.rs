@@ -292,20 +292,16 @@ impl Walk<'_> {
         let (mut last, mut place) = (0, Place::default());
         while let Some((id, wire)) = self.field(last)? {
             last = id;
+            if of_file == SCHEMA {
+                place.has_repetition |= id == REPETITION;
+                place.is_annotated |= id == LOGICAL_TYPE_OF_ELEMENT;
+            }
             match fields.iter().find(|(known, _)| *known == id) {
                 Some((CHILDREN, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => {
                     place.children = self.signed()?;
                 }
                 Some((CONVERTED_TYPE, Kind::Plain(I32))) if of_file == SCHEMA && wire == I32 => {
                     place.is_annotated |= NESTED_TYPES.contains(&self.signed()?);
-                }
-                Some((LOGICAL_TYPE_OF_ELEMENT, kind)) if of_file == SCHEMA => {
-                    place.is_annotated = true;
-                    self.known(*kind, wire, depth + 1, 0)?;
-                }
-                Some((REPETITION, kind)) if of_file == SCHEMA => {
-                    place.has_repetition = true;
-                    self.known(*kind, wire, depth + 1, 0)?;
                 }
                 Some((_, kind)) => self.known(*kind, wire, depth + 1, 0)?,
                 None => self.skip(wire, depth + 1)?,

@@ -34,14 +34,16 @@ impl Stored {
     pub fn draw(rng: &mut StdRng, column: &Column, traits: &Traits) -> Self {
         let mut stored = Self { data_type: column.usual.clone(), nullable: true, int96: false };
         if traits.mixed_types && rng.random_bool(0.6) {
-            // A table of INT96 alone has microseconds.
-            if let Kind::Timestamp { nanos: true, zone: false } = column.kind
-                && traits.null_types
-                && rng.random_bool(0.4)
-            {
-                stored.data_type = DataType::Timestamp(TimeUnit::Nanosecond, None);
-                stored.int96 = true;
-                return stored;
+            if let Kind::Timestamp { nanos: true, zone: false } = column.kind {
+                // INT96 is microseconds for a table without an object of nanoseconds, which the first one is.
+                if !traits.null_types {
+                    return stored;
+                }
+                if rng.random_bool(0.4) {
+                    stored.data_type = DataType::Timestamp(TimeUnit::Nanosecond, None);
+                    stored.int96 = true;
+                    return stored;
+                }
             }
             if traits.null_types && rng.random_bool(0.05) {
                 stored.data_type = DataType::Null;

@@ -1,0 +1,104 @@
+//! Columns of RIGHT and FULL JOINs by equal names.
+
+use std::collections::HashSet;
+
+use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference, plan_err};
+use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
+use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
+
+use super::coalesce::Coalesce;
+
+/// Plans `(a RIGHT JOIN b USING (k))` and `(a FULL JOIN b USING (k))`, NATURAL ones too: `k` is the right side's,
+/// or that of the side that has a row, and stands in the left one's place. DataFusion takes the left side's,
+/// which is NULL in rows of the right side alone.
+///
+/// There is one column `k` in the result, so `a.k` is refused, and `b.k` of a FULL JOIN: with ON both
+/// can be had.
+#[derive(Debug)]
+pub(crate) struct MergedColumns;
+
+/// How a join by equal names that keeps all rows of its right side is constrained; `None` of other joins.
+pub(crate) fn merges_columns(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> {
+    let (of, constraint) = match operator {
+        JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => (JoinType::Right, constraint),
+        JoinOperator::FullOuter(constraint) => (JoinType::Full, constraint),
+        _ => return None,
+    };
+    matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural).then_some((of, constraint))
+}
+
+impl RelationPlanner for MergedColumns {
+    fn plan_relation(
+        &self,
+        relation: TableFactor,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<RelationPlanning> {
+        let TableFactor::NestedJoin { table_with_joins, alias } = relation else {
+            return Ok(RelationPlanning::Original(Box::new(relation)));
+        };
+        let TableWithJoins { relation: first, joins } = *table_with_joins;
+        let merging = match joins.as_slice() {
+            [join] => merges_columns(&join.join_operator).map(|(of, constraint)| (join, of, constraint)),
+            _ => None,
+        };
+        let Some((Join { relation: second, .. }, of, constraint)) = merging else {
+            let table_with_joins = Box::new(TableWithJoins { relation: first, joins });
+            return Ok(RelationPlanning::Original(Box::new(TableFactor::NestedJoin { table_with_joins, alias })));
+        };
+        let (left, right) = (context.plan(first)?, context.plan(second.clone())?);
+        let names = match constraint {
+            JoinConstraint::Using(names) => names
+                .iter()
+                .map(|name| match name.0.as_slice() {
+                    [part] if let Some(name) = part.as_ident() => Ok(context.normalize_ident(name.clone())),
+                    _ => plan_err!("USING ({name}): a column has a name without a table"),
+                })
+                .collect::<Result<_>>()?,
+            _ => common_names(left.schema(), right.schema()),
+        };
+        let plan = merged(left, right, of, &names)?;
+        Ok(RelationPlanning::Planned(Box::new(PlannedRelation::new(plan, alias))))
+    }
+}
+
+fn common_names(left: &DFSchema, right: &DFSchema) -> Vec<String> {
+    let right: HashSet<_> = right.fields().iter().map(|field| field.name()).collect();
+    left.fields().iter().map(|field| field.name()).filter(|name| right.contains(name)).cloned().collect()
+}
+
+/// The qualifier of a column that is merged from two: that of neither, and not none, because DataFusion takes no
+/// column without one beside others of its name.
+fn both(left: &Column, right: &Column) -> TableReference {
+    let of = |column: &Column| column.relation.as_ref().map(|table| table.table().to_owned()).unwrap_or_default();
+    TableReference::bare(format!("{}, {}", of(left), of(right)))
+}
+
+/// The join, and a projection without the columns of which another has the value.
+fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String]) -> Result<LogicalPlan> {
+    let column = |plan: &LogicalPlan, name: &String| -> Result<Column> {
+        Ok(plan.schema().qualified_field_with_unqualified_name(name)?.into())
+    };
+    let mut keys = (vec![], vec![]);
+    for name in names {
+        keys.0.push(column(&left, name)?);
+        keys.1.push(column(&right, name)?);
+    }
+    let mut columns = vec![];
+    for column in left.schema().columns() {
+        let key = keys.0.iter().zip(&keys.1).find(|(key, _)| **key == column);
+        columns.push(match (key, of) {
+            (None, _) => Expr::Column(column),
+            (Some((_, other)), JoinType::Right) => Expr::Column(other.clone()),
+            (Some((key, other)), _) => ScalarUDF::from(Coalesce::default())
+                .call(vec![Expr::Column(key.clone()), Expr::Column(other.clone())])
+                .alias_qualified(Some(both(key, other)), &key.name),
+        });
+    }
+    columns.extend(right.schema().columns().into_iter().filter(|column| !keys.1.contains(column)).map(Expr::Column));
+    let join = match names {
+        [] => LogicalPlanBuilder::from(left).join_on(right, of, [])?,
+        _ => LogicalPlanBuilder::from(left).join(right, of, keys, None)?,
+    };
+    join.project(columns)?.build()
+}

@@ -1,0 +1,111 @@
+//! What statements mean here and not to DataFusion's planner, rewritten before they are planned.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::{Result, plan_err};
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, Join, Select, Statement as Ast, TableFactor, TableWithJoins, Value,
+    VisitMut, VisitorMut,
+};
+
+use crate::plan::merges_columns;
+
+/// Most digits of a decimal.
+const DIGITS_MAX: usize = 76;
+/// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
+const NESTED_JOINS_MAX: usize = 100;
+
+/// Makes doubles of the numbers with an exponent, and of those with too many digits for a decimal: all others
+/// with a point are decimals, as in the SQL standard. Puts RIGHT and FULL JOINs by equal names into parentheses,
+/// for [`crate::plan::MergedColumns`].
+///
+/// # Errors
+/// If there are more than 100 such joins.
+pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
+    let mut inner = &mut statement;
+    while let Statement::Explain(explain) = inner {
+        inner = explain.statement.as_mut();
+    }
+    let mut dialect = Dialect::default();
+    let _: ControlFlow<()> = match inner {
+        // Values of settings are texts.
+        Statement::Statement(ast) if matches!(ast.as_ref(), Ast::Set(_)) => ControlFlow::Continue(()),
+        Statement::Statement(ast) => ast.visit(&mut dialect),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(&mut dialect),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    };
+    match dialect.nested_joins {
+        ..=NESTED_JOINS_MAX => Ok(statement),
+        more => plan_err!("{more} RIGHT and FULL JOINs with USING or NATURAL, more than {NESTED_JOINS_MAX}"),
+    }
+}
+
+#[derive(Default)]
+struct Dialect {
+    nested_joins: usize,
+}
+
+impl VisitorMut for Dialect {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        let Expr::Value(value) = &*expression else { return ControlFlow::Continue(()) };
+        let Value::Number(text, _) = &value.value else { return ControlFlow::Continue(()) };
+        let digits = text.bytes().filter(u8::is_ascii_digit).count();
+        if text.contains(['e', 'E']) || digits > DIGITS_MAX {
+            let text = Value::SingleQuotedString(text.replace('_', ""));
+            *expression = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(Expr::value(text)),
+                data_type: DataType::Double(ExactNumberInfo::None),
+                array: false,
+                format: None,
+            };
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.from.iter_mut().for_each(|from| self.nest(from));
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            self.nest(table_with_joins);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl Dialect {
+    /// Makes `((a JOIN b ...) RIGHT JOIN c USING ...) JOIN d ...` of the same without parentheses.
+    fn nest(&mut self, from: &mut TableWithJoins) {
+        let count = from.joins.iter().filter(|join| merges_columns(&join.join_operator).is_some()).count();
+        self.nested_joins += count;
+        // The statement is refused.
+        if count == 0 || self.nested_joins > NESTED_JOINS_MAX {
+            return;
+        }
+        let (mut relation, mut joins) = (from.relation.clone(), vec![]);
+        for join in std::mem::take(&mut from.joins) {
+            let is_merging = merges_columns(&join.join_operator).is_some();
+            if is_merging && !joins.is_empty() {
+                relation = nested(relation, std::mem::take(&mut joins));
+            }
+            joins.push(join);
+            if is_merging {
+                relation = nested(relation, std::mem::take(&mut joins));
+            }
+        }
+        *from = TableWithJoins { relation, joins };
+    }
+}
+
+fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
+    TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
+}
