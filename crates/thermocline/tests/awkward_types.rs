@@ -1562,6 +1562,8 @@ async fn equal_names() {
         [
             "SELECT c AS x, CAST(c AS DOUBLE) AS y, count(*) AS n FROM a GROUP BY c, CAST(c AS DOUBLE)",
             "SELECT c AS x, CAST(c AS DOUBLE) AS y FROM a GROUP BY c, CAST(c AS DOUBLE), c + 1, 'x'",
+            "SELECT c AS x, CAST(c AS FLOAT) AS y, sum(c) AS n FROM f GROUP BY c, CAST(c AS FLOAT)",
+            "SELECT c AS x, CAST(c AS FLOAT) AS y, max(c / 4) AS n FROM f GROUP BY c, CAST(c AS FLOAT) HAVING avg(c) > 1",
             "SELECT c AS x, c + 1 AS y, count(*) AS n FROM a GROUP BY c, c + 1, 'x'",
         ]
         .map(str::to_owned),

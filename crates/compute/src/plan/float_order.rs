@@ -8,7 +8,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, ScalarUDF};
+use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Operator, Projection, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, float_functions};
 
@@ -142,7 +142,8 @@ impl FloatOrder {
         if !applied {
             return Ok(if changed { Transformed::yes(node) } else { Transformed::no(node) });
         }
-        Ok(Transformed::yes(LogicalPlanBuilder::from(node).project(columns)?.build()?))
+        // A builder would refuse columns of one name, which a column and its cast in GROUP BY have.
+        Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(node))?)))
     }
 
     /// The expression with floats in their one form, its own value included.

@@ -34,7 +34,7 @@ mod values;
 use rand::Rng;
 
 use case::{Case, Step};
-use run::{Seen, What};
+use run::{Failure, Seen, What};
 use support::oracle::Oracle;
 
 /// Seeds of a run without variables: bounded, and the same every time. Between them they take
@@ -51,17 +51,24 @@ fn number(name: &str) -> Option<u64> {
 async fn round(seed: u64, queries: usize, duckdb: &mut Oracle, seen: &mut Seen) -> Result<(), String> {
     let case = Case::draw(seed, queries);
     let Err(failure) = run::run(&case, duckdb, seen).await else { return Ok(()) };
+    // What is made smaller may fail for another reason.
+    println!("{}", said(&case, &failure));
     let (case, failure) = shrink::shrink(case, failure, duckdb).await;
+    Err(format!("THERMOCLINE_SEED={seed}\n{}{}", case.script(), said(&case, &failure)))
+}
+
+/// The query that failed, and how.
+fn said(case: &Case, failure: &Failure) -> String {
     let what = match &failure.what {
-        What::Rows(how) => how.clone(),
-        What::Error(error) => error.clone(),
-        What::Stall => "no answer".into(),
+        What::Rows(how) => how,
+        What::Error(error) => error,
+        What::Stall => "no answer",
     };
     let query = match case.steps.get(failure.step) {
         Some(Step::Query(query, _)) => query.duckdb(),
         _ => String::new(),
     };
-    Err(format!("THERMOCLINE_SEED={seed}\n{}-- DuckDB: {query}\n-- {what}", case.script()))
+    format!("-- DuckDB: {query}\n-- {what}")
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -190,8 +190,9 @@ impl Table {
 
     /// An object with rows that no other has.
     pub fn new_object(&mut self, rng: &mut StdRng) -> Object {
-        // Types are inferred from the first one.
-        let may_be_empty = !self.traits.inferred_csv || self.next_object > 0;
+        // Types are inferred from the first one, and a file without a byte is no object.
+        let has_bytes = self.definition.dialect.as_ref().is_none_or(|dialect| dialect.header);
+        let may_be_empty = (has_bytes && !self.traits.inferred_csv) || self.next_object > 0;
         let rows = if may_be_empty && rng.random_bool(0.08) { 0 } else { rng.random_range(1..=self.rows_max) };
         let rows = if self.traits.long_text { rows.min(150) } else { rows };
         let name = format!("{:03}", self.next_object);

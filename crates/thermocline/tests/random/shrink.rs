@@ -175,7 +175,8 @@ fn each_object(case: &mut Case, mut change: impl FnMut(usize, &mut Object)) {
 fn objects(case: &Case) -> Vec<Case> {
     let mut cases = vec![];
     for (number, table) in case.tables.iter().enumerate() {
-        for object in 0..table.objects.len() {
+        // The first object may have the types of the table.
+        for object in table.first_changing()..table.objects.len() {
             cases.push(changed(case, |case| drop(case.tables[number].objects.remove(object))));
         }
     }
