@@ -1540,13 +1540,18 @@ async fn equal_names() {
             "f LEFT JOIN (a {} JOIN b USING (c)) USING (c)",
         ] {
             let from = from.replace("{}", join);
-            // DataFusion finds the names of its own joins ambiguous in a filter, and in a chain.
-            let theirs = from.matches("LEFT").count() + from.matches("INNER").count();
-            if theirs < 2 && !from.contains("other") {
+            let is_merging = join.contains("RIGHT") || join.contains("FULL");
+            // DataFusion finds the names of its own joins ambiguous in a filter, if the statement does not say whose
+            // they are.
+            let is_unclear = (from.contains("NATURAL") || from.starts_with("a x")) && !is_merging;
+            if !from.contains("other") {
                 queries.push(format!("SELECT c, count(*) AS n FROM {from} GROUP BY c"));
             }
-            if theirs == 0 && !from.contains("other") {
+            if !is_unclear && !from.contains("other") {
                 queries.push(format!("SELECT c + 1 AS d FROM {from} WHERE c > 15 OR c IS NULL"));
+                queries.push(format!("SELECT c AS d FROM {from} ORDER BY c NULLS LAST LIMIT 2"));
+                queries.push(format!("SELECT c % 20 AS c, max(c) AS e FROM {from} GROUP BY 1 HAVING count(c) > 0"));
+                queries.push(format!("SELECT c FROM {from} WHERE c IN (SELECT c FROM b WHERE c < 60)"));
             }
             queries.push(format!("SELECT count(*) AS n FROM {from}"));
         }

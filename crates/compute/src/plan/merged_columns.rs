@@ -67,11 +67,15 @@ fn common_names(left: &DFSchema, right: &DFSchema) -> Vec<String> {
     left.fields().iter().map(|field| field.name()).filter(|name| right.contains(name)).cloned().collect()
 }
 
-/// The qualifier of a column that is merged from two: that of neither, and not none, because DataFusion takes no
-/// column without one beside others of its name.
+/// The qualifier of a column that is merged from those of two tables: that of neither, and not none, because
+/// DataFusion takes no column without one beside others of its name.
+pub(crate) fn merged_qualifier(left: &str, right: &str) -> String {
+    format!("{left}, {right}")
+}
+
 fn both(left: &Column, right: &Column) -> TableReference {
     let of = |column: &Column| column.relation.as_ref().map(|table| table.table().to_owned()).unwrap_or_default();
-    TableReference::bare(format!("{}, {}", of(left), of(right)))
+    TableReference::bare(merged_qualifier(&of(left), &of(right)))
 }
 
 /// The join, and a projection without the columns of which another has the value.

@@ -27,7 +27,7 @@ pub(crate) use group_names::optimizer_rules;
 pub(crate) use in_lists::InLists;
 pub(crate) use in_subqueries::InSubqueries;
 pub(crate) use integer_bounds::IntegerBounds;
-pub(crate) use merged_columns::{MergedColumns, merges_columns};
+pub(crate) use merged_columns::{MergedColumns, merged_qualifier, merges_columns};
 pub(crate) use narrowing_casts::NarrowingCasts;
 pub use quotients::register_numbers;
 pub use separate::Separate;

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Join, Select, Statement as Ast, TableFactor, TableWithJoins, Value,
-    VisitMut, VisitorMut,
+    CastKind, DataType, ExactNumberInfo, Expr, Join, Query, Select, SetExpr, Statement as Ast, TableFactor,
+    TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
+use super::using_columns::{qualify, qualify_order};
 use crate::plan::merges_columns;
 
 /// Most digits of a decimal.
@@ -18,7 +19,7 @@ const NESTED_JOINS_MAX: usize = 100;
 
 /// Makes doubles of the numbers with an exponent, and of those with too many digits for a decimal: all others
 /// with a point are decimals, as in the SQL standard. Puts RIGHT and FULL JOINs by equal names into parentheses,
-/// for [`crate::plan::MergedColumns`].
+/// for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
 ///
 /// # Errors
 /// If there are more than 100 such joins.
@@ -71,6 +72,14 @@ impl VisitorMut for Dialect {
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select.from.iter_mut().for_each(|from| self.nest(from));
+        qualify(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) {
+            qualify_order(select, order);
+        }
         ControlFlow::Continue(())
     }
 

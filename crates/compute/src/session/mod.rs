@@ -16,6 +16,7 @@ mod restore;
 mod result;
 mod sql_session;
 mod timeout;
+mod using_columns;
 
 pub use depth::check_depth;
 pub use engine::{Engine, QueryRecord};

@@ -1,0 +1,159 @@
+//! Columns of USING, qualified where DataFusion would find them ambiguous.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SelectItem, TableAlias, TableFactor,
+    TableWithJoins, VisitMut, VisitorMut,
+};
+
+use crate::plan::{merged_qualifier, merges_columns};
+
+/// Qualifies the names of USING in a SELECT with the table that has the merged column: the left one of inner and
+/// left joins, see [`crate::plan::MergedColumns`] for the others. DataFusion does that itself in the SELECT list,
+/// and finds them ambiguous in WHERE, in ORDER BY, and after a second USING.
+///
+/// A name is left alone if it is not clear from the statement which table has it: in a chain of joins whose first
+/// USING does not name it, after NATURAL, beside other items of FROM.
+pub(super) fn qualify(select: &mut Select) {
+    let columns = columns_of(select);
+    if columns.is_empty() {
+        return;
+    }
+    // Names in FROM are those of single sides.
+    let from = std::mem::take(&mut select.from);
+    // After grouping, a name may be an output column's.
+    let mut grouped = (select.having.take(), select.qualify.take());
+    let _: ControlFlow<()> = select.visit(&mut Qualifier { columns: &columns, outputs: HashSet::new(), depth: 0 });
+    let mut after = Qualifier { columns: &columns, outputs: outputs(select), depth: 0 };
+    let _: ControlFlow<()> = grouped.0.visit(&mut after);
+    let _: ControlFlow<()> = grouped.1.visit(&mut after);
+    (select.having, select.qualify) = grouped;
+    select.from = from;
+}
+
+/// The same for the ORDER BY of a SELECT, where names of output columns come first.
+pub(super) fn qualify_order(select: &Select, order: &mut OrderBy) {
+    let columns = columns_of(select);
+    if !columns.is_empty() {
+        let _: ControlFlow<()> = order.visit(&mut Qualifier { columns: &columns, outputs: outputs(select), depth: 0 });
+    }
+}
+
+/// Qualifiers of merged columns by name.
+type Columns = HashMap<String, Ident>;
+
+fn columns_of(select: &Select) -> Columns {
+    match select.from.as_slice() {
+        [from] if !from.joins.is_empty() || matches!(from.relation, TableFactor::NestedJoin { .. }) => merged(from).0,
+        _ => Columns::new(),
+    }
+}
+
+/// The merged columns of a chain of joins, and its table if it has only one.
+fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
+    let (mut columns, mut only) = match &from.relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => merged(table_with_joins),
+        relation => (Columns::new(), qualifier(relation)),
+    };
+    for join in &from.joins {
+        let right = qualifier(&join.relation);
+        match &join.join_operator {
+            JoinOperator::Join(JoinConstraint::Using(names))
+            | JoinOperator::Inner(JoinConstraint::Using(names))
+            | JoinOperator::Left(JoinConstraint::Using(names))
+            | JoinOperator::LeftOuter(JoinConstraint::Using(names)) => {
+                for name in names.iter().filter_map(|name| name.0.last()?.as_ident()) {
+                    if let Some(left) = &only {
+                        columns.entry(normal(name)).or_insert_with(|| left.clone());
+                    }
+                }
+            }
+            other => match merges_columns(other) {
+                Some((_, JoinConstraint::Using(names))) => {
+                    for name in names.iter().filter_map(|name| name.0.last()?.as_ident()) {
+                        let name = normal(name);
+                        let left = columns.remove(&name).or_else(|| only.clone());
+                        if let (Some(left), Some(right)) = (left, &right) {
+                            let of = match other {
+                                JoinOperator::FullOuter(_) => {
+                                    Ident::with_quote('"', merged_qualifier(&normal(&left), &normal(right)))
+                                }
+                                _ => right.clone(),
+                            };
+                            columns.insert(name, of);
+                        }
+                    }
+                }
+                // Any of the columns may have been merged.
+                Some(_) => columns.clear(),
+                None => {}
+            },
+        }
+        only = None;
+    }
+    (columns, only)
+}
+
+/// What the columns of a relation are qualified with; `None` if the statement does not say it.
+fn qualifier(relation: &TableFactor) -> Option<Ident> {
+    let name = |alias: &TableAlias| alias.name.clone();
+    match relation {
+        TableFactor::Table { name: table, alias, .. } => {
+            alias.as_ref().map(name).or_else(|| table.0.last()?.as_ident().cloned())
+        }
+        TableFactor::Derived { alias, .. } | TableFactor::NestedJoin { alias, .. } => alias.as_ref().map(name),
+        _ => None,
+    }
+}
+
+/// The name that an identifier stands for.
+fn normal(name: &Ident) -> String {
+    match name.quote_style {
+        None => name.value.to_lowercase(),
+        Some(_) => name.value.clone(),
+    }
+}
+
+/// The names that a SELECT gives to its columns.
+fn outputs(select: &Select) -> HashSet<String> {
+    let alias = |item: &SelectItem| match item {
+        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        _ => None,
+    };
+    select.projection.iter().filter_map(alias).collect()
+}
+
+struct Qualifier<'a> {
+    columns: &'a Columns,
+    /// Names that are left alone.
+    outputs: HashSet<String>,
+    /// Subqueries that are open: their names may be their own tables'.
+    depth: usize,
+}
+
+impl VisitorMut for Qualifier<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = &*expression
+            && self.depth == 0
+            && !self.outputs.contains(&normal(name))
+            && let Some(of) = self.columns.get(&normal(name))
+        {
+            *expression = Expr::CompoundIdentifier(vec![of.clone(), name.clone()]);
+        }
+        ControlFlow::Continue(())
+    }
+}
