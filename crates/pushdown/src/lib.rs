@@ -56,6 +56,7 @@ pub use bloom_expr::BloomFilterExpr;
 pub use bloom_filter::{BloomFilter, hash_keys, is_hashable};
 pub use codec::FragmentCodec;
 pub use digest::ContentDigest;
+pub use exact_sum::exact_sum;
 pub use float_order::{
     CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, canonical_batch, canonical_floats, float_functions, has_floats,
 };

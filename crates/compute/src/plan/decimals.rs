@@ -18,6 +18,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
 
 /// Takes decimals for doubles where they meet floats, before types are coerced.
@@ -58,7 +59,7 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         LogicalPlan::Join(join) => Transformed::no(LogicalPlan::Join(with_equal_types(join))),
         node => Transformed::no(node),
     };
-    node.transform_data(|node| rewrite_expressions(node, replaced))
+    node.transform_data(|node| rewrite_expressions(node, replaced))?.transform_data(with_quotients)
 }
 
 /// A union whose inputs have the same types of numbers. Until types are coerced, a union says that its

@@ -2,6 +2,7 @@
 //! around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
 //! exact literals, groups and joins by equal names, names of set comparisons; and `coalesce` of bytes.
 
+mod averages;
 mod bloom_join;
 mod checked_integers;
 mod coalesce;

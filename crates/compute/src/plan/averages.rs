@@ -1,0 +1,129 @@
+//! Averages of decimals.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::functions_aggregate::count::count_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
+use datafusion::logical_expr::{
+    Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, Window, WindowFunctionDefinition, cast,
+};
+use thermocline_pushdown::exact_sum;
+
+/// Averages of decimals as sum and count, which are exact, and their quotient in doubles. DataFusion's have four
+/// more digits than the values, and cut what is behind them.
+///
+/// # Errors
+/// If the operator does not take its new functions.
+pub(super) fn with_quotients(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    match node {
+        LogicalPlan::Aggregate(aggregate) => {
+            let Some(parts) = parts(&aggregate.aggr_expr, aggregate.input.schema()) else {
+                return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
+            };
+            let (input, keys) = (Arc::clone(&aggregate.input), aggregate.group_expr.clone());
+            let summed = Aggregate::try_new(input, keys, parts.functions.clone())?;
+            quotients(LogicalPlan::Aggregate(summed), &aggregate.schema, parts)
+        }
+        LogicalPlan::Window(window) => {
+            let Some(parts) = parts(&window.window_expr, window.input.schema()) else {
+                return Ok(Transformed::no(LogicalPlan::Window(window)));
+            };
+            let summed = Window::try_new(parts.functions.clone(), Arc::clone(&window.input))?;
+            quotients(LogicalPlan::Window(summed), &window.schema, parts)
+        }
+        node => Ok(Transformed::no(node)),
+    }
+}
+
+/// What is computed in place of an operator's functions.
+struct Parts {
+    functions: Vec<Expr>,
+    /// Per function of the operator, the positions of its parts: one, or those of a sum and a count.
+    places: Vec<(usize, Option<usize>)>,
+}
+
+/// `None` if no function is an average of decimals.
+fn parts(functions: &[Expr], schema: &DFSchema) -> Option<Parts> {
+    let mut parts = Parts { functions: vec![], places: vec![] };
+    let mut has_averages = false;
+    for function in functions {
+        let place = match sum_and_count(function, schema) {
+            Some([sum, count]) => {
+                has_averages = true;
+                (parts.place(sum), Some(parts.place(count)))
+            }
+            None => (parts.place(function.clone()), None),
+        };
+        parts.places.push(place);
+    }
+    has_averages.then_some(parts)
+}
+
+impl Parts {
+    /// Where a function is computed, once for all that use it.
+    fn place(&mut self, function: Expr) -> usize {
+        self.functions.iter().position(|other| *other == function).unwrap_or_else(|| {
+            self.functions.push(function);
+            self.functions.len() - 1
+        })
+    }
+}
+
+/// The sum and the count of an average of decimals, over the same rows.
+fn sum_and_count(function: &Expr, schema: &DFSchema) -> Option<[Expr; 2]> {
+    let is_average = |name: &str, args: &[Expr]| match args {
+        [value] => name == "avg" && value.get_type(schema).is_ok_and(|of| of.is_decimal()),
+        _ => false,
+    };
+    match function.clone().unalias() {
+        Expr::AggregateFunction(average) if is_average(average.func.name(), &average.params.args) => {
+            let of = |func: Arc<AggregateUDF>| {
+                Expr::AggregateFunction(AggregateFunction { func, params: average.params.clone() })
+            };
+            Some([of(Arc::new(exact_sum())), of(count_udaf())])
+        }
+        Expr::WindowFunction(average) if is_average(average.fun.name(), &average.params.args) => {
+            let of = |function: Arc<AggregateUDF>| {
+                let fun = WindowFunctionDefinition::AggregateUDF(function);
+                Expr::from(WindowFunction { fun, params: average.params.clone() })
+            };
+            Some([of(Arc::new(exact_sum())), of(count_udaf())])
+        }
+        _ => None,
+    }
+}
+
+/// The columns that an operator had before its averages were taken apart.
+fn quotients(node: LogicalPlan, schema: &DFSchema, parts: Parts) -> Result<Transformed<LogicalPlan>> {
+    let kept = schema.fields().len() - parts.places.len();
+    let computed = node.schema().columns();
+    let column = |position: usize| computed.get(position).cloned().map(Expr::Column).unwrap_or_default();
+    // The internal column of grouping sets is that of `grouping`, which is not yet resolved.
+    let named = schema.iter().enumerate().filter(|(_, (_, field))| field.name() != Aggregate::INTERNAL_GROUPING_ID);
+    let columns = named.map(|(position, (qualifier, field))| {
+        let place = position.checked_sub(kept).and_then(|function| parts.places.get(function));
+        match place {
+            None => column(position),
+            Some((sum, None)) => {
+                let value = column(kept + sum);
+                match &value {
+                    Expr::Column(Column { relation, name, .. })
+                        if relation.as_ref() == qualifier && name == field.name() =>
+                    {
+                        value
+                    }
+                    _ => value.alias_qualified(qualifier.cloned(), field.name()),
+                }
+            }
+            Some((sum, Some(count))) => {
+                let double = |place: &usize| cast(column(kept + place), DataType::Float64);
+                (double(sum) / double(count)).alias_qualified(qualifier.cloned(), field.name())
+            }
+        }
+    });
+    let columns = columns.collect();
+    Ok(Transformed::yes(LogicalPlan::Projection(Projection::try_new(columns, Arc::new(node))?)))
+}
