@@ -1521,6 +1521,148 @@ async fn comparisons_of_casts_that_lose_something() {
     lake.check(&queries.map(str::to_owned)).await;
 }
 
+/// Joins, set operations and subqueries that DataFusion answers wrongly.
+#[tokio::test(flavor = "multi_thread")]
+async fn joins_sets_and_subqueries() {
+    let mut lake = Lake::new().await;
+    let integers = |values: Vec<Option<i64>>| -> Vec<ArrayRef> { vec![Arc::new(Int64Array::from(values))] };
+    lake.table("x", &integers((0..1000).map(Some).collect()), "", "BIGINT").await;
+    lake.table("y", &integers((0..1000).map(|id| Some(100_000 + id)).collect()), "", "BIGINT").await;
+    lake.table("w", &integers((0..5000).map(|id| Some(id % 1000)).collect()), "", "BIGINT").await;
+    lake.table("h", &integers(vec![Some(100_500), Some(100_501), Some(7), None]), "", "BIGINT").await;
+    let halves = [0, 1, 2, 2, 3, 3].map(|value| (value > 0).then_some(value));
+    let with_nulls = integers(halves.to_vec()).into_iter().chain(integers(vec![None, Some(2), Some(3), Some(9)]));
+    lake.table("n", &with_nulls.collect::<Vec<_>>(), "", "BIGINT").await;
+    let few = integers(vec![Some(1), Some(3), None, Some(2)]);
+    lake.table("m", &few, "", "BIGINT").await;
+    let mut queries: Vec<String> = vec![];
+    for third in ["JOIN w ON x.id = w.id", "LEFT JOIN w ON x.id = w.id", "JOIN w ON x.id = w.c", ""] {
+        let chain = format!("x JOIN y ON x.id = y.id {third}");
+        queries.extend([
+            format!("SELECT x.c AS xc, y.c AS yc FROM {chain} JOIN h ON y.c = h.c"),
+            format!("SELECT x.c AS xc, y.c AS yc FROM {chain} WHERE y.c IN (SELECT c FROM h)"),
+            format!("SELECT x.c AS xc, y.c AS yc FROM {chain} JOIN h ON x.c = h.c"),
+            format!("SELECT * FROM (SELECT x.c AS p, y.c AS q FROM {chain}) z JOIN h ON z.q = h.c"),
+            format!("SELECT p, q FROM (SELECT x.c AS p, y.c AS q FROM {chain}) z ORDER BY q DESC, p LIMIT 3"),
+            format!("SELECT min(x.c) AS p, min(y.c) AS q, max(x.id) AS r FROM {chain}"),
+            format!("SELECT p, q FROM (SELECT x.c AS p, y.c AS q, count(*) AS n FROM {chain} GROUP BY x.c, y.c) z JOIN h ON z.q = h.c"),
+        ]);
+    }
+    for (one, other) in [("IS NOT DISTINCT FROM", "="), ("=", "IS NOT DISTINCT FROM")] {
+        queries.extend([
+            format!("SELECT count(*) AS a FROM m JOIN n ON m.c {one} n.c JOIN m AS z ON z.id {other} m.id"),
+            format!("SELECT count(*) AS a FROM m JOIN m AS z ON m.c {one} z.c JOIN n ON m.c {other} n.c"),
+            format!("SELECT count(*) AS a FROM m, n, m AS z WHERE (m.c {one} n.c) AND (z.c {other} n.c)"),
+            format!("SELECT count(*) AS a FROM m CROSS JOIN n JOIN m AS z ON (m.c {one} z.c) AND (n.c {other} z.c)"),
+        ]);
+    }
+    for set in ["INTERSECT ALL", "EXCEPT ALL", "INTERSECT", "EXCEPT", "UNION ALL", "UNION"] {
+        queries.extend([
+            format!("SELECT c FROM n {set} SELECT c FROM m"),
+            format!("SELECT c, c + 1 AS d FROM n {set} SELECT c, c + 1 FROM m"),
+            format!("SELECT DISTINCT c FROM n {set} SELECT c FROM n WHERE id < 4"),
+            format!("SELECT c FROM n {set} SELECT c FROM m {set} SELECT c FROM n WHERE id > 2"),
+            format!("SELECT count(*) AS a FROM (SELECT id % 2 AS k FROM n {set} SELECT 1 FROM m) z WHERE k > 0"),
+            format!("SELECT v FROM (VALUES (1), (1), (2), (NULL), (NULL)) a(v) {set} SELECT w FROM (VALUES (1), (NULL), (3)) b(w)"),
+        ]);
+    }
+    let derived = [
+        "(SELECT id * 1.5 AS v FROM m UNION ALL SELECT CAST(3 AS DECIMAL(9, 3)))",
+        "(SELECT id AS v FROM m UNION ALL SELECT 1)",
+        "(SELECT CAST(id AS INT) AS v FROM m UNION ALL SELECT id FROM n)",
+        "(SELECT CAST(id AS INT) AS v FROM m UNION ALL SELECT 2.0)",
+        "(SELECT CASE WHEN id > 1 THEN CAST(id AS INT) ELSE id END AS v FROM m)",
+        "(SELECT CASE WHEN id > 1 THEN id ELSE 2.0 END AS v FROM m)",
+    ];
+    for of in derived {
+        queries.extend([
+            format!("SELECT count(*) AS a FROM {of} q WHERE EXISTS (SELECT 1 FROM n WHERE n.id = q.v)"),
+            format!("SELECT count(*) AS a FROM {of} q WHERE NOT EXISTS (SELECT 1 FROM n WHERE n.id = q.v)"),
+            format!("SELECT count(*) AS a FROM {of} q CROSS JOIN m z WHERE EXISTS (SELECT 1 FROM n WHERE n.id = q.v)"),
+            format!("SELECT v, (SELECT count(*) FROM n WHERE n.id = q.v) AS a FROM {of} q"),
+            format!("SELECT v, one FROM {of} q LEFT JOIN LATERAL (SELECT 1 AS one FROM n WHERE n.id = q.v) l ON TRUE"),
+        ]);
+    }
+    queries.extend(
+        [
+            "SELECT 1.5 AS x UNION ALL SELECT 1e-20 UNION ALL SELECT 2e-20",
+            "SELECT 1 AS x UNION SELECT 2.5 UNION SELECT 1e-20 UNION ALL SELECT c FROM m",
+            "SELECT x / 2 AS y FROM (SELECT 1 AS x UNION ALL SELECT 2 UNION ALL SELECT 1e-20) z",
+            "SELECT DISTINCT ON (c) c, id FROM n ORDER BY c, id, c",
+            "SELECT id, c FROM n ORDER BY c, id, c DESC LIMIT 4",
+            "SELECT array_agg(c ORDER BY id, id) FILTER (WHERE c IS NOT NULL) AS a FROM m",
+            "SELECT id, row_number() OVER (ORDER BY c, id, c) AS a FROM n",
+            "SELECT k / 2 AS h FROM (SELECT c + 0.5 AS k FROM m) p RIGHT JOIN (SELECT id AS k FROM n) q USING (k)",
+            "SELECT count(*) AS a FROM m WHERE (SELECT count(*) FROM n WHERE n.c = m.c) = 0",
+            "SELECT id FROM m WHERE EXISTS (SELECT 1 FROM n JOIN h ON n.id < h.c WHERE n.c = m.c)",
+            "SELECT id FROM m WHERE id NOT IN (SELECT max(id) FROM n)",
+        ]
+        .map(str::to_owned),
+    );
+    lake.check(&queries).await;
+    for (sql, error) in [
+        ("SELECT * FROM m WHERE EXISTS (SELECT count(*) FROM n WHERE n.c = m.c)", "aggregate without GROUP BY"),
+        ("SELECT * FROM m WHERE NOT EXISTS (SELECT 1 FROM n WHERE n.c = m.c HAVING count(*) = 0)", "without GROUP BY"),
+        ("SELECT * FROM m WHERE 0 IN (SELECT count(*) FROM n WHERE n.c = m.c)", "aggregate without GROUP BY"),
+        ("SELECT * FROM m WHERE id NOT IN (SELECT max(id) FROM n WHERE n.c = m.c)", "aggregate without GROUP BY"),
+        (
+            "SELECT * FROM m JOIN LATERAL (SELECT count(*) AS k FROM n WHERE n.c = m.c HAVING count(*) > 1) l ON TRUE",
+            "HAVING",
+        ),
+        ("SELECT * FROM m WHERE EXISTS (SELECT 1 FROM n WHERE n.c = m.c OFFSET 1)", "OFFSET"),
+        (
+            "SELECT * FROM m WHERE 1 IN (SELECT row_number() OVER (ORDER BY id) FROM n WHERE n.c = m.c)",
+            "window function",
+        ),
+        (
+            "SELECT * FROM m LEFT JOIN LATERAL (SELECT sum(id) OVER () AS k FROM n WHERE n.c = m.c) l ON TRUE",
+            "window function",
+        ),
+        (
+            "SELECT * FROM m WHERE EXISTS (SELECT 1 FROM n LEFT JOIN h ON n.id = h.id AND h.c = m.c WHERE n.c = m.c)",
+            "outer join",
+        ),
+        (
+            "SELECT * FROM m WHERE EXISTS (SELECT 1 FROM n LEFT JOIN (SELECT * FROM h WHERE h.c = m.c) g ON n.id = g.id)",
+            "outer join",
+        ),
+        ("SELECT m.* FROM m FULL JOIN n USING (c)", "m.*"),
+        ("SELECT n.* FROM m RIGHT JOIN n USING (c)", "n.*"),
+    ] {
+        let found = lake.sessions[0].run(sql).await.expect_err(sql).to_string();
+        assert!(found.contains(error), "{sql}: {found}");
+    }
+}
+
+/// Structs have an order, with NULL as their greatest field, wherever NULLs themselves go.
+#[tokio::test(flavor = "multi_thread")]
+async fn nested_values_in_order() {
+    let mut lake = Lake::new().await;
+    let object = |a: Vec<Option<i32>>, b: Vec<Option<&str>>, valid: Vec<bool>| -> ArrayRef {
+        let fields: Vec<(Arc<Field>, ArrayRef)> = vec![
+            (Arc::new(Field::new("a", DataType::Int32, true)), Arc::new(Int32Array::from(a))),
+            (Arc::new(Field::new("b", DataType::Utf8, true)), Arc::new(StringArray::from(b))),
+        ];
+        let (fields, arrays): (Vec<_>, Vec<_>) = fields.into_iter().unzip();
+        Arc::new(StructArray::new(fields.into(), arrays, Some(valid.into())))
+    };
+    let objects = [
+        object(vec![Some(2), None, Some(1), None], vec![Some("a"), Some("b"), None, None], vec![true; 4]),
+        object(vec![Some(1), Some(5), None], vec![Some("x"), Some("yy"), None], vec![true, true, false]),
+    ];
+    lake.table("s", &objects, "", "STRUCT(a INT, b VARCHAR)").await;
+    let mut queries = vec![];
+    for order in ["NULLS FIRST", "NULLS LAST", "DESC NULLS FIRST", "DESC NULLS LAST"] {
+        queries.push(format!("SELECT id FROM s ORDER BY c {order}, id LIMIT 4"));
+        queries.push(format!("SELECT id FROM (SELECT id, c FROM s ORDER BY c {order}, id LIMIT 2) z"));
+    }
+    lake.check(&queries).await;
+    for sql in ["SELECT min(c) FROM s", "SELECT id % 2, max([c]) FROM s GROUP BY 1", "SELECT max(c) OVER () FROM s"] {
+        let error = lake.sessions[0].run(sql).await.expect_err(sql).to_string();
+        assert!(error.contains("there is no m"), "{sql}: {error}");
+    }
+}
+
 /// Outer joins by equal names, and keys of groups that have one name.
 #[tokio::test(flavor = "multi_thread")]
 async fn equal_names() {

@@ -142,6 +142,29 @@ async fn truncated_and_corrupt_parquet() {
 }
 
 #[tokio::test]
+async fn columns_of_one_name_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    write_parquet(&folder.path().join("t/0.parquet"), vec![("a", numbers(0..9)), ("s", numbers(0..9))]);
+    let fields =
+        ["a", "s", "a"].map(|name| arrow::datatypes::Field::new(name, arrow::datatypes::DataType::Int64, true));
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields.to_vec()));
+    let batch = RecordBatch::try_new(schema, vec![numbers(10..19), numbers(10..19), numbers(20..29)]).unwrap();
+    let file = fs::File::create(folder.path().join("t/1.parquet")).unwrap();
+    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    for columns in ["", "(a BIGINT, s BIGINT)"] {
+        let session = session().await;
+        session.run(&create(folder.path(), "PARQUET", columns)).await.unwrap();
+        for mode in Mode::ALL {
+            session.set("mode", mode.name()).unwrap();
+            assert_eq!(count(&session, "SELECT sum(s) FROM t").await, "162");
+            fails(&session, "SELECT sum(a) FROM t", &["1.parquet", "'a'", "several"]).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn bad_csv_rows_are_named() {
     let cases: &[(&[u8], &[&str])] = &[
         (b"a,b\n1,2\n3\n", &["0.csv", "row 2"]),
@@ -150,6 +173,8 @@ async fn bad_csv_rows_are_named() {
         (b"a,b\n1,99999999999\n", &["0.csv", "row 1", "'b'", "99999999999"]),
         (b"a,b\n1,\"2\n", &["0.csv", "quote"]),
         (b"a,b,s\n1,2,\xff\xfe\n", &["0.csv", "row 1", "'s'"]),
+        (b"a,b\r1,2\r3,4\r", &["0.csv", "row 0, byte 3", "carriage return"]),
+        (b"a,b\r1,2\r3,4\n5,6\n", &["0.csv", "row 0, byte 3", "carriage return"]),
     ];
     for (text, parts) in cases {
         let folder = tempfile::tempdir().unwrap();

@@ -20,6 +20,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
+use super::outer_references::with_current_types;
 
 /// Takes decimals for doubles where they meet floats, before types are coerced.
 ///
@@ -32,23 +33,36 @@ pub(crate) struct Decimals;
 
 impl AnalyzerRule for Decimals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        // Types of what is above a changed expression may be others, too.
-        let is_changed = Cell::new(false);
-        let plan = plan.transform_up_with_subqueries(|node| {
-            let node = if is_changed.get() { node.recompute_schema()? } else { node };
-            let rewritten = rewritten(node)?;
-            if rewritten.transformed {
-                is_changed.set(true);
-                return rewritten.map_data(LogicalPlan::recompute_schema);
-            }
-            Ok(rewritten)
-        });
-        plan.data()
+        let mut plan = with_doubles(plan, false)?;
+        // Types that changed may be those of columns to which subqueries refer.
+        loop {
+            let current = with_current_types(plan)?;
+            plan = match current.transformed {
+                true => with_doubles(current.data, true)?,
+                false => return Ok(current.data),
+            };
+        }
     }
 
     fn name(&self) -> &str {
         "decimals"
     }
+}
+
+/// The plan with doubles; with all schemas computed anew if a type `is_changed`.
+fn with_doubles(plan: LogicalPlan, is_changed: bool) -> Result<LogicalPlan> {
+    // Types of what is above a changed expression may be others, too.
+    let is_changed = Cell::new(is_changed);
+    let plan = plan.transform_up_with_subqueries(|node| {
+        let node = if is_changed.get() { node.recompute_schema()? } else { node };
+        let rewritten = rewritten(node)?;
+        if rewritten.transformed {
+            is_changed.set(true);
+            return rewritten.map_data(LogicalPlan::recompute_schema);
+        }
+        Ok(rewritten)
+    });
+    plan.data()
 }
 
 /// One operator of a plan.
@@ -62,17 +76,23 @@ fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     node.transform_data(|node| rewrite_expressions(node, replaced))?.transform_data(with_quotients)
 }
 
-/// A union whose inputs have the same types of numbers. Until types are coerced, a union says that its
-/// columns have the types of its first input.
+/// A union whose inputs have the same types. Until types are coerced, a union says that its columns have the
+/// types of its first input.
 fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
     let common: Vec<_> = (0..union.schema.fields().len())
         .map(|position| {
             let fields = union.inputs.iter().filter_map(|input| input.schema().fields().get(position));
-            common(fields.map(|field| field.data_type()))
+            let types: Vec<_> = fields.map(|field| field.data_type()).collect();
+            common(types.iter().copied()).or_else(|| coerced(&types))
         })
         .collect();
     if common.iter().all(Option::is_none) {
-        return Ok(Transformed::no(LogicalPlan::Union(union)));
+        let types = |schema: &DFSchema| schema.fields().iter().map(|of| of.data_type().clone()).collect::<Vec<_>>();
+        let is_current = union.inputs.first().is_none_or(|first| types(first.schema()) == types(&union.schema));
+        return Ok(match is_current {
+            true => Transformed::no(LogicalPlan::Union(union)),
+            false => Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(union.inputs)?)),
+        });
     }
     let mut inputs = vec![];
     for input in union.inputs {
@@ -88,6 +108,14 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
         inputs.push(Arc::new(LogicalPlanBuilder::from(input).project(columns)?.build()?));
     }
     Ok(Transformed::yes(LogicalPlan::Union(Union::try_new_with_loose_types(inputs)?)))
+}
+
+/// The one type for columns that are not all numbers; `None` if they have it, or there is none.
+fn coerced(types: &[&DataType]) -> Option<DataType> {
+    let mut values = types.iter().filter(|of| !of.is_null());
+    let first = *values.next()?;
+    let coerced = values.try_fold(first.clone(), |coerced, of| type_union_coercion(&coerced, of))?;
+    types.iter().any(|of| !of.is_null() && **of != coerced).then_some(coerced)
 }
 
 /// VALUES whose columns of floats and decimals are doubles. They have got types when they were planned, and

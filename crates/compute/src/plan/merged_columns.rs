@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use datafusion::common::{Column, DFSchema, JoinType, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, TableReference, plan_err};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
@@ -91,12 +91,17 @@ fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String])
     let mut columns = vec![];
     for column in left.schema().columns() {
         let key = keys.0.iter().zip(&keys.1).find(|(key, _)| **key == column);
+        let first_of = |first: &Column, second: &Column| {
+            ScalarUDF::from(Coalesce::default()).call(vec![Expr::Column(first.clone()), Expr::Column(second.clone())])
+        };
         columns.push(match (key, of) {
             (None, _) => Expr::Column(column),
-            (Some((_, other)), JoinType::Right) => Expr::Column(other.clone()),
-            (Some((key, other)), _) => ScalarUDF::from(Coalesce::default())
-                .call(vec![Expr::Column(key.clone()), Expr::Column(other.clone())])
-                .alias_qualified(Some(both(key, other)), &key.name),
+            (Some((key, other)), JoinType::Right) => match same_type(&left, key, &right, other) {
+                true => Expr::Column(other.clone()),
+                // The right side's value in the type of both.
+                false => first_of(other, key).alias_qualified(other.relation.clone(), &key.name),
+            },
+            (Some((key, other)), _) => first_of(key, other).alias_qualified(Some(both(key, other)), &key.name),
         });
     }
     columns.extend(right.schema().columns().into_iter().filter(|column| !keys.1.contains(column)).map(Expr::Column));
@@ -105,4 +110,10 @@ fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String])
         _ => LogicalPlanBuilder::from(left).join(right, of, keys, None)?,
     };
     join.project(columns)?.build()
+}
+
+fn same_type(left: &LogicalPlan, key: &Column, right: &LogicalPlan, other: &Column) -> bool {
+    let of =
+        |plan: &LogicalPlan, column| plan.schema().field_from_column(column).map(|field| field.data_type().clone());
+    matches!((of(left, key), of(right, other)), (Ok(left), Ok(right)) if left == right)
 }

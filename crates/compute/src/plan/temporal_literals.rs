@@ -81,8 +81,9 @@ fn compared(value: &Expr, op: Operator, literal: &Expr, context: &Context) -> Op
         Gt | GtEq => is(Gt),
         Eq => is(Lt).and(is(Gt)),
         NotEq => is(LtEq).or(is(Gt)),
-        IsDistinctFrom => lit(true),
-        _ => lit(false),
+        // Always true, or never, but not for a value that cannot be read as the column's type.
+        IsDistinctFrom => is(LtEq).or(is(Gt)).or(value.clone().is_null()),
+        _ => is(Lt).and(is(Gt)).and(value.clone().is_not_null()),
     })
 }
 

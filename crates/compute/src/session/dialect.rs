@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     TableWithJoins, Value, VisitMut, VisitorMut,
 };
 
-use super::using_columns::{qualify, qualify_order};
+use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
 use crate::plan::merges_columns;
 
 /// Most digits of a decimal.
@@ -22,7 +22,7 @@ const NESTED_JOINS_MAX: usize = 100;
 /// for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins.
+/// If there are more than 100 such joins, or a `table.*` stands beside one.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -39,6 +39,11 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
         },
         _ => ControlFlow::Continue(()),
     };
+    if let Some(table) = dialect.incomplete {
+        return plan_err!(
+            "{table}.* beside a RIGHT or FULL JOIN with USING or NATURAL: name the columns, or join with ON"
+        );
+    }
     match dialect.nested_joins {
         ..=NESTED_JOINS_MAX => Ok(statement),
         more => plan_err!("{more} RIGHT and FULL JOINs with USING or NATURAL, more than {NESTED_JOINS_MAX}"),
@@ -48,6 +53,8 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
 #[derive(Default)]
 struct Dialect {
     nested_joins: usize,
+    /// A table of which `*` might not be all columns.
+    incomplete: Option<String>,
 }
 
 impl VisitorMut for Dialect {
@@ -73,6 +80,9 @@ impl VisitorMut for Dialect {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select.from.iter_mut().for_each(|from| self.nest(from));
         qualify(select);
+        if let Some(table) = incomplete_wildcard(select) {
+            self.incomplete = Some(table.to_string());
+        }
         ControlFlow::Continue(())
     }
 

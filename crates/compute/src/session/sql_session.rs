@@ -40,7 +40,8 @@ use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_
 use crate::index::IndexStatement;
 use crate::plan::{
     CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
-    NarrowingCasts, Separate, SetComparisonNames, TemporalLiterals, optimizer_rules, register_numbers,
+    NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals, Unsupported,
+    optimizer_rules, physical_rules, register_numbers,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -141,8 +142,15 @@ impl Session {
         // logical plan; the check calls this an internal error.
         config.options_mut().execution.skip_physical_aggregate_schema_check = true;
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(fair_pool(options.memory_limit)).build_arc()?;
-        // Literals and decimals before types are coerced, the others on what coercion gave.
-        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![Arc::new(TemporalLiterals), Arc::new(Decimals)];
+        // What depends on how a statement is written, literals and decimals before types are coerced, the others on
+        // what coercion gave.
+        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
+            Arc::new(Unsupported),
+            Arc::new(SetCounts),
+            Arc::new(OrderKeys),
+            Arc::new(TemporalLiterals),
+            Arc::new(Decimals),
+        ];
         rules.extend(Analyzer::new().rules);
         let after: [Arc<dyn AnalyzerRule + Send + Sync>; 6] = [
             Arc::new(SetComparisonNames),
@@ -161,6 +169,8 @@ impl Session {
             .with_runtime_env(runtime)
             .with_analyzer_rules(rules)
             .with_optimizer_rules(optimizer_rules())
+            .with_physical_optimizer_rules(physical_rules())
+            .with_physical_optimizer_rule(Arc::new(NestedSorts))
             .with_physical_optimizer_rule(Arc::new(Separate::default()))
             .build();
         let context = SessionContext::new_with_state(state);

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, JoinConstraint, JoinOperator, OrderBy, Query, Select, SelectItem, TableAlias, TableFactor,
-    TableWithJoins, VisitMut, VisitorMut,
+    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, Query, Select, SelectItem,
+    SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
 };
 
 use crate::plan::{merged_qualifier, merges_columns};
@@ -39,6 +39,27 @@ pub(super) fn qualify_order(select: &Select, order: &mut OrderBy) {
     if !columns.is_empty() {
         let _: ControlFlow<()> = order.visit(&mut Qualifier { columns: &columns, outputs: outputs(select), depth: 0 });
     }
+}
+
+/// The first `table.*` in a SELECT list beside a merging join, see [`crate::plan::MergedColumns`]: the table may have
+/// lost columns to it.
+pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
+    if !select.from.iter().any(has_merging_joins) {
+        return None;
+    }
+    select.projection.iter().find_map(|item| match item {
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => Some(name),
+        _ => None,
+    })
+}
+
+fn has_merging_joins(from: &TableWithJoins) -> bool {
+    let is_nested = |relation: &TableFactor| match relation {
+        TableFactor::NestedJoin { table_with_joins, .. } => has_merging_joins(table_with_joins),
+        _ => false,
+    };
+    let is_merging = |join: &Join| merges_columns(&join.join_operator).is_some() || is_nested(&join.relation);
+    is_nested(&from.relation) || from.joins.iter().any(is_merging)
 }
 
 /// Qualifiers of merged columns by name.

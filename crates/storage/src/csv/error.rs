@@ -98,6 +98,17 @@ pub enum CsvError {
         /// The first byte after the closing quote.
         offset: u64,
     },
+    /// A carriage return in the first record, outside of quotes, that no line feed follows.
+    #[error(
+        "row {row}, byte {offset}: a carriage return without a line feed, which ends no line here; write the object \
+         with line feeds"
+    )]
+    LoneCarriageReturn {
+        /// 1-based data row, 0 for the header.
+        row: u64,
+        /// Where it is.
+        offset: u64,
+    },
     /// The object ends inside a quoted field.
     #[error("row {row}: the quote opened at byte {offset} is never closed")]
     UnclosedQuote {

@@ -204,8 +204,17 @@ impl SplitScanner {
         let mut index = RecordIndex::new(self.dialect);
         let columns = index.count_fields(&bytes);
         self.is_one_column = columns == 1;
+        let records = index.records(&bytes, columns);
+        for column in 0..columns {
+            let (start, end) = records.field(0, column);
+            let raw = bytes.get(start..end).unwrap_or_default();
+            let is_quoted = raw.first().is_some_and(|first| Some(*first) == self.dialect.quote);
+            if !is_quoted && let Some(at) = raw.iter().position(|byte| *byte == b'\r') {
+                let offset = self.record_start + (start + at) as u64;
+                return Err(CsvError::LoneCarriageReturn { row: u64::from(!self.has_header), offset });
+            }
+        }
         if self.has_header {
-            let records = index.records(&bytes, columns);
             let names = (0..columns).map(|column| {
                 let (start, end) = records.field(0, column);
                 let raw = bytes.get(start..end).unwrap_or_default();

@@ -1,0 +1,103 @@
+//! Filters that come into being while a query runs, and columns of one name.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::utils::collect_columns;
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+
+type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
+
+/// DataFusion's rules of the physical optimizer, with [`FilterNames`] around those that push filters down.
+pub(crate) fn physical_rules() -> Vec<Rule> {
+    let pushdown = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
+    let ours: Vec<Rule> = pushdown.into_iter().map(|rule| Arc::new(FilterNames(rule)) as Rule).collect();
+    let rules = PhysicalOptimizer::new().rules.into_iter();
+    rules.map(|rule| ours.iter().find(|our| our.name() == rule.name()).cloned().unwrap_or(rule)).collect()
+}
+
+/// Pushes filters down, unless they may be of columns of which an operator has two of one name. Operators
+/// look for a filter's columns in their inputs by name, and take the first: a filter on `b.k` would be
+/// one on `a.k`, and lose rows.
+#[derive(Debug)]
+struct FilterNames(FilterPushdown);
+
+impl PhysicalOptimizerRule for FilterNames {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        let repeated = repeated_names(&plan)?;
+        match repeated.is_empty() || repeated.is_disjoint(&filtered_names(&plan)?) {
+            true => self.0.optimize(plan, config),
+            false => Ok(plan),
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+/// Names that two columns of one operator have.
+fn repeated_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
+    let mut repeated = HashSet::new();
+    plan.apply(|node| {
+        let schema = node.schema();
+        let mut names = HashSet::with_capacity(schema.fields().len());
+        let twice = schema.fields().iter().filter(|field| !names.insert(field.name()));
+        repeated.extend(twice.map(|field| field.name().clone()));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(repeated)
+}
+
+/// Names of columns on which there are filters, or will be: of joins, sorts with a limit, aggregates.
+fn filtered_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
+    let mut names = HashSet::new();
+    let mut renamed: Vec<(String, Vec<String>)> = vec![];
+    plan.apply(|node| {
+        let mut add = |expression: &Arc<dyn PhysicalExpr>| names.extend(names_in(expression));
+        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+            join.on().iter().for_each(|(left, right)| [left, right].into_iter().for_each(&mut add));
+        } else if let Some(sort) = node.downcast_ref::<SortExec>() {
+            sort.expr().iter().for_each(|key| add(&key.expr));
+        } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
+            add(filter.predicate());
+        } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
+            aggregate.aggr_expr().iter().for_each(|function| function.expressions().iter().for_each(&mut add));
+            let keys = aggregate.group_expr().expr().iter();
+            renamed.extend(keys.map(|(key, name)| (name.clone(), names_in(key).collect())));
+        } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
+            let columns = projection.expr().iter();
+            renamed.extend(columns.map(|column| (column.alias.clone(), names_in(&column.expr).collect())));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    // What a filter's column is called further below.
+    loop {
+        let below = renamed.iter().filter(|(name, _)| names.contains(name)).flat_map(|(_, below)| below);
+        let more: Vec<String> = below.filter(|name| !names.contains(*name)).cloned().collect();
+        if more.is_empty() {
+            return Ok(names);
+        }
+        names.extend(more);
+    }
+}
+
+fn names_in(expression: &Arc<dyn PhysicalExpr>) -> impl Iterator<Item = String> + use<> {
+    collect_columns(expression).into_iter().map(|column| column.name().to_owned())
+}

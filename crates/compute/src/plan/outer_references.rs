@@ -1,0 +1,65 @@
+//! Types of columns that a correlated subquery takes from outside.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, ExprSchema, Result};
+use datafusion::logical_expr::logical_plan::Subquery;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use super::expressions::columns_of;
+
+/// Gives the references of correlated subqueries the types that their columns have now. They keep those that
+/// the columns had when the statement was planned, before the branches of a UNION or CASE got one type.
+///
+/// # Errors
+/// If an operator of a subquery does not take the types.
+pub(super) fn with_current_types(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    plan.transform_down_with_subqueries(|node| {
+        let schema = columns_of(&node);
+        node.map_subqueries(|subquery| refreshed(subquery, &schema))?.transform_data(lateral)
+    })
+}
+
+/// A join whose right side may refer to its left one.
+fn lateral(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
+    let has_subqueries = join.right.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_))))?;
+    if !has_subqueries {
+        return Ok(Transformed::no(LogicalPlan::Join(join)));
+    }
+    let outside = join.left.schema();
+    let right = Arc::unwrap_or_clone(join.right).transform_down(|node| refreshed(node, outside))?;
+    join.right = Arc::new(right.data);
+    let node = LogicalPlan::Join(join);
+    Ok(if right.transformed { Transformed::yes(node) } else { Transformed::no(node) })
+}
+
+fn refreshed(node: LogicalPlan, outside: &DFSchema) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Subquery(subquery) = node else { return Ok(Transformed::no(node)) };
+    let is_current = subquery.outer_ref_columns.iter().all(|column| current(column, outside).is_none());
+    if is_current {
+        return Ok(Transformed::no(LogicalPlan::Subquery(subquery)));
+    }
+    let refresh = |part: Expr| {
+        Ok(match current(&part, outside) {
+            Some(part) => Transformed::yes(part),
+            None => Transformed::no(part),
+        })
+    };
+    let outer_ref_columns = subquery.outer_ref_columns.into_iter().map(|column| Ok(refresh(column)?.data));
+    let outer_ref_columns = outer_ref_columns.collect::<Result<_>>()?;
+    let plan = Arc::unwrap_or_clone(subquery.subquery).transform_up(|node| {
+        let node = node.map_expressions(|expression| expression.transform_up(refresh))?;
+        node.map_data(LogicalPlan::recompute_schema)
+    })?;
+    let subquery = Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans: subquery.spans };
+    Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
+}
+
+/// A reference with the type that its column has; `None` if it has that already, or is none.
+fn current(expression: &Expr, outside: &DFSchema) -> Option<Expr> {
+    let Expr::OuterReferenceColumn(field, column) = expression else { return None };
+    let now = outside.field_from_column(column).ok()?;
+    (now.data_type() != field.data_type()).then(|| Expr::OuterReferenceColumn(Arc::clone(now), column.clone()))
+}

@@ -1,0 +1,66 @@
+//! INTERSECT ALL and EXCEPT ALL.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
+use datafusion::common::{Column, JoinType, NullEquality, Result};
+use datafusion::functions_window::row_number::row_number;
+use datafusion::logical_expr::{Distinct, Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Counts how often a row is on either side of INTERSECT ALL and EXCEPT ALL, by numbering equal rows. DataFusion
+/// looks only whether a row is on the right side at all.
+#[derive(Debug)]
+pub(crate) struct SetCounts;
+
+/// The column with the number of a row among its likes.
+const COPY: &str = "thermocline_copy";
+
+impl AnalyzerRule for SetCounts {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Join(join) if is_multiset(&join) => Ok(Transformed::yes(counted(join)?)),
+            node => Ok(Transformed::no(node)),
+        })
+        .data()
+    }
+
+    fn name(&self) -> &str {
+        "set_counts"
+    }
+}
+
+/// Whether the join is a set operation with ALL. Without, its left side is distinct; and no other join has a key
+/// that takes NULLs for equal when it is planned.
+fn is_multiset(join: &Join) -> bool {
+    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
+        && join.null_equality == NullEquality::NullEqualsNull
+        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
+}
+
+fn counted(mut join: Join) -> Result<LogicalPlan> {
+    let columns = join.left.schema().columns();
+    let (left, left_copy) = numbered(&join.left)?;
+    let (right, right_copy) = numbered(&join.right)?;
+    join.on.push((left_copy, right_copy));
+    let joined = Join::try_new(
+        left,
+        right,
+        join.on,
+        join.filter,
+        join.join_type,
+        join.join_constraint,
+        join.null_equality,
+        join.null_aware,
+    )?;
+    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns.into_iter().map(Expr::Column))?.build()
+}
+
+/// A side with the number of each row among its likes.
+fn numbered(side: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Expr)> {
+    let all = side.schema().columns().into_iter().map(Expr::Column).collect();
+    let copy = row_number().partition_by(all).build()?.alias(COPY);
+    let numbered = LogicalPlanBuilder::from(Arc::clone(side)).window([copy])?.build()?;
+    Ok((Arc::new(numbered), Expr::Column(Column::from_name(COPY))))
+}

@@ -1,0 +1,119 @@
+//! What DataFusion answers wrongly.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, JoinType, Result, not_impl_err};
+use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
+use datafusion::logical_expr::logical_plan::Subquery;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SkipType};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::expressions::columns_of;
+
+/// Refuses what would give wrong rows: shapes of correlated subqueries of which DataFusion makes joins that are not
+/// equal to them, and the smallest and largest of nested values, for which it has no order.
+#[derive(Debug)]
+pub(crate) struct Unsupported;
+
+impl AnalyzerRule for Unsupported {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.apply_with_subqueries(|node| {
+            let schema = columns_of(node);
+            if let LogicalPlan::Subquery(subquery) = node {
+                correlated(subquery, Place::Lateral)?;
+            }
+            node.apply_expressions(|expression| expression.apply(|part| check(part, &schema)))
+        })?;
+        Ok(plan)
+    }
+
+    fn name(&self) -> &str {
+        "unsupported"
+    }
+}
+
+/// Where a subquery stands.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// In EXISTS, IN, ANY or ALL.
+    Condition,
+    /// In the place of a value.
+    Scalar,
+    Lateral,
+}
+
+fn check(part: &Expr, schema: &DFSchema) -> Result<TreeNodeRecursion> {
+    match part {
+        Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. })
+        | Expr::SetComparison(SetComparison { subquery, .. }) => correlated(subquery, Place::Condition)?,
+        Expr::ScalarSubquery(subquery) => correlated(subquery, Place::Scalar)?,
+        Expr::AggregateFunction(function) => extreme(function.func.name(), &function.params.args, schema)?,
+        Expr::WindowFunction(function) => extreme(function.fun.name(), &function.params.args, schema)?,
+        _ => {}
+    }
+    Ok(TreeNodeRecursion::Continue)
+}
+
+fn extreme(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+    let has_order = |of: &DataType| match of {
+        DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => false,
+        DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
+            !item.data_type().is_nested()
+        }
+        _ => true,
+    };
+    match args {
+        [value] if matches!(function, "min" | "max") => match value.get_type(schema) {
+            Ok(of) if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+fn correlated(subquery: &Subquery, place: Place) -> Result<()> {
+    if subquery.outer_ref_columns.is_empty() {
+        return Ok(());
+    }
+    refers_outside(&subquery.subquery, place).map(|_| ())
+}
+
+/// Whether the operator or one below it has columns from outside.
+fn refers_outside(node: &LogicalPlan, place: Place) -> Result<bool> {
+    let mut below = vec![];
+    for input in node.inputs() {
+        below.push(refers_outside(input, place)?);
+    }
+    let is_below = below.contains(&true);
+    let is_own = node.expressions().iter().any(Expr::contains_outer);
+    let is_total = |node: &LogicalPlan| matches!(node, LogicalPlan::Aggregate(total) if total.group_expr.is_empty());
+    match node {
+        node if is_below && is_total(node) && place == Place::Condition => not_impl_err!(
+            "an aggregate without GROUP BY in a correlated subquery of EXISTS, IN, ANY or ALL; compare with a scalar \
+             subquery, as in (SELECT count(*) ...) > 0"
+        ),
+        LogicalPlan::Filter(having) if is_below && is_total(&having.input) && place == Place::Lateral => {
+            not_impl_err!("HAVING without GROUP BY in a correlated LATERAL subquery; filter its rows outside")
+        }
+        LogicalPlan::Limit(limit) if is_below && !matches!(limit.get_skip_type()?, SkipType::Literal(0)) => {
+            not_impl_err!("OFFSET in a correlated subquery")
+        }
+        LogicalPlan::Window(_) if is_below => not_impl_err!("a window function in a correlated subquery"),
+        LogicalPlan::Join(join) => {
+            let sides = (below.first() == Some(&true), below.get(1) == Some(&true));
+            let is_optional = match join.join_type {
+                JoinType::Left => sides.1 || is_own,
+                JoinType::Right => sides.0 || is_own,
+                JoinType::Full => sides.0 || sides.1 || is_own,
+                _ => false,
+            };
+            match is_optional {
+                true => not_impl_err!("a column from outside on the optional side of an outer join in a subquery"),
+                false => Ok(is_below || is_own),
+            }
+        }
+        _ => Ok(is_below || is_own),
+    }
+}
