@@ -38,7 +38,7 @@ pub use catalog::{
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
-pub use plan::{Separate, register_numbers};
+pub use plan::{Averages, Separate, register_numbers};
 pub use scan::HybridScanExec;
 pub use session::{
     Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, StatementTimeout,

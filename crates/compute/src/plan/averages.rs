@@ -3,24 +3,48 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::{
     Aggregate, AggregateUDF, Expr, ExprSchemable, LogicalPlan, Projection, Window, WindowFunctionDefinition, cast,
 };
-use thermocline_pushdown::exact_sum;
+use datafusion::optimizer::AnalyzerRule;
 
-/// Averages of decimals as sum and count, which are exact, and their quotient in doubles. DataFusion's have four
+/// The rule for plans of DataFusion that are compared with ours; it comes before types are coerced.
+#[derive(Debug)]
+pub struct Averages {
+    sum: Arc<AggregateUDF>,
+}
+
+impl Averages {
+    /// Averages by the context's own `sum`.
+    pub fn new(sum: Arc<AggregateUDF>) -> Self {
+        Self { sum }
+    }
+}
+
+impl AnalyzerRule for Averages {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|node| with_quotients(node.recompute_schema()?, &self.sum)).data()
+    }
+
+    fn name(&self) -> &str {
+        "averages"
+    }
+}
+
+/// Averages of decimals as `sum` and count, which are exact, and their quotient in doubles. DataFusion's have four
 /// more digits than the values, and cut what is behind them.
 ///
 /// # Errors
 /// If the operator does not take its new functions.
-pub(super) fn with_quotients(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+pub(super) fn with_quotients(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Result<Transformed<LogicalPlan>> {
     match node {
         LogicalPlan::Aggregate(aggregate) => {
-            let Some(parts) = parts(&aggregate.aggr_expr, aggregate.input.schema()) else {
+            let Some(parts) = parts(&aggregate.aggr_expr, aggregate.input.schema(), sum) else {
                 return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
             };
             let (input, keys) = (Arc::clone(&aggregate.input), aggregate.group_expr.clone());
@@ -28,7 +52,7 @@ pub(super) fn with_quotients(node: LogicalPlan) -> Result<Transformed<LogicalPla
             quotients(LogicalPlan::Aggregate(summed), &aggregate.schema, parts)
         }
         LogicalPlan::Window(window) => {
-            let Some(parts) = parts(&window.window_expr, window.input.schema()) else {
+            let Some(parts) = parts(&window.window_expr, window.input.schema(), sum) else {
                 return Ok(Transformed::no(LogicalPlan::Window(window)));
             };
             let summed = Window::try_new(parts.functions.clone(), Arc::clone(&window.input))?;
@@ -46,11 +70,11 @@ struct Parts {
 }
 
 /// `None` if no function is an average of decimals.
-fn parts(functions: &[Expr], schema: &DFSchema) -> Option<Parts> {
+fn parts(functions: &[Expr], schema: &DFSchema, sum: &Arc<AggregateUDF>) -> Option<Parts> {
     let mut parts = Parts { functions: vec![], places: vec![] };
     let mut has_averages = false;
     for function in functions {
-        let place = match sum_and_count(function, schema) {
+        let place = match sum_and_count(function, schema, sum) {
             Some([sum, count]) => {
                 has_averages = true;
                 (parts.place(sum), Some(parts.place(count)))
@@ -73,7 +97,7 @@ impl Parts {
 }
 
 /// The sum and the count of an average of decimals, over the same rows.
-fn sum_and_count(function: &Expr, schema: &DFSchema) -> Option<[Expr; 2]> {
+fn sum_and_count(function: &Expr, schema: &DFSchema, sum: &Arc<AggregateUDF>) -> Option<[Expr; 2]> {
     let is_average = |name: &str, args: &[Expr]| match args {
         [value] => name == "avg" && value.get_type(schema).is_ok_and(|of| of.is_decimal()),
         _ => false,
@@ -83,14 +107,14 @@ fn sum_and_count(function: &Expr, schema: &DFSchema) -> Option<[Expr; 2]> {
             let of = |func: Arc<AggregateUDF>| {
                 Expr::AggregateFunction(AggregateFunction { func, params: average.params.clone() })
             };
-            Some([of(Arc::new(exact_sum())), of(count_udaf())])
+            Some([of(Arc::clone(sum)), of(count_udaf())])
         }
         Expr::WindowFunction(average) if is_average(average.fun.name(), &average.params.args) => {
             let of = |function: Arc<AggregateUDF>| {
                 let fun = WindowFunctionDefinition::AggregateUDF(function);
                 Expr::from(WindowFunction { fun, params: average.params.clone() })
             };
-            Some([of(Arc::new(exact_sum())), of(count_udaf())])
+            Some([of(Arc::clone(sum)), of(count_udaf())])
         }
         _ => None,
     }

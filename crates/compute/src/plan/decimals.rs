@@ -14,9 +14,11 @@ use datafusion::logical_expr::expr_schema::cast_subquery;
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::type_coercion::binary::type_union_coercion;
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
+    AggregateUDF, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use thermocline_pushdown::exact_sum;
 
 use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
@@ -33,12 +35,13 @@ pub(crate) struct Decimals;
 
 impl AnalyzerRule for Decimals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let mut plan = with_doubles(plan, false)?;
+        let sum = Arc::new(exact_sum());
+        let mut plan = with_doubles(plan, false, &sum)?;
         // Types that changed may be those of columns to which subqueries refer.
         loop {
             let current = with_current_types(plan)?;
             plan = match current.transformed {
-                true => with_doubles(current.data, true)?,
+                true => with_doubles(current.data, true, &sum)?,
                 false => return Ok(current.data),
             };
         }
@@ -50,12 +53,12 @@ impl AnalyzerRule for Decimals {
 }
 
 /// The plan with doubles; with all schemas computed anew if a type `is_changed`.
-fn with_doubles(plan: LogicalPlan, is_changed: bool) -> Result<LogicalPlan> {
+fn with_doubles(plan: LogicalPlan, is_changed: bool, sum: &Arc<AggregateUDF>) -> Result<LogicalPlan> {
     // Types of what is above a changed expression may be others, too.
     let is_changed = Cell::new(is_changed);
     let plan = plan.transform_up_with_subqueries(|node| {
         let node = if is_changed.get() { node.recompute_schema()? } else { node };
-        let rewritten = rewritten(node)?;
+        let rewritten = rewritten(node, sum)?;
         if rewritten.transformed {
             is_changed.set(true);
             return rewritten.map_data(LogicalPlan::recompute_schema);
@@ -66,14 +69,14 @@ fn with_doubles(plan: LogicalPlan, is_changed: bool) -> Result<LogicalPlan> {
 }
 
 /// One operator of a plan.
-fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewritten(node: LogicalPlan, sum: &Arc<AggregateUDF>) -> Result<Transformed<LogicalPlan>> {
     let node = match node {
         LogicalPlan::Union(union) => united(union)?,
         LogicalPlan::Values(values) => with_floats(values)?,
         LogicalPlan::Join(join) => Transformed::no(LogicalPlan::Join(with_equal_types(join))),
         node => Transformed::no(node),
     };
-    node.transform_data(|node| rewrite_expressions(node, replaced))?.transform_data(with_quotients)
+    node.transform_data(|node| rewrite_expressions(node, replaced))?.transform_data(|node| with_quotients(node, sum))
 }
 
 /// A union whose inputs have the same types. Until types are coerced, a union says that its columns have the

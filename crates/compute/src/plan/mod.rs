@@ -26,6 +26,7 @@ mod set_counts;
 mod temporal_literals;
 mod unsupported;
 
+pub use averages::Averages;
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
 pub(crate) use decimals::Decimals;

@@ -78,7 +78,7 @@ impl VisitorMut for Dialect {
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
-        select.from.iter_mut().for_each(|from| self.nest(from));
+        select.from.iter_mut().for_each(|from| self.nest(from, false));
         qualify(select);
         if let Some(table) = incomplete_wildcard(select) {
             self.incomplete = Some(table.to_string());
@@ -95,7 +95,7 @@ impl VisitorMut for Dialect {
 
     fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
-            self.nest(table_with_joins);
+            self.nest(table_with_joins, true);
         }
         ControlFlow::Continue(())
     }
@@ -103,11 +103,12 @@ impl VisitorMut for Dialect {
 
 impl Dialect {
     /// Makes `((a JOIN b ...) RIGHT JOIN c USING ...) JOIN d ...` of the same without parentheses.
-    fn nest(&mut self, from: &mut TableWithJoins) {
+    fn nest(&mut self, from: &mut TableWithJoins, in_parentheses: bool) {
         let count = from.joins.iter().filter(|join| merges_columns(&join.join_operator).is_some()).count();
         self.nested_joins += count;
-        // The statement is refused.
-        if count == 0 || self.nested_joins > NESTED_JOINS_MAX {
+        // Nothing to do, done already, or about to be refused.
+        if count == 0 || (count == 1 && from.joins.len() == 1 && in_parentheses) || self.nested_joins > NESTED_JOINS_MAX
+        {
             return;
         }
         let (mut relation, mut joins) = (from.relation.clone(), vec![]);
