@@ -37,7 +37,8 @@ struct FilterNames(FilterPushdown);
 impl PhysicalOptimizerRule for FilterNames {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
         let repeated = repeated_names(&plan)?;
-        match repeated.is_empty() || repeated.is_disjoint(&filtered_names(&plan)?) {
+        let is_early = self.name() == FilterPushdown::new().name();
+        match repeated.is_empty() || repeated.is_disjoint(&filtered_names(&plan, is_early)?) {
             true => self.0.optimize(plan, config),
             false => Ok(plan),
         }
@@ -65,20 +66,27 @@ fn repeated_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
     Ok(repeated)
 }
 
-/// Names of columns on which there are filters, or will be: of joins, sorts with a limit, aggregates.
-fn filtered_names(plan: &Arc<dyn ExecutionPlan>) -> Result<HashSet<String>> {
+/// Names of columns on which there are filters that are pushed down early, or which come into being while the
+/// query runs: of joins, of sorts with a limit, of aggregates without groups.
+fn filtered_names(plan: &Arc<dyn ExecutionPlan>, is_early: bool) -> Result<HashSet<String>> {
     let mut names = HashSet::new();
     let mut renamed: Vec<(String, Vec<String>)> = vec![];
     plan.apply(|node| {
         let mut add = |expression: &Arc<dyn PhysicalExpr>| names.extend(names_in(expression));
-        if let Some(join) = node.downcast_ref::<HashJoinExec>() {
+        if let Some(filter) = node.downcast_ref::<FilterExec>() {
+            if is_early {
+                add(filter.predicate());
+            }
+        } else if let Some(join) = node.downcast_ref::<HashJoinExec>() {
             join.on().iter().for_each(|(left, right)| [left, right].into_iter().for_each(&mut add));
         } else if let Some(sort) = node.downcast_ref::<SortExec>() {
-            sort.expr().iter().for_each(|key| add(&key.expr));
-        } else if let Some(filter) = node.downcast_ref::<FilterExec>() {
-            add(filter.predicate());
+            if sort.fetch().is_some() {
+                sort.expr().iter().for_each(|key| add(&key.expr));
+            }
         } else if let Some(aggregate) = node.downcast_ref::<AggregateExec>() {
-            aggregate.aggr_expr().iter().for_each(|function| function.expressions().iter().for_each(&mut add));
+            if aggregate.group_expr().is_empty() {
+                aggregate.aggr_expr().iter().for_each(|function| function.expressions().iter().for_each(&mut add));
+            }
             let keys = aggregate.group_expr().expr().iter();
             renamed.extend(keys.map(|(key, name)| (name.clone(), names_in(key).collect())));
         } else if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
