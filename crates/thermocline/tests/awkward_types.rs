@@ -1585,6 +1585,11 @@ async fn joins_sets_and_subqueries() {
     }
     queries.extend(
         [
+            // Tables of one name and other types at two levels.
+            "SELECT * FROM (SELECT 1.5 AS k) a JOIN (SELECT l.v FROM (SELECT 1 AS k) a JOIN LATERAL \
+             (SELECT b.v FROM (SELECT 1 AS v) b WHERE b.v = a.k) l ON TRUE) q ON TRUE",
+            "SELECT a.k, l.v FROM (SELECT 1 AS k UNION ALL SELECT 1.5) a JOIN LATERAL (SELECT b.v FROM (SELECT 1 AS v) b \
+             WHERE b.v = a.k AND EXISTS (SELECT 1 FROM (SELECT 1.25 AS k UNION ALL SELECT 1) a WHERE a.k = b.v)) l ON TRUE",
             "SELECT 1.5 AS x UNION ALL SELECT 1e-20 UNION ALL SELECT 2e-20",
             "SELECT 1 AS x UNION SELECT 2.5 UNION SELECT 1e-20 UNION ALL SELECT c FROM m",
             "SELECT x / 2 AS y FROM (SELECT 1 AS x UNION ALL SELECT 2 UNION ALL SELECT 1e-20) z",

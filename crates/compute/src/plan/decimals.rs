@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison,
 };
@@ -17,12 +17,14 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
-
 use thermocline_pushdown::exact_sum;
 
 use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
 use super::outer_references::with_current_types;
+
+/// Levels of subqueries, of which the parser takes fewer.
+const LEVELS_MAX: usize = 64;
 
 /// Takes decimals for doubles where they meet floats, before types are coerced.
 ///
@@ -37,14 +39,15 @@ impl AnalyzerRule for Decimals {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let sum = Arc::new(exact_sum());
         let mut plan = with_doubles(plan, false, &sum)?;
-        // Types that changed may be those of columns to which subqueries refer.
-        loop {
+        // Types that changed may be those of columns to which subqueries refer, one level further in each time.
+        for _ in 0..LEVELS_MAX {
             let current = with_current_types(plan)?;
             plan = match current.transformed {
                 true => with_doubles(current.data, true, &sum)?,
                 false => return Ok(current.data),
             };
         }
+        plan_err!("subqueries that refer to columns outside are nested deeper than {LEVELS_MAX} levels")
     }
 
     fn name(&self) -> &str {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ExprSchema, Result};
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, LogicalPlan};
@@ -16,23 +16,50 @@ use super::expressions::columns_of;
 /// If an operator of a subquery does not take the types.
 pub(super) fn with_current_types(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     plan.transform_down_with_subqueries(|node| {
-        let schema = columns_of(&node);
-        node.map_subqueries(|subquery| refreshed(subquery, &schema))?.transform_data(lateral)
+        let mut has_subqueries = false;
+        node.apply_subqueries(|_| {
+            has_subqueries = true;
+            Ok(TreeNodeRecursion::Stop)
+        })?;
+        let node = match has_subqueries {
+            true => {
+                let schema = columns_of(&node);
+                node.map_subqueries(|subquery| refreshed(subquery, &schema))?
+            }
+            false => Transformed::no(node),
+        };
+        node.transform_data(lateral)
     })
 }
 
 /// A join whose right side may refer to its left one.
 fn lateral(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Join(mut join) = node else { return Ok(Transformed::no(node)) };
-    let has_subqueries = join.right.exists(|node| Ok(matches!(node, LogicalPlan::Subquery(_))))?;
-    if !has_subqueries {
+    if !is_lateral(&join.right) {
         return Ok(Transformed::no(LogicalPlan::Join(join)));
     }
     let outside = join.left.schema();
-    let right = Arc::unwrap_or_clone(join.right).transform_down(|node| refreshed(node, outside))?;
+    let right = Arc::unwrap_or_clone(join.right).transform_down(|node| match node {
+        // Subqueries within it have an outside of their own.
+        LogicalPlan::Subquery(_) => {
+            refreshed(node, outside).map(|node| Transformed::new(node.data, node.transformed, TreeNodeRecursion::Jump))
+        }
+        node => Ok(Transformed::no(node)),
+    })?;
     join.right = Arc::new(right.data);
     let node = LogicalPlan::Join(join);
     Ok(if right.transformed { Transformed::yes(node) } else { Transformed::no(node) })
+}
+
+/// Whether a side of a join is a subquery, below its alias.
+fn is_lateral(mut side: &LogicalPlan) -> bool {
+    loop {
+        side = match (side, side.inputs().as_slice()) {
+            (LogicalPlan::Subquery(_), _) => return true,
+            (_, [input]) => input,
+            _ => return false,
+        };
+    }
 }
 
 fn refreshed(node: LogicalPlan, outside: &DFSchema) -> Result<Transformed<LogicalPlan>> {
@@ -49,10 +76,19 @@ fn refreshed(node: LogicalPlan, outside: &DFSchema) -> Result<Transformed<Logica
     };
     let outer_ref_columns = subquery.outer_ref_columns.into_iter().map(|column| Ok(refresh(column)?.data));
     let outer_ref_columns = outer_ref_columns.collect::<Result<_>>()?;
-    let plan = Arc::unwrap_or_clone(subquery.subquery).transform_up(|node| {
-        let node = node.map_expressions(|expression| expression.transform_up(refresh))?;
-        node.map_data(LogicalPlan::recompute_schema)
-    })?;
+    let plan = Arc::unwrap_or_clone(subquery.subquery).transform_down_up(
+        |node| match node {
+            LogicalPlan::Subquery(_) => Ok(Transformed::new(node, false, TreeNodeRecursion::Jump)),
+            node => Ok(Transformed::no(node)),
+        },
+        |node| match node {
+            LogicalPlan::Subquery(_) => Ok(Transformed::no(node)),
+            node => {
+                let node = node.map_expressions(|expression| expression.transform_up(refresh))?;
+                node.map_data(LogicalPlan::recompute_schema)
+            }
+        },
+    )?;
     let subquery = Subquery { subquery: Arc::new(plan.data), outer_ref_columns, spans: subquery.spans };
     Ok(Transformed::yes(LogicalPlan::Subquery(subquery)))
 }
