@@ -1,6 +1,6 @@
 //! Objects as plans use them: partitions, sizes and statistics.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -241,16 +241,16 @@ fn has_arrow_schema(footer: &ParquetMetaData) -> bool {
 fn misfits(file: &SchemaRef, footer: &ParquetMetaData, table: &SchemaRef) -> Vec<(usize, String)> {
     let of_file: HashMap<&str, &DataType> =
         file.fields().iter().map(|field| (field.name().as_str(), field.data_type())).collect();
-    let mut names = HashSet::new();
-    let repeated: HashSet<&str> =
-        file.fields().iter().map(|field| field.name().as_str()).filter(|name| !names.insert(*name)).collect();
+    let is_repeated = |name: &String| {
+        of_file.len() < file.fields().len() && file.fields().iter().filter(|field| field.name() == name).count() > 1
+    };
     let misfit = |column: &Field| match of_file.get(column.name().as_str()) {
         None if column.is_nullable() || footer.file_metadata().num_rows() == 0 => None,
         None => Some(format!("it has no column '{}', which is NOT NULL in the table", column.name())),
         Some(DataType::Interval(IntervalUnit::DayTime)) if !has_arrow_schema(footer) => {
             Some(format!("column '{}' is an INTERVAL there, of which only days and time can be read", column.name()))
         }
-        Some(_) if repeated.contains(column.name().as_str()) => {
+        Some(_) if is_repeated(column.name()) => {
             Some(format!("column '{}' is one of several columns of that name there", column.name()))
         }
         Some(found) if !reads_as(found, column.data_type()) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{DFSchema, Result};
 use datafusion::functions_aggregate::count::count_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, WindowFunction};
 use datafusion::logical_expr::{
@@ -131,17 +131,7 @@ fn quotients(node: LogicalPlan, schema: &DFSchema, parts: Parts) -> Result<Trans
         let place = position.checked_sub(kept).and_then(|function| parts.places.get(function));
         match place {
             None => column(position),
-            Some((sum, None)) => {
-                let value = column(kept + sum);
-                match &value {
-                    Expr::Column(Column { relation, name, .. })
-                        if relation.as_ref() == qualifier && name == field.name() =>
-                    {
-                        value
-                    }
-                    _ => value.alias_qualified(qualifier.cloned(), field.name()),
-                }
-            }
+            Some((function, None)) => column(kept + function),
             Some((sum, Some(count))) => {
                 let double = |place: &usize| cast(column(kept + place), DataType::Float64);
                 (double(sum) / double(count)).alias_qualified(qualifier.cloned(), field.name())

@@ -1,7 +1,5 @@
 //! Keys of ORDER BY.
 
-use std::mem;
-
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
@@ -21,8 +19,12 @@ pub(crate) struct OrderKeys;
 
 impl AnalyzerRule for OrderKeys {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        plan.transform_up_with_subqueries(|node| {
-            rewrite_expressions(node, |part, _| Ok(ordered(part)))?.transform_data(|node| Ok(sorted(node)))
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) => {
+                rewrite_expressions(node, |part, _| Ok(ordered(part)))
+            }
+            LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_)) => Ok(sorted(node)),
+            node => Ok(Transformed::no(node)),
         })
         .data()
     }
@@ -60,7 +62,7 @@ fn sorted(mut node: LogicalPlan) -> Transformed<LogicalPlan> {
     let apart: Vec<Sort> = keys.iter().flat_map(|key| null_apart(key, &schema)).collect();
     let changed = without_repeated(&apart).unwrap_or(apart);
     let is_changed = changed.len() != keys.len();
-    drop(mem::replace(keys, changed));
+    *keys = changed;
     if is_changed { Transformed::yes(node) } else { Transformed::no(node) }
 }
 

@@ -3,7 +3,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, JoinType, Result, not_impl_err};
+use datafusion::common::{JoinType, Result, not_impl_err};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SkipType};
@@ -19,11 +19,10 @@ pub(crate) struct Unsupported;
 impl AnalyzerRule for Unsupported {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.apply_with_subqueries(|node| {
-            let schema = columns_of(node);
             if let LogicalPlan::Subquery(subquery) = node {
                 correlated(subquery, Place::Lateral)?;
             }
-            node.apply_expressions(|expression| expression.apply(|part| check(part, &schema)))
+            node.apply_expressions(|expression| expression.apply(|part| check(part, node)))
         })?;
         Ok(plan)
     }
@@ -43,20 +42,20 @@ enum Place {
     Lateral,
 }
 
-fn check(part: &Expr, schema: &DFSchema) -> Result<TreeNodeRecursion> {
+fn check(part: &Expr, node: &LogicalPlan) -> Result<TreeNodeRecursion> {
     match part {
         Expr::Exists(Exists { subquery, .. })
         | Expr::InSubquery(InSubquery { subquery, .. })
         | Expr::SetComparison(SetComparison { subquery, .. }) => correlated(subquery, Place::Condition)?,
         Expr::ScalarSubquery(subquery) => correlated(subquery, Place::Scalar)?,
-        Expr::AggregateFunction(function) => extreme(function.func.name(), &function.params.args, schema)?,
-        Expr::WindowFunction(function) => extreme(function.fun.name(), &function.params.args, schema)?,
+        Expr::AggregateFunction(function) => extreme(function.func.name(), &function.params.args, node)?,
+        Expr::WindowFunction(function) => extreme(function.fun.name(), &function.params.args, node)?,
         _ => {}
     }
     Ok(TreeNodeRecursion::Continue)
 }
 
-fn extreme(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
+fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
     let has_order = |of: &DataType| match of {
         DataType::Struct(_) | DataType::Map(..) | DataType::Union(..) => false,
         DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _) => {
@@ -65,7 +64,7 @@ fn extreme(function: &str, args: &[Expr], schema: &DFSchema) -> Result<()> {
         _ => true,
     };
     match args {
-        [value] if matches!(function, "min" | "max") => match value.get_type(schema) {
+        [value] if matches!(function, "min" | "max") => match value.get_type(&columns_of(node)) {
             Ok(of) if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
             _ => Ok(()),
         },

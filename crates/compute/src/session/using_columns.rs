@@ -85,7 +85,7 @@ fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
             | JoinOperator::Inner(JoinConstraint::Using(names))
             | JoinOperator::Left(JoinConstraint::Using(names))
             | JoinOperator::LeftOuter(JoinConstraint::Using(names)) => {
-                for name in names.iter().filter_map(|name| name.0.last()?.as_ident()) {
+                for name in idents(names) {
                     if let Some(left) = &only {
                         columns.entry(normal(name)).or_insert_with(|| left.clone());
                     }
@@ -93,7 +93,7 @@ fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
             }
             other => match merges_columns(other) {
                 Some((_, JoinConstraint::Using(names))) => {
-                    for name in names.iter().filter_map(|name| name.0.last()?.as_ident()) {
+                    for name in idents(names) {
                         let name = normal(name);
                         let left = columns.remove(&name).or_else(|| only.clone());
                         if let (Some(left), Some(right)) = (left, &right) {
@@ -115,6 +115,10 @@ fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
         only = None;
     }
     (columns, only)
+}
+
+fn idents(names: &[ObjectName]) -> impl Iterator<Item = &Ident> {
+    names.iter().filter_map(|name| name.0.last()?.as_ident())
 }
 
 /// What the columns of a relation are qualified with; `None` if the statement does not say it.

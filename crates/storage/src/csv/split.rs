@@ -205,9 +205,11 @@ impl SplitScanner {
         let columns = index.count_fields(&bytes);
         self.is_one_column = columns == 1;
         let records = index.records(&bytes, columns);
-        for column in 0..columns {
+        let fields = (0..columns).map(|column| {
             let (start, end) = records.field(0, column);
-            let raw = bytes.get(start..end).unwrap_or_default();
+            (column, start, bytes.get(start..end).unwrap_or_default())
+        });
+        for (_, start, raw) in fields.clone() {
             let is_quoted = raw.first().is_some_and(|first| Some(*first) == self.dialect.quote);
             if !is_quoted && let Some(at) = raw.iter().position(|byte| *byte == b'\r') {
                 let offset = self.record_start + (start + at) as u64;
@@ -215,9 +217,7 @@ impl SplitScanner {
             }
         }
         if self.has_header {
-            let names = (0..columns).map(|column| {
-                let (start, end) = records.field(0, column);
-                let raw = bytes.get(start..end).unwrap_or_default();
+            let names = fields.map(|(column, start, raw)| {
                 let mut scratch = Vec::new();
                 let name = unquote(raw, self.dialect, &mut scratch).unwrap_or(raw);
                 match std::str::from_utf8(name) {
