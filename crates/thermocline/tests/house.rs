@@ -13,14 +13,15 @@ fn root() -> PathBuf {
 
 /// Each crate and the crates of ours that it may depend on. `docs/architecture.md` says why.
 const MAY_KNOW: &[(&str, &[&str])] = &[
-    ("pushdown", &[]),
-    ("cache", &["pushdown"]),
-    ("storage", &["pushdown"]),
-    ("compute", &["cache", "storage", "pushdown"]),
-    ("transactions", &[]),
-    ("database", &["transactions", "compute", "cache", "storage", "pushdown"]),
-    ("workloads", &["compute", "transactions", "cache", "storage", "pushdown"]),
-    ("thermocline", &["workloads", "database", "compute", "transactions", "cache", "storage", "pushdown"]),
+    ("types", &[]),
+    ("pushdown", &["types"]),
+    ("cache", &["pushdown", "types"]),
+    ("storage", &["pushdown", "types"]),
+    ("compute", &["cache", "storage", "pushdown", "types"]),
+    ("transactions", &["types"]),
+    ("database", &["transactions", "compute", "cache", "storage", "pushdown", "types"]),
+    ("workloads", &["compute", "transactions", "cache", "storage", "pushdown", "types"]),
+    ("thermocline", &["workloads", "database", "compute", "transactions", "cache", "storage", "pushdown", "types"]),
 ];
 
 /// Names of our crates in a manifest's `[dependencies]`.

@@ -7,7 +7,7 @@ pub mod check;
 pub mod database;
 pub mod disk;
 pub mod engine;
-pub mod error;
+pub use thermocline_types::error;
 pub mod ids;
 pub mod interrupt;
 pub mod log;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::types::PRECISION_MAX;
+use crate::PRECISION_MAX;
 
 /// The type of a column, an argument or an expression.
 ///
@@ -62,7 +62,7 @@ impl DataType {
         matches!(self, Self::Text | Self::Varchar(_))
     }
 
-    /// Whether values of the two types are held in the same variant of [`Value`](crate::types::Value),
+    /// Whether values of the two types are held in the same variant of [`Value`](crate::Value),
     /// so that they compare without a conversion.
     pub fn is_like(self, other: Self) -> bool {
         self == other

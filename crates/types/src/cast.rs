@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Class, Error, Result};
-use crate::types::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
+use crate::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
 /// each value, without allocating. Numbers are rounded to the column's scale; a value that does not

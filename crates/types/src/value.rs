@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
-use crate::types::{DataType, Decimal, format_date, format_timestamp};
+use crate::{DataType, Decimal, format_date, format_timestamp};
 
 /// A value of any type, or NULL.
 ///
@@ -185,7 +185,7 @@ impl<'a> ValueRef<'a> {
 }
 
 fn midnight(days: i32) -> i64 {
-    i64::from(days) * crate::types::MICROS_PER_DAY
+    i64::from(days) * crate::MICROS_PER_DAY
 }
 
 /// -0 equals 0, NaN equals NaN and is the largest.

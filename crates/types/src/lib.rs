@@ -1,0 +1,32 @@
+//! What a value is, and what SQL does with it: types, decimals, dates, casts, and errors with their SQLSTATEs.
+//!
+//! The rules are PostgreSQL's, up to the deviations that `docs/sql.md` lists. The row engine evaluates by them,
+//! and the analytic engine's functions call them, so that an expression means the same wherever it runs.
+//!
+//! ```
+//! use thermocline_types::{DataType, ValueRef, cast};
+//!
+//! assert_eq!(cast(ValueRef::Float(2.5), DataType::Integer)?.to_string(), "2");
+//! assert_eq!(cast(ValueRef::Text("abcdef"), DataType::Varchar(3))?.to_string(), "abc");
+//! assert_eq!(cast(ValueRef::Text("x"), DataType::Date).unwrap_err().sqlstate(), "22007");
+//! # Ok::<(), thermocline_types::Error>(())
+//! ```
+//!
+//! Deliberately left out: how rows and index keys are stored (`thermocline-transactions`), and columns
+//! (`thermocline-pushdown`).
+
+mod calendar;
+mod cast;
+mod data_type;
+mod decimal;
+pub mod error;
+mod value;
+
+pub use calendar::{
+    MICROS_PER_DAY, days_in_month, format_date, format_timestamp, from_civil, parse_date, parse_timestamp, to_civil,
+};
+pub use cast::{Rounded, assign, cast, parse_text, round_into};
+pub use data_type::DataType;
+pub use decimal::{Decimal, PRECISION_MAX};
+pub use error::{Class, Error, Result};
+pub use value::{Value, ValueRef, write_literal};
