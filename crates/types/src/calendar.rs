@@ -9,6 +9,12 @@ pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
 const DAYS_PER_ERA: i64 = 146_097;
 
+/// 0001-01-01.
+const FIRST_DAY: i32 = -719_162;
+
+/// 9999-12-31.
+const LAST_DAY: i32 = 2_932_896;
+
 /// 0000-03-01 is this many days before 1970-01-01.
 const DAYS_TO_EPOCH: i64 = 719_468;
 
@@ -38,6 +44,11 @@ pub fn to_civil(days: i32) -> (i32, u32, u32) {
     let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
     let year = year_of_era + era * 400 + i64::from(month <= 2);
     (i32::try_from(year).unwrap_or(i32::MAX), u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
+}
+
+/// Whether a day is in the years 1 to 9999.
+pub fn is_day(days: i32) -> bool {
+    (FIRST_DAY..=LAST_DAY).contains(&days)
 }
 
 /// How many days a month has; `None` if there is no such month.

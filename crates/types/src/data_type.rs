@@ -6,8 +6,8 @@ use crate::PRECISION_MAX;
 
 /// The type of a column, an argument or an expression.
 ///
-/// Arithmetic on integers is done in 64 bits whatever the operands' types; the range of the narrower
-/// types is checked where a value is stored or cast.
+/// Values of all integer types are held in 64 bits; the range of the narrower ones is checked where a value is
+/// computed, stored or cast.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataType {
     /// TRUE or FALSE.
@@ -76,6 +76,24 @@ impl DataType {
     pub fn assigns_to(self, other: Self) -> bool {
         let moment = |data_type| matches!(data_type, Self::Date | Self::Timestamp);
         self.is_like(other) || (self.is_number() && other.is_number()) || (moment(self) && moment(other))
+    }
+
+    /// The type of the same kind without limits on digits or length.
+    #[must_use]
+    pub const fn unbounded(self) -> Self {
+        match self {
+            Self::Decimal { .. } => Self::Numeric,
+            Self::Varchar(_) => Self::Text,
+            other => other,
+        }
+    }
+
+    /// Whether an integer is in the range of the type.
+    pub const fn holds(self, number: i64) -> bool {
+        match self.integer_bounds() {
+            Some((least, largest)) => least <= number && number <= largest,
+            None => true,
+        }
     }
 
     /// Least and largest value of an integer type.

@@ -30,9 +30,8 @@ const QUOTIENT_DIGITS_MIN: i32 = 16;
 /// An exact decimal number: an integer of at most 38 digits, and how many of them stand after the
 /// point.
 ///
-/// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that
-/// PostgreSQL gives them, less where 38 digits would not do; a number that has more than 38 digits
-/// before the point is an error.
+/// Equality, order and hash are those of the number: 1.0 equals 1.00. Results have the scale that PostgreSQL
+/// gives them, and a result of more than 38 digits is an error: no digit is lost in silence.
 #[derive(Clone, Copy)]
 pub struct Decimal {
     // Bytes rather than i128, whose alignment would make every `Value` half as large again.
@@ -173,10 +172,6 @@ impl Decimal {
         let scale = self.scale.max(other.scale);
         match (self.rescale(scale), other.rescale(scale)) {
             (Ok(left), Ok(right)) => Self::new(left.units() + right.units(), scale),
-            // Zeros at the end of the one cost digits that the other needs.
-            _ if scale > 0 && self.trimmed().scale.max(other.trimmed().scale) < scale => {
-                self.trimmed().plus(other.trimmed())
-            }
             _ => Err(overflow()),
         }
     }
@@ -192,19 +187,13 @@ impl Decimal {
         Self { units: (-self.units()).to_ne_bytes(), scale: self.scale }
     }
 
-    /// The product, with the sum of the scales as far as 38 digits reach.
+    /// The product, with the sum of the scales.
+    ///
+    /// # Errors
+    /// If it has more than 38 digits, zeros at its end included: a column of products has one scale.
     pub fn times(self, other: Self) -> Result<Self> {
-        let scale = self.scale + other.scale;
-        if scale <= PRECISION_MAX
-            && let Some(units) = self.units().checked_mul(other.units())
-            && units.unsigned_abs() < LIMIT
-        {
-            return Self::new(units, scale);
-        }
-        let wide = Wide::product(self.units().unsigned_abs(), other.units().unsigned_abs());
-        let (units, scale) = wide.round_to_fit(scale).ok_or_else(overflow)?;
-        let units = i128::try_from(units).map_err(|_| overflow())?;
-        Self::new(if self.is_negative() == other.is_negative() { units } else { -units }, scale)
+        let units = self.units().checked_mul(other.units()).ok_or_else(overflow)?;
+        Self::new(units, self.scale + other.scale)
     }
 
     /// The quotient, with PostgreSQL's scale: at least 16 significant digits, and no less than the
@@ -339,31 +328,6 @@ impl Wide {
         let (low, middle, other) = (b * d, a * d, b * c);
         let carry = (low >> 64) + (middle & HALF) + (other & HALF);
         Self { high: a * c + (middle >> 64) + (other >> 64) + (carry >> 64), low: (low & HALF) | (carry << 64) }
-    }
-
-    /// A tenth, and the digit that is lost.
-    fn tenth(&self) -> (Self, u128) {
-        let mut out = [0_u128; 4];
-        let mut rest = 0;
-        let limbs = [self.high >> 64, self.high, self.low >> 64, self.low];
-        for (slot, limb) in out.iter_mut().zip(limbs) {
-            let part = (rest << 64) | (limb & u128::from(u64::MAX));
-            *slot = part / 10;
-            rest = part % 10;
-        }
-        let [a, b, c, d] = out;
-        (Self { high: (a << 64) | b, low: (c << 64) | d }, rest)
-    }
-
-    /// With as many of `scale` digits after the point as fit, rounded half away from zero.
-    fn round_to_fit(mut self, mut scale: u8) -> Option<(u128, u8)> {
-        let mut last = 0;
-        while self.high != 0 || self.low >= LIMIT || scale > PRECISION_MAX {
-            scale = scale.checked_sub(1)?;
-            (self, last) = self.tenth();
-        }
-        let rounded = self.low + u128::from(last >= 5);
-        if rounded < LIMIT { Some((rounded, scale)) } else { Some((rounded / 10, scale.checked_sub(1)?)) }
     }
 }
 

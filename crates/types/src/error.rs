@@ -128,8 +128,10 @@ classes! {
     DuplicateObject "42710",
     /// Two tables of one statement with one name.
     DuplicateAlias "42712",
-    /// No such function or procedure, or not with these arguments.
+    /// No such function, operator or procedure, or not with these arguments.
     UndefinedFunction "42883",
+    /// Several operators or functions take these arguments.
+    AmbiguousFunction "42725",
     /// A procedure with this name exists.
     DuplicateFunction "42723",
     /// No such parameter.
@@ -158,8 +160,14 @@ classes! {
     TooLong "22001",
     /// Text that is not a value of the type.
     InvalidText "22P02",
-    /// Not a date or a timestamp, or one outside the years 1 to 9999.
+    /// Not a date, a timestamp or an interval.
     InvalidDatetime "22007",
+    /// A date or a timestamp outside the years 1 to 9999.
+    DatetimeOverflow "22008",
+    /// A power that is no real number.
+    InvalidPower "2201F",
+    /// A logarithm of what has none.
+    InvalidLogarithm "2201E",
     /// A parameter of a function or a clause outside its domain.
     InvalidParameter "22023",
     /// More than one row from what must give one.

@@ -20,13 +20,16 @@ mod cast;
 mod data_type;
 mod decimal;
 pub mod error;
+mod operator;
 mod value;
 
 pub use calendar::{
-    MICROS_PER_DAY, days_in_month, format_date, format_timestamp, from_civil, parse_date, parse_timestamp, to_civil,
+    MICROS_PER_DAY, days_in_month, format_date, format_timestamp, from_civil, is_day, parse_date, parse_timestamp,
+    to_civil,
 };
 pub use cast::{Rounded, assign, cast, parse_text, round_into};
 pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
 pub use error::{Class, Error, Result};
+pub use operator::{Operator, Resolved, division_by_zero, negate, out_of_range, wider_integer};
 pub use value::{Value, ValueRef, write_literal};

@@ -7,8 +7,8 @@ use super::{Binder, Typed};
 use crate::error::{Class, Error, Result};
 use crate::schema::names::fold;
 use crate::sql::data_type::data_type;
-use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Like, Operator, Pattern};
-use crate::types::{DataType, Value};
+use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Like, Pattern};
+use crate::types::{DataType, Operator, Resolved, Value, wider_integer};
 
 impl Binder<'_> {
     pub fn expression(&mut self, ast: &ast::Expr) -> Result<Typed> {
@@ -109,6 +109,9 @@ impl Binder<'_> {
             BinaryOperator::Divide => return self.arithmetic(left, Operator::Divide, right),
             BinaryOperator::Modulo => return self.arithmetic(left, Operator::Remainder, right),
             BinaryOperator::StringConcat => return self.arithmetic(left, Operator::Concatenate, right),
+            BinaryOperator::PGExp | BinaryOperator::BitwiseXor => {
+                return self.arithmetic(left, Operator::Power, right);
+            }
             other => Err(Error::not_here(format_args!("operator {other}"))),
         }?;
         let (left, right) = (self.expression(left)?, self.expression(right)?);
@@ -154,6 +157,12 @@ impl Binder<'_> {
     fn unary(&mut self, operator: UnaryOperator, inner: &ast::Expr) -> Result<Typed> {
         match operator {
             UnaryOperator::Not => Ok(Typed::new(Expr::Not(Box::new(self.condition(inner, "NOT")?)), DataType::Boolean)),
+            UnaryOperator::Minus if is_power(inner) => {
+                // It binds more tightly than `^`.
+                let ast::Expr::BinaryOp { left, op, right } = inner else { return Err(Error::not_here(inner)) };
+                let left = ast::Expr::UnaryOp { op: operator, expr: left.clone() };
+                self.binary(&left, op, right)
+            }
             UnaryOperator::Plus | UnaryOperator::Minus => {
                 // The least integer is the negation of no integer.
                 if let (UnaryOperator::Minus, ast::Expr::Value(value)) = (operator, inner)
@@ -170,7 +179,7 @@ impl Binder<'_> {
                 }
                 match operator {
                     UnaryOperator::Plus => Ok(typed),
-                    _ => Ok(folded(Typed::new(Expr::Negate(Box::new(typed.expr)), widened(data_type)))),
+                    _ => Ok(in_range(Expr::Negate(Box::new(typed.expr)), data_type.unbounded())),
                 }
             }
             other => Err(Error::not_here(format_args!("operator {other}"))),
@@ -182,34 +191,20 @@ impl Binder<'_> {
             return self.add_interval(left, operator, written);
         }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
-        if operator == Operator::Concatenate {
-            let (left, right) = (self.settle(left, DataType::Text)?, self.settle(right, DataType::Text)?);
-            if !left.type_or_text().is_text() && !right.type_or_text().is_text() {
-                return Err(no_operator(&left, operator, &right));
-            }
-            return Ok(Typed::new(Expr::Arithmetic(operator, Box::new([left.expr, right.expr])), DataType::Text));
+        let types = [left.operand_type(), right.operand_type()];
+        if operator != Operator::Concatenate && types.contains(&Some(DataType::Timestamp)) {
+            return Err(Error::not_here("values of type INTERVAL"));
         }
-        // What is added to a date is days.
-        let (left, right) = match (left.data_type, right.data_type) {
-            (Some(DataType::Date), None) if operator == Operator::Add => (left, self.settle(right, DataType::BigInt)?),
-            _ => self.settle_pair(left, right, DataType::BigInt)?,
-        };
-        let (one, other) = (left.type_or_text(), right.type_or_text());
-        let data_type = match (one, other) {
-            (DataType::Double, number) | (number, DataType::Double) if number.is_number() => DataType::Double,
-            _ if one.is_integer() && other.is_integer() => DataType::BigInt,
-            _ if one.is_number() && other.is_number() => DataType::Numeric,
-            (DataType::Date, DataType::Date) if operator == Operator::Subtract => DataType::BigInt,
-            (DataType::Date, days) if days.is_integer() && matches!(operator, Operator::Add | Operator::Subtract) => {
-                DataType::Date
-            }
-            (days, DataType::Date) if days.is_integer() && operator == Operator::Add => DataType::Date,
-            (DataType::Timestamp, DataType::Timestamp | DataType::Date) | (DataType::Date, DataType::Timestamp) => {
-                return Err(Error::not_here("values of type INTERVAL"));
-            }
-            _ => return Err(no_operator(&left, operator, &right)),
-        };
-        Ok(folded(Typed::new(Expr::Arithmetic(operator, Box::new([left.expr, right.expr])), data_type)))
+        let [one, other] = types;
+        let Resolved { left: one, right: other, result } = operator.resolve(one, other)?;
+        let mut sides = [(left, one), (right, other)].map(|(side, to)| {
+            let side = self.settle(side, to)?;
+            // What is not text is written as text.
+            let is_cast = operator == Operator::Concatenate && !side.type_or_text().is_like(to);
+            Ok(if is_cast { Expr::Cast(Box::new(side.expr), to) } else { side.expr })
+        });
+        let [left, right] = sides.each_mut().map(|side| std::mem::replace(side, Ok(Expr::Literal(Value::Null))));
+        Ok(in_range(Expr::Arithmetic(operator, Box::new([left?, right?])), result))
     }
 
     fn add_interval(&mut self, left: &ast::Expr, operator: Operator, written: &ast::Interval) -> Result<Typed> {
@@ -378,7 +373,7 @@ impl Binder<'_> {
 fn common_type(one: DataType, other: DataType) -> Option<DataType> {
     Some(match (one, other) {
         _ if one == other => one,
-        _ if one.is_integer() && other.is_integer() => DataType::BigInt,
+        _ if one.is_integer() && other.is_integer() => wider_integer(one, other),
         _ if one.is_text() && other.is_text() => DataType::Text,
         (DataType::Double, number) | (number, DataType::Double) if number.is_number() => DataType::Double,
         _ if one.is_number() && other.is_number() => DataType::Numeric,
@@ -387,15 +382,14 @@ fn common_type(one: DataType, other: DataType) -> Option<DataType> {
     })
 }
 
-/// The type of computed numbers of a kind.
-fn widened(data_type: DataType) -> DataType {
-    if data_type.is_integer() {
-        DataType::BigInt
-    } else if data_type.is_decimal() {
-        DataType::Numeric
-    } else {
-        data_type
-    }
+/// A computed value; one of the narrower integers is checked to be in its range.
+fn in_range(expr: Expr, result: DataType) -> Typed {
+    let is_narrow = matches!(result, DataType::SmallInt | DataType::Integer);
+    folded(Typed::new(if is_narrow { Expr::Cast(Box::new(expr), result) } else { expr }, result))
+}
+
+fn is_power(expr: &ast::Expr) -> bool {
+    matches!(expr, ast::Expr::BinaryOp { op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor, .. })
 }
 
 fn negated(typed: Typed) -> Typed {

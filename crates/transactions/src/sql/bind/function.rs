@@ -233,10 +233,7 @@ fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataT
             decimal if decimal.is_decimal() => DataType::Numeric,
             _ => DataType::BigInt,
         },
-        AggregateKind::Average if number => match given {
-            DataType::Double => DataType::Double,
-            _ => DataType::Numeric,
-        },
+        AggregateKind::Average if number => DataType::Double,
         AggregateKind::All | AggregateKind::Any if given == DataType::Boolean || unknown => DataType::Boolean,
         _ => return Err(Class::UndefinedFunction.error(format_args!("no aggregate {kind:?} of type {given}"))),
     })

@@ -53,6 +53,18 @@ impl Typed {
         Self { expr, data_type: Some(data_type) }
     }
 
+    /// The type as an operand: a literal integer is the narrowest of INTEGER and BIGINT that holds it.
+    pub fn operand_type(&self) -> Option<DataType> {
+        match &self.expr {
+            Expr::Literal(Value::Int(number))
+                if self.data_type == Some(DataType::BigInt) && DataType::Integer.holds(*number) =>
+            {
+                Some(DataType::Integer)
+            }
+            _ => self.data_type,
+        }
+    }
+
     /// The type where nothing else decided: text.
     pub fn type_or_text(&self) -> DataType {
         self.data_type.unwrap_or(DataType::Text)

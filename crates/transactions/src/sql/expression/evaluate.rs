@@ -2,12 +2,11 @@
 
 use std::cmp::Ordering;
 
-use super::arithmetic::{arithmetic, negate};
 use super::{Comparison, Environment, Expr, Like, Pattern, TABLES_MAX};
 use crate::error::{Class, Error, Result};
 use crate::sql::rows::Rows;
 use crate::table::Row;
-use crate::types::{DataType, Value, ValueRef, cast};
+use crate::types::{DataType, Value, ValueRef, cast, negate};
 
 /// What an expression reads.
 #[derive(Clone, Copy)]
@@ -144,9 +143,9 @@ impl Expr {
             Self::Arithmetic(operator, sides) => {
                 let [left, right] = &**sides;
                 let (left, right) = (left.evaluate(frame)?, right.evaluate(frame)?);
-                arithmetic(*operator, left.get(), right.get())?
+                Evaluated::Owned(operator.apply(left.get(), right.get())?)
             }
-            Self::Negate(inner) => negate(inner.evaluate(frame)?.get())?,
+            Self::Negate(inner) => Evaluated::Owned(negate(inner.evaluate(frame)?.get())?),
             Self::And(terms) => all(terms, frame, false)?,
             Self::Or(terms) => all(terms, frame, true)?,
             Self::Not(inner) => match inner.evaluate(frame)?.get() {

@@ -1,10 +1,12 @@
 //! Functions of one row.
 
-use super::arithmetic::{is_day, out_of_range};
 use super::evaluate::{Evaluated, Frame};
 use super::{Comparison, Expr};
 use crate::error::{Class, Result};
-use crate::types::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, days_in_month, from_civil, to_civil};
+use crate::types::{
+    DataType, Decimal, MICROS_PER_DAY, Operator, Value, ValueRef, days_in_month, from_civil, is_day, out_of_range,
+    to_civil,
+};
 
 /// The longest text that a function makes.
 const TEXT_BYTES_MAX: usize = 16 << 20;
@@ -287,9 +289,7 @@ impl Function {
             (Self::Ceiling, ValueRef::Float(value)) => value.ceil().into(),
             (Self::Trunc, ValueRef::Float(value)) if digits == 0 => value.trunc().into(),
             (Self::Round, ValueRef::Float(value)) if digits == 0 => value.round_ties_even().into(),
-            (Self::Remainder, _) => {
-                super::arithmetic::arithmetic(super::Operator::Remainder, number, second)?.into_value()
-            }
+            (Self::Remainder, _) => Operator::Remainder.apply(number, second)?,
             (Self::SquareRoot, _) => match number.number_as_f64() {
                 Some(value) if value >= 0.0 => value.sqrt().into(),
                 Some(value) if value.is_nan() => value.into(),
@@ -470,7 +470,7 @@ fn truncate(field: Field, micros: i64) -> Result<i64> {
 
 /// Months first, where the day is cut to the month's last; then days; then the rest.
 fn add_interval(micros: i64, months: i64, days: i64, rest: i64) -> Result<i64> {
-    let beyond = || Class::InvalidDatetime.error("timestamp out of range: years are 1 to 9999");
+    let beyond = || Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999");
     let day = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| beyond())?;
     let (year, month, day_of_month) = to_civil(day);
     let total = i64::from(year) * 12 + i64::from(month) - 1;

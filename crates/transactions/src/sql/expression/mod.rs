@@ -1,10 +1,9 @@
 //! Expressions with names and types resolved, and their values.
 //!
-//! An expression is bound once (by [`bind`](super::bind)) and evaluated many times. Integers,
-//! decimals and floats are told apart when it is evaluated, because a parameter may be any of them;
-//! types are for checking, for the result's columns, and for choosing indexes.
+//! An expression is bound once (by [`bind`](super::bind)) and evaluated many times. Integers, decimals and floats are
+//! told apart when it is evaluated, because a parameter may be any of them; types are for checking, for the range of
+//! integers, for the result's columns, and for choosing indexes.
 
-mod arithmetic;
 mod environment;
 mod evaluate;
 mod function;
@@ -16,7 +15,7 @@ pub(crate) use function::{Field, Function, Signature};
 pub(crate) use like::Pattern;
 
 use crate::error::Result;
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Operator, Value};
 
 /// How many tables one statement can read.
 pub(crate) const TABLES_MAX: usize = 4;
@@ -97,29 +96,6 @@ impl Comparison {
             Self::LessOrEqual => "<=",
             Self::Greater => ">",
             Self::GreaterOrEqual => ">=",
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Operator {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    Remainder,
-    Concatenate,
-}
-
-impl Operator {
-    pub const fn symbol(self) -> &'static str {
-        match self {
-            Self::Add => "+",
-            Self::Subtract => "-",
-            Self::Multiply => "*",
-            Self::Divide => "/",
-            Self::Remainder => "%",
-            Self::Concatenate => "||",
         }
     }
 }

@@ -157,8 +157,10 @@ impl State {
             },
             AggregateKind::Average => match self.total {
                 Total::Nothing => Value::Null,
-                Total::Int(sum) => Decimal::new(sum, 0)?.divide(self.count.into())?.into(),
-                Total::Decimal(sum) => sum.divide(self.count.into())?.into(),
+                #[expect(clippy::cast_precision_loss, reason = "the quotient is a double")]
+                Total::Int(sum) => (sum as f64 / self.count as f64).into(),
+                #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
+                Total::Decimal(sum) => (sum.to_f64() / self.count as f64).into(),
                 #[expect(clippy::cast_precision_loss, reason = "a count of rows")]
                 Total::Float(sum) => (sum / self.count as f64).into(),
             },

@@ -1,0 +1,334 @@
+//! `+ - * / % ^ ||`: which types they take, what they give, and how they are computed.
+
+use crate::error::{Class, Error, Result};
+use crate::{DataType, Decimal, Value, ValueRef, is_day};
+
+/// A binary operator that is neither a comparison nor logic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Operator {
+    /// `+`
+    Add,
+    /// `-`
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`
+    Divide,
+    /// `%`
+    Remainder,
+    /// `^`
+    Power,
+    /// `||`
+    Concatenate,
+}
+
+/// The types with which an operator is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Resolved {
+    /// What an operand of unknown type becomes, and for `||` any that is not text.
+    pub left: DataType,
+    /// The same on the right.
+    pub right: DataType,
+    /// The type of the result.
+    pub result: DataType,
+}
+
+impl Operator {
+    /// As SQL writes it.
+    pub const fn symbol(self) -> &'static str {
+        match self {
+            Self::Add => "+",
+            Self::Subtract => "-",
+            Self::Multiply => "*",
+            Self::Divide => "/",
+            Self::Remainder => "%",
+            Self::Power => "^",
+            Self::Concatenate => "||",
+        }
+    }
+
+    /// The operator over operands of these types; `None` is that of a string literal, a parameter and NULL.
+    ///
+    /// Integers give the wider of their types. Decimals give decimals, but quotients and powers are doubles,
+    /// which no scale that holds for all rows could hold.
+    ///
+    /// # Errors
+    /// If there is no such operator: SQLSTATE 42883; or if several would do: 42725.
+    pub fn resolve(self, left: Option<DataType>, right: Option<DataType>) -> Result<Resolved> {
+        let none = || Err(self.undefined(left, right));
+        if self == Self::Concatenate {
+            let of = match (left, right) {
+                (Some(DataType::Bytea), Some(DataType::Bytea) | None) | (None, Some(DataType::Bytea)) => {
+                    DataType::Bytea
+                }
+                (Some(one), Some(other)) if !one.is_text() && !other.is_text() => return none(),
+                _ => DataType::Text,
+            };
+            return Ok(Resolved { left: of, right: of, result: of });
+        }
+        let (left, right) = match (left, right) {
+            (None, None) => (DataType::BigInt, DataType::BigInt),
+            (Some(DataType::Date), None) | (None, Some(DataType::Date)) if self != Self::Subtract => {
+                let message = format_args!("operator is not unique: {}", self.written(left, right)).to_string();
+                return Err(Class::AmbiguousFunction.error(message));
+            }
+            (left, right) => {
+                let of = |own: Option<DataType>, beside: Option<DataType>| own.or(beside).unwrap_or(DataType::BigInt);
+                (of(left, right), of(right, left))
+            }
+        };
+        let result = match (self, left, right) {
+            (_, one, other) if one.is_number() && other.is_number() => self.of_numbers(one, other),
+            (Self::Subtract, DataType::Date, DataType::Date) => DataType::Integer,
+            (Self::Add | Self::Subtract, DataType::Date, DataType::SmallInt | DataType::Integer)
+            | (Self::Add, DataType::SmallInt | DataType::Integer, DataType::Date) => DataType::Date,
+            _ => return none(),
+        };
+        Ok(Resolved { left: left.unbounded(), right: right.unbounded(), result })
+    }
+
+    fn of_numbers(self, one: DataType, other: DataType) -> DataType {
+        let is_exact = one != DataType::Double && other != DataType::Double;
+        if self == Self::Power || !is_exact {
+            DataType::Double
+        } else if one.is_integer() && other.is_integer() {
+            wider_integer(one, other)
+        } else if self == Self::Divide {
+            DataType::Double
+        } else {
+            DataType::Numeric
+        }
+    }
+
+    /// The value of `left self right`; NULL if either is. Integers are computed in 64 bits: [`DataType::holds`]
+    /// says whether the result is one of its type.
+    ///
+    /// # Errors
+    /// If the result does not exist or is out of range, or the kinds of values do not go together.
+    pub fn apply(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Result<Value> {
+        use ValueRef as V;
+        Ok(match (left, right) {
+            (V::Null, _) | (_, V::Null) => Value::Null,
+            (V::Text(left), V::Text(right)) if self == Self::Concatenate => Value::Text([left, right].concat().into()),
+            (V::Bytes(left), V::Bytes(right)) if self == Self::Concatenate => {
+                Value::Bytes([left, right].concat().into())
+            }
+            (V::Int(left), V::Int(right)) if self != Self::Power => Value::Int(self.integers(left, right)?),
+            (V::Decimal(left), V::Decimal(right)) if self.keeps_decimals() => self.decimals(left, right)?.into(),
+            (V::Decimal(left), V::Int(right)) if self.keeps_decimals() => self.decimals(left, right.into())?.into(),
+            (V::Int(left), V::Decimal(right)) if self.keeps_decimals() => self.decimals(left.into(), right)?.into(),
+            (V::Int(_) | V::Decimal(_) | V::Float(_), V::Int(_) | V::Decimal(_) | V::Float(_)) => {
+                match (left.number_as_f64(), right.number_as_f64()) {
+                    (Some(one), Some(other)) => Value::Float(self.floats(one, other)?),
+                    _ => return Err(self.undefined(left.data_type(), right.data_type())),
+                }
+            }
+            (V::Date(left), V::Date(right)) if self == Self::Subtract => Value::Int(i64::from(left) - i64::from(right)),
+            (V::Date(days), V::Int(number)) => Value::Date(self.shifted(days, number)?),
+            (V::Int(number), V::Date(days)) if self == Self::Add => Value::Date(self.shifted(days, number)?),
+            _ => return Err(self.undefined(left.data_type(), right.data_type())),
+        })
+    }
+
+    const fn keeps_decimals(self) -> bool {
+        !matches!(self, Self::Divide | Self::Power)
+    }
+
+    fn integers(self, left: i64, right: i64) -> Result<i64> {
+        match self {
+            Self::Add => left.checked_add(right),
+            Self::Subtract => left.checked_sub(right),
+            Self::Multiply => left.checked_mul(right),
+            Self::Divide | Self::Remainder if right == 0 => return Err(division_by_zero()),
+            Self::Divide => left.checked_div(right),
+            // The least integer by -1 has no quotient, but a remainder.
+            Self::Remainder => Some(left.wrapping_rem(right)),
+            Self::Power | Self::Concatenate => {
+                return Err(self.undefined(Some(DataType::BigInt), Some(DataType::BigInt)));
+            }
+        }
+        .ok_or_else(out_of_range)
+    }
+
+    fn decimals(self, left: Decimal, right: Decimal) -> Result<Decimal> {
+        match self {
+            Self::Add => left.plus(right),
+            Self::Subtract => left.minus(right),
+            Self::Multiply => left.times(right),
+            Self::Remainder => left.remainder(right),
+            _ => Err(self.undefined(Some(DataType::Numeric), Some(DataType::Numeric))),
+        }
+    }
+
+    /// The result in doubles. One that is infinite or zero though it should be neither is an error.
+    ///
+    /// # Errors
+    /// If it is out of range, a division by zero, or a power that is no real number.
+    pub fn floats(self, left: f64, right: f64) -> Result<f64> {
+        let (result, overflows, underflows) = match self {
+            Self::Add => (left + right, left.is_finite() && right.is_finite(), false),
+            Self::Subtract => (left - right, left.is_finite() && right.is_finite(), false),
+            Self::Multiply => (left * right, left.is_finite() && right.is_finite(), left != 0.0 && right != 0.0),
+            Self::Divide | Self::Remainder if right == 0.0 && !left.is_nan() => return Err(division_by_zero()),
+            Self::Divide => (left / right, left.is_finite(), left != 0.0 && right.is_finite()),
+            Self::Remainder => (left % right, false, false),
+            Self::Power => return power(left, right),
+            Self::Concatenate => return Err(self.undefined(Some(DataType::Double), Some(DataType::Double))),
+        };
+        if (result.is_infinite() && overflows) || (result == 0.0 && underflows) {
+            Err(out_of_range())
+        } else {
+            Ok(result)
+        }
+    }
+
+    fn shifted(self, days: i32, by: i64) -> Result<i32> {
+        let shifted = match self {
+            Self::Add => i64::from(days).checked_add(by),
+            Self::Subtract => i64::from(days).checked_sub(by),
+            _ => return Err(self.undefined(Some(DataType::Date), Some(DataType::Integer))),
+        };
+        shifted
+            .and_then(|days| i32::try_from(days).ok())
+            .filter(|days| is_day(*days))
+            .ok_or_else(|| Class::DatetimeOverflow.error("date out of range: years are 1 to 9999"))
+    }
+
+    fn undefined(self, left: Option<DataType>, right: Option<DataType>) -> Error {
+        Class::UndefinedFunction.error(format_args!("operator does not exist: {}", self.written(left, right)))
+    }
+
+    fn written(self, left: Option<DataType>, right: Option<DataType>) -> String {
+        let name = |of: Option<DataType>| of.map_or_else(|| "unknown".to_owned(), |of| of.to_string());
+        format!("{} {} {}", name(left), self.symbol(), name(right))
+    }
+}
+
+/// `-value`; NULL of NULL.
+///
+/// # Errors
+/// If it is no number, or the least integer.
+pub fn negate(value: ValueRef<'_>) -> Result<Value> {
+    Ok(match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Int(number) => Value::Int(number.checked_neg().ok_or_else(out_of_range)?),
+        ValueRef::Decimal(number) => Value::Decimal(number.negated()),
+        ValueRef::Float(number) => Value::Float(-number),
+        other => {
+            let of = other.data_type().unwrap_or(DataType::Text);
+            return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: - {of}")));
+        }
+    })
+}
+
+/// The wider of two types of integers.
+pub fn wider_integer(one: DataType, other: DataType) -> DataType {
+    match (one, other) {
+        (DataType::BigInt, _) | (_, DataType::BigInt) => DataType::BigInt,
+        (DataType::Integer, _) | (_, DataType::Integer) => DataType::Integer,
+        _ => DataType::SmallInt,
+    }
+}
+
+/// `base` raised to `exponent`, with PostgreSQL's errors for what is no real number.
+fn power(base: f64, exponent: f64) -> Result<f64> {
+    if base == 1.0 || exponent == 0.0 {
+        return Ok(1.0);
+    }
+    if base.is_nan() || exponent.is_nan() {
+        return Ok(f64::NAN);
+    }
+    if base == 0.0 && exponent < 0.0 {
+        return Err(Class::InvalidPower.error("zero raised to a negative power is undefined"));
+    }
+    if base < 0.0 && base.is_finite() && exponent.is_finite() && exponent.fract() != 0.0 {
+        return Err(
+            Class::InvalidPower.error("a negative number raised to a non-integer power yields a complex result")
+        );
+    }
+    let result = base.powf(exponent);
+    let is_finite = base.is_finite() && exponent.is_finite();
+    match is_finite && (result.is_infinite() || (result == 0.0 && base != 0.0)) {
+        true => Err(out_of_range()),
+        false => Ok(result),
+    }
+}
+
+/// [`Class::OutOfRange`].
+pub fn out_of_range() -> Error {
+    Class::OutOfRange.error("number out of range")
+}
+
+/// [`Class::DivisionByZero`].
+pub fn division_by_zero() -> Error {
+    Class::DivisionByZero.error("division by zero")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_edges_of_integers() {
+        assert_eq!(Operator::Remainder.integers(i64::MIN, -1).unwrap(), 0);
+        assert_eq!(Operator::Divide.integers(-7, 2).unwrap(), -3);
+        assert_eq!(Operator::Remainder.integers(-7, 2).unwrap(), -1);
+        for (operator, left, right, state) in [
+            (Operator::Add, i64::MAX, 1, "22003"),
+            (Operator::Subtract, i64::MIN, 1, "22003"),
+            (Operator::Multiply, i64::MAX, 2, "22003"),
+            (Operator::Divide, i64::MIN, -1, "22003"),
+            (Operator::Divide, 1, 0, "22012"),
+            (Operator::Remainder, 1, 0, "22012"),
+        ] {
+            assert_eq!(operator.integers(left, right).unwrap_err().sqlstate(), state);
+        }
+    }
+
+    #[test]
+    fn the_edges_of_floats() {
+        for (operator, left, right, state) in [
+            (Operator::Multiply, 1e300, 1e300, "22003"),
+            (Operator::Multiply, 1e-300, 1e-300, "22003"),
+            (Operator::Divide, 1e-300, 1e300, "22003"),
+            (Operator::Divide, f64::INFINITY, 0.0, "22012"),
+            (Operator::Power, 0.0, -1.0, "2201F"),
+            (Operator::Power, -8.0, 0.5, "2201F"),
+            (Operator::Power, 1e300, 2.0, "22003"),
+        ] {
+            assert_eq!(operator.floats(left, right).unwrap_err().sqlstate(), state, "{left} {operator:?} {right}");
+        }
+        assert!(Operator::Divide.floats(f64::NAN, 0.0).unwrap().is_nan());
+        assert_eq!(Operator::Divide.floats(1.0, f64::INFINITY).unwrap(), 0.0);
+        assert_eq!(Operator::Power.floats(f64::NAN, 0.0).unwrap(), 1.0);
+        assert_eq!(Operator::Add.floats(f64::INFINITY, 1.0).unwrap(), f64::INFINITY);
+    }
+
+    #[test]
+    fn types_of_operands_decide() {
+        use DataType::{BigInt, Bytea, Date, Double, Integer, Numeric, SmallInt, Text, Varchar};
+        let money = DataType::Decimal { precision: 6, scale: 2 };
+        for (left, operator, right, result) in [
+            (Some(SmallInt), Operator::Add, Some(SmallInt), Ok(SmallInt)),
+            (Some(SmallInt), Operator::Add, Some(Integer), Ok(Integer)),
+            (Some(Integer), Operator::Multiply, None, Ok(Integer)),
+            (Some(BigInt), Operator::Divide, Some(SmallInt), Ok(BigInt)),
+            (Some(money), Operator::Add, Some(Integer), Ok(Numeric)),
+            (Some(money), Operator::Divide, Some(Integer), Ok(Double)),
+            (Some(money), Operator::Multiply, Some(Double), Ok(Double)),
+            (Some(Integer), Operator::Power, Some(Integer), Ok(Double)),
+            (Some(Date), Operator::Subtract, Some(Date), Ok(Integer)),
+            (Some(Date), Operator::Subtract, None, Ok(Integer)),
+            (Some(Date), Operator::Add, Some(Integer), Ok(Date)),
+            (Some(Date), Operator::Add, Some(BigInt), Err("42883")),
+            (Some(Date), Operator::Add, None, Err("42725")),
+            (Some(Text), Operator::Add, Some(Integer), Err("42883")),
+            (Some(Integer), Operator::Concatenate, Some(Varchar(3)), Ok(Text)),
+            (Some(Integer), Operator::Concatenate, Some(Integer), Err("42883")),
+            (Some(Bytea), Operator::Concatenate, None, Ok(Bytea)),
+        ] {
+            let found = operator.resolve(left, right).map(|resolved| resolved.result);
+            assert_eq!(found.map_err(|error| error.sqlstate().to_owned()), result.map_err(str::to_owned));
+        }
+    }
+}
