@@ -38,11 +38,11 @@ pub use catalog::{
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
-pub use plan::{Averages, Separate, register_numbers};
+pub use plan::{Averages, Separate, register_operators};
 pub use scan::HybridScanExec;
 pub use session::{
-    Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, StatementTimeout,
-    check_depth,
+    Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, SqlDialect,
+    StatementTimeout, check_depth,
 };
 pub use settings::{PushdownOperators, Settings, WireCompression};
 pub use system::{Columns, SystemTable};

@@ -1,15 +1,15 @@
-//! Integer arithmetic that errs where DataFusion's wraps around.
+//! Arithmetic on integers and decimals that errs where DataFusion's wraps around.
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::Datum;
+use datafusion::arrow::array::{ArrayRef, AsArray, Datum, new_empty_array};
 use datafusion::arrow::compute::kernels::numeric;
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType, Decimal128Type, Field, FieldRef};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature, TypeSignature, Volatility,
+    Signature, Volatility,
 };
 
 /// Name of the function that adds.
@@ -19,18 +19,10 @@ pub(crate) const CHECKED_SUBTRACT: &str = "checked_subtract";
 /// Name of the function that multiplies.
 pub(crate) const CHECKED_MULTIPLY: &str = "checked_multiply";
 
-const INTEGERS: [DataType; 8] = [
-    DataType::Int8,
-    DataType::Int16,
-    DataType::Int32,
-    DataType::Int64,
-    DataType::UInt8,
-    DataType::UInt16,
-    DataType::UInt32,
-    DataType::UInt64,
-];
+/// The first integer of more digits than a decimal has.
+const LIMIT: u128 = 10_u128.pow(DECIMAL128_MAX_PRECISION as u32);
 
-/// `+`, `-` and `*` of two integers of one type. A result that the type does not hold is an error.
+/// `+`, `-` and `*` of two integers of one type, or of two decimals. A result that its type does not hold is an error.
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
     [Operation::Add, Operation::Subtract, Operation::Multiply]
         .map(|operation| Arc::new(ScalarUDF::from(CheckedArithmetic::new(operation))))
@@ -75,15 +67,30 @@ impl Operation {
             Self::Multiply => numeric::mul(left, right),
         };
         match result {
-            Ok(array) => Ok(ColumnarValue::Array(array)),
+            Ok(array) => within_digits(array).map(ColumnarValue::Array),
             Err(ArrowError::ArithmeticOverflow(what)) => {
                 // Arrow says `Overflow happened on: 2147483647 + 1`.
                 let (_, terms) = what.split_once(": ").unwrap_or(("", &what));
-                exec_err!("number out of range for {}: {terms}", left.get().0.data_type())
+                Err(out_of_range(&format!("number out of range for {}: {terms}", left.get().0.data_type())))
             }
             Err(error) => Err(DataFusionError::from(error)),
         }
     }
+}
+
+/// The array, if none of its values is a decimal of more than 38 digits, which Arrow's kernels do not notice.
+fn within_digits(array: ArrayRef) -> Result<ArrayRef> {
+    if matches!(array.data_type(), DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)) {
+        let values = array.as_primitive::<Decimal128Type>();
+        if values.iter().flatten().any(|units| units.unsigned_abs() >= LIMIT) {
+            return Err(out_of_range("numeric field overflow: more than 38 digits"));
+        }
+    }
+    Ok(array)
+}
+
+fn out_of_range(message: &str) -> DataFusionError {
+    DataFusionError::External(Box::new(thermocline_types::Class::OutOfRange.error(message)))
 }
 
 /// One of the [`FUNCTIONS`]. Columns and EXPLAIN show it as its operator.
@@ -95,8 +102,7 @@ struct CheckedArithmetic {
 
 impl CheckedArithmetic {
     fn new(operation: Operation) -> Self {
-        let of_one_type = INTEGERS.map(|data_type| TypeSignature::Exact(vec![data_type.clone(), data_type]));
-        Self { operation, signature: Signature::one_of(of_one_type.into(), Volatility::Immutable) }
+        Self { operation, signature: Signature::any(2, Volatility::Immutable) }
     }
 
     /// The operator that the function stands for, applied to its arguments.
@@ -136,7 +142,15 @@ impl ScalarUDFImpl for CheckedArithmetic {
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
         match arguments {
             [left, right] if left == right && left.is_integer() => Ok(left.clone()),
-            arguments => exec_err!("{} takes two integers of one type, not {arguments:?}", self.name()),
+            [left @ DataType::Decimal128(..), right @ DataType::Decimal128(..)] => {
+                let ColumnarValue::Array(result) =
+                    self.operation.of(&new_empty_array(left), &new_empty_array(right))?
+                else {
+                    return exec_err!("{} of two columns is no column", self.name());
+                };
+                Ok(result.data_type().clone())
+            }
+            arguments => exec_err!("{} takes two integers of one type or two decimals, not {arguments:?}", self.name()),
         }
     }
 

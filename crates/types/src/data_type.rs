@@ -78,6 +78,19 @@ impl DataType {
         self.is_like(other) || (self.is_number() && other.is_number()) || (moment(self) && moment(other))
     }
 
+    /// Whether values of the two types compare.
+    pub fn compares_to(self, other: Self) -> bool {
+        self.assigns_to(other)
+    }
+
+    /// Whether there is a cast to the other type.
+    pub fn casts_to(self, other: Self) -> bool {
+        self.assigns_to(other)
+            || self.is_text()
+            || other.is_text()
+            || matches!((self, other), (Self::Boolean, Self::Integer) | (Self::Integer, Self::Boolean))
+    }
+
     /// The type of the same kind without limits on digits or length.
     #[must_use]
     pub const fn unbounded(self) -> Self {

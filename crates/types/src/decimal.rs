@@ -171,7 +171,7 @@ impl Decimal {
     pub fn plus(self, other: Self) -> Result<Self> {
         let scale = self.scale.max(other.scale);
         match (self.rescale(scale), other.rescale(scale)) {
-            (Ok(left), Ok(right)) => Self::new(left.units() + right.units(), scale),
+            (Ok(left), Ok(right)) => Self::new(left.units().checked_add(right.units()).ok_or_else(overflow)?, scale),
             _ => Err(overflow()),
         }
     }

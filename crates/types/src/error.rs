@@ -138,6 +138,8 @@ classes! {
     UndefinedParameter "42P02",
     /// Values of these types do not go together.
     TypeMismatch "42804",
+    /// There is no cast between the types.
+    CannotCoerce "42846",
     /// A column neither grouped nor aggregated.
     Grouping "42803",
     /// A table definition that cannot be.
@@ -166,6 +168,8 @@ classes! {
     DatetimeOverflow "22008",
     /// A power that is no real number.
     InvalidPower "2201F",
+    /// A part of a text of negative length.
+    InvalidSubstring "22011",
     /// A logarithm of what has none.
     InvalidLogarithm "2201E",
     /// A parameter of a function or a clause outside its domain.

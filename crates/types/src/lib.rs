@@ -20,6 +20,7 @@ mod cast;
 mod data_type;
 mod decimal;
 pub mod error;
+mod function;
 mod operator;
 mod value;
 
@@ -31,5 +32,6 @@ pub use cast::{Rounded, assign, cast, parse_text, round_into};
 pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
 pub use error::{Class, Error, Result};
+pub use function::{Call, Field, Function};
 pub use operator::{Operator, Resolved, division_by_zero, negate, out_of_range, wider_integer};
 pub use value::{Value, ValueRef, write_literal};

@@ -1,8 +1,8 @@
-//! The rule that makes overflows of integers errors.
+//! The rule that makes overflows of integers and decimals errors.
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, ScalarFunction};
@@ -12,13 +12,19 @@ use thermocline_pushdown::checked;
 
 use super::expressions::with_expressions;
 
-/// Replaces `+`, `-` and `*` of integers by functions that err where DataFusion's operators wrap around.
-/// Types are coerced before.
+/// Replaces `+`, `-` and `*` of integers, and of decimals whose result may have more than 38 digits, by functions that
+/// err where DataFusion's operators wrap around or lose digits. Types are coerced before.
 ///
 /// The days between two dates are the difference of integers, too. DataFusion calls it an integer in
 /// logical plans and a duration in physical ones, which stops the planning of its comparisons.
 #[derive(Debug)]
 pub(crate) struct CheckedIntegers;
+
+/// Whether decimals give one of as many digits as there can be.
+fn is_of_all_digits(expression: &Expr, of: &(DataType, DataType), schema: &DFSchema) -> bool {
+    matches!(of, (DataType::Decimal128(..), DataType::Decimal128(..)))
+        && matches!(expression.get_type(schema), Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)))
+}
 
 fn rewritten(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     let (function, arguments) = match expression {
@@ -28,7 +34,7 @@ fn rewritten(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
             if *op == Operator::Minus && of == (DataType::Date32, DataType::Date32) {
                 let days = |date: &Expr| cast(cast(date.clone(), DataType::Int32), DataType::Int64);
                 (function, vec![days(left), days(right)])
-            } else if of.0.is_integer() && of.0 == of.1 {
+            } else if (of.0.is_integer() && of.0 == of.1) || is_of_all_digits(expression, &of, schema) {
                 (function, vec![left.as_ref().clone(), right.as_ref().clone()])
             } else {
                 return None;

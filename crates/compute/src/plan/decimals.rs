@@ -312,7 +312,7 @@ pub(super) fn quotient(left: &Expr, right: &Expr, schema: &DFSchema) -> Option<E
 }
 
 /// A decimal or an integer as a double; `None` if it is neither.
-fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
+pub(super) fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
     if let Some(number) = written(expression) {
         return Some(lit(number));
     }

@@ -1,9 +1,10 @@
-//! Rules of the planner: cutting plans into fragments, one order of floats, integers that do not wrap
+//! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do not wrap
 //! around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
 //! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons; and `coalesce` of bytes.
 
 mod averages;
 mod bloom_join;
+mod casts;
 mod checked_integers;
 mod coalesce;
 mod decimals;
@@ -16,10 +17,10 @@ mod integer_bounds;
 mod merged_columns;
 mod narrowing_casts;
 mod nested_sorts;
+mod operators;
 mod optimizer_rules;
 mod order_keys;
 mod outer_references;
-mod quotients;
 mod separate;
 mod set_comparison;
 mod set_counts;
@@ -27,6 +28,7 @@ mod temporal_literals;
 mod unsupported;
 
 pub use averages::Averages;
+pub(crate) use casts::Casts;
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
 pub(crate) use decimals::Decimals;
@@ -38,9 +40,9 @@ pub(crate) use integer_bounds::IntegerBounds;
 pub(crate) use merged_columns::{MergedColumns, merged_qualifier, merges_columns};
 pub(crate) use narrowing_casts::NarrowingCasts;
 pub(crate) use nested_sorts::NestedSorts;
+pub use operators::register_operators;
 pub(crate) use optimizer_rules::optimizer_rules;
 pub(crate) use order_keys::OrderKeys;
-pub use quotients::register_numbers;
 pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;

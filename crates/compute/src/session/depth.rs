@@ -1,7 +1,7 @@
 //! A limit on how deep an expression may be, before anything recurses over it.
 
+use super::sql_dialect::SqlDialect;
 use datafusion::common::{Result, plan_err};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
@@ -16,7 +16,7 @@ const OPERATORS_MAX: u32 = 4000;
 /// # Errors
 /// If more than 4000 operators follow each other.
 pub fn check_depth(sql: &str) -> Result<()> {
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, sql).tokenize() else {
+    let Ok(tokens) = Tokenizer::new(&SqlDialect, sql).tokenize() else {
         return Ok(());
     };
     // Operators since the last separator, at each level that is open.

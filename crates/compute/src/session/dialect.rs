@@ -2,27 +2,31 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, ExactNumberInfo, Expr, Join, Query, Select, SetExpr, Statement as Ast, TableFactor,
-    TableWithJoins, Value, VisitMut, VisitorMut,
+    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Join, Query, Select, SetExpr,
+    Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
+    VisitorMut,
 };
+use thermocline_types::Class;
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
 use crate::plan::merges_columns;
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
+/// Digits after the point of a TIMESTAMP's seconds, as in PostgreSQL; DataFusion's has nine.
+const MICROSECONDS: u64 = 6;
 /// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
 const NESTED_JOINS_MAX: usize = 100;
 
-/// Makes doubles of the numbers with an exponent, and of those with too many digits for a decimal: all others
-/// with a point are decimals, as in the SQL standard. Puts RIGHT and FULL JOINs by equal names into parentheses,
-/// for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
+/// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
+/// `^` and cuts texts as SQL does, gives timestamps their digits, puts RIGHT and FULL JOINs by equal names into
+/// parentheses, for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins, or a `table.*` stands beside one.
+/// If there are more than 100 such joins, a `table.*` stands beside one, or a number has too many digits.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -39,6 +43,10 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
         },
         _ => ControlFlow::Continue(()),
     };
+    if let Some(number) = dialect.too_long {
+        let message = format!("{number} has more than {DIGITS_MAX} digits");
+        return Err(DataFusionError::External(Box::new(Class::OutOfRange.error(message))));
+    }
     if let Some(table) = dialect.incomplete {
         return plan_err!(
             "{table}.* beside a RIGHT or FULL JOIN with USING or NATURAL: name the columns, or join with ON"
@@ -53,6 +61,8 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
 #[derive(Default)]
 struct Dialect {
     nested_joins: usize,
+    /// A number with more digits than a decimal has.
+    too_long: Option<String>,
     /// A table of which `*` might not be all columns.
     incomplete: Option<String>,
 }
@@ -61,10 +71,18 @@ impl VisitorMut for Dialect {
     type Break = ();
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        timestamp_in_microseconds(expression);
+        if let Some(other) = rebound(expression).or_else(|| cut(expression)) {
+            *expression = other;
+            return ControlFlow::Continue(());
+        }
         let Expr::Value(value) = &*expression else { return ControlFlow::Continue(()) };
         let Value::Number(text, _) = &value.value else { return ControlFlow::Continue(()) };
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
-        if text.contains(['e', 'E']) || digits > DIGITS_MAX {
+        if !text.contains(['e', 'E']) && digits > DIGITS_MAX {
+            self.too_long = Some(text.clone());
+        }
+        if text.contains(['e', 'E']) {
             let text = Value::SingleQuotedString(text.replace('_', ""));
             *expression = Expr::Cast {
                 kind: CastKind::Cast,
@@ -99,6 +117,70 @@ impl VisitorMut for Dialect {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Gives a TIMESTAMP its digits, unless it is written with more.
+fn timestamp_in_microseconds(expression: &mut Expr) {
+    let (data_type, text) = match expression {
+        Expr::TypedString(TypedString { data_type, value, .. }) => (data_type, value.value.clone().into_string()),
+        Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
+            Expr::Value(value) => (data_type, value.value.clone().into_string()),
+            _ => (data_type, None),
+        },
+        _ => return,
+    };
+    let digits = text
+        .as_deref()
+        .and_then(|text| text.rsplit_once('.'))
+        .map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count() as u64);
+    if let DataType::Timestamp(precision @ None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) = data_type
+        && digits <= MICROSECONDS
+    {
+        *precision = Some(MICROSECONDS);
+    }
+}
+
+/// `-a ^ b`, which is `(-a) ^ b`: the parser takes the sign for that of the power.
+fn rebound(expression: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = expression else { return None };
+    match expr.as_ref() {
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::BitwiseXor | BinaryOperator::PGExp), right } => {
+            let left = Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: left.clone() });
+            Some(Expr::BinaryOp { left, op: op.clone(), right: right.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// A cast to a text of limited length, which cuts it: to DataFusion all texts are of one type.
+fn cut(expression: &Expr) -> Option<Expr> {
+    let Expr::Cast { kind: kind @ (CastKind::Cast | CastKind::DoubleColon), expr, data_type, array: false, .. } =
+        expression
+    else {
+        return None;
+    };
+    let (DataType::Varchar(Some(length))
+    | DataType::CharacterVarying(Some(length))
+    | DataType::CharVarying(Some(length))) = data_type
+    else {
+        return None;
+    };
+    let CharacterLength::IntegerLength { length, unit: None } = length else { return None };
+    let text = Expr::Cast {
+        kind: kind.clone(),
+        expr: expr.clone(),
+        data_type: DataType::Varchar(None),
+        array: false,
+        format: None,
+    };
+    let number = |number: u64| Some(Box::new(Expr::value(Value::Number(number.to_string(), false))));
+    Some(Expr::Substring {
+        expr: Box::new(text),
+        substring_from: number(1),
+        substring_for: number(*length),
+        special: false,
+        shorthand: false,
+    })
 }
 
 impl Dialect {

@@ -20,7 +20,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
-use thermocline_pushdown::register_functions;
+use thermocline_pushdown::{register_functions, written_functions};
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
@@ -35,13 +35,14 @@ use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::query_memory::{fair_pool, keep_fair};
 use super::result::QueryResult;
+use super::sql_dialect::SqlDialect;
 use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
+    Casts, CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
     NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals, Unsupported,
-    optimizer_rules, physical_rules, register_numbers,
+    optimizer_rules, physical_rules, register_operators,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -152,11 +153,12 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 6] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 7] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
             Arc::new(IntegerBounds),
+            Arc::new(Casts),
             Arc::new(NarrowingCasts),
             Arc::new(CheckedIntegers),
         ];
@@ -175,9 +177,10 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
-        register_numbers(&context)?;
+        register_operators(&context)?;
         context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;
         register_functions(&context);
+        written_functions().for_each(|function| context.register_udf(function));
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();
@@ -243,8 +246,7 @@ impl Session {
     /// If it does not parse; the error names line and column.
     pub fn parse(script: &str) -> Result<Vec<Statement>> {
         check_depth(script)?;
-        let dialect = datafusion::sql::sqlparser::dialect::GenericDialect {};
-        let statements = DFParserBuilder::new(script).with_dialect(&dialect).build()?.parse_statements()?;
+        let statements = DFParserBuilder::new(script).with_dialect(&SqlDialect).build()?.parse_statements()?;
         Ok(statements.into())
     }
 

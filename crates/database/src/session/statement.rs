@@ -4,10 +4,9 @@ use std::sync::Arc;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
-use thermocline_compute::check_depth;
+use thermocline_compute::{SqlDialect, check_depth};
 
 use super::headings::Headings;
 use super::script::{Script, in_script};
@@ -60,7 +59,7 @@ impl Statement {
         if !is_backup(&self.text) {
             return Ok(None);
         }
-        let tokens = Tokenizer::new(&GenericDialect {}, &self.text).tokenize().unwrap_or_default();
+        let tokens = Tokenizer::new(&SqlDialect, &self.text).tokenize().unwrap_or_default();
         let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
         match tokens.as_slice() {
             [_, Token::Word(to), Token::SingleQuotedString(path)] if to.keyword == Keyword::TO && !path.is_empty() => {
@@ -92,7 +91,7 @@ fn is_of_rows(text: &str) -> bool {
     if !["call", "create", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
         return false;
     }
-    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().unwrap_or_default();
+    let tokens = Tokenizer::new(&SqlDialect, text).tokenize().unwrap_or_default();
     let words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).take(4).map(|token| match token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
@@ -107,7 +106,7 @@ fn is_of_rows(text: &str) -> bool {
 
 fn parse_one(text: &str) -> Result<Parsed> {
     check_depth(text)?;
-    let mut parsed = DFParserBuilder::new(text).with_dialect(&GenericDialect {}).build()?.parse_statements()?;
+    let mut parsed = DFParserBuilder::new(text).with_dialect(&SqlDialect).build()?.parse_statements()?;
     match parsed.pop_front().filter(|_| parsed.is_empty()) {
         Some(one) => Ok(one),
         None => plan_err!("expected one statement: {text}"),

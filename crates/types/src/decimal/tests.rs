@@ -58,6 +58,8 @@ fn rounding_is_half_away_from_zero() {
 fn what_does_not_fit() {
     let largest = decimal("99999999999999999999999999999999999999");
     assert_eq!(largest.plus(decimal("1")).unwrap_err().sqlstate(), "22003");
+    assert_eq!(largest.plus(largest).unwrap_err().sqlstate(), "22003");
+    assert_eq!(largest.negated().minus(largest).unwrap_err().sqlstate(), "22003");
     assert_eq!(largest.times(decimal("2")).unwrap_err().sqlstate(), "22003");
     assert_eq!(largest.rescale(1).unwrap_err().sqlstate(), "22003");
     // No digit is lost, not even a zero.

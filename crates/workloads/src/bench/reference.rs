@@ -10,7 +10,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
-use thermocline_compute::{Averages, register_numbers};
+use thermocline_compute::{Averages, register_operators};
 
 use super::driver::Measurement;
 use super::memory_table::MemoryTable;
@@ -87,7 +87,7 @@ pub async fn reference_context(
     rules.extend(Analyzer::new().rules);
     let state = SessionStateBuilder::new_with_default_features().with_config(config).with_analyzer_rules(rules).build();
     let context = SessionContext::new_with_state(state);
-    register_numbers(&context)?;
+    register_operators(&context)?;
     for table in measurement.workload.tables {
         let folder = format!("{}/{table}/", data.display());
         match measurement.format {

@@ -8,7 +8,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names::fold;
 use crate::sql::data_type::data_type;
 use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Like, Pattern};
-use crate::types::{DataType, Operator, Resolved, Value, wider_integer};
+use crate::types::{self, DataType, Operator, Resolved, Value, wider_integer};
 
 impl Binder<'_> {
     pub fn expression(&mut self, ast: &ast::Expr) -> Result<Typed> {
@@ -63,10 +63,10 @@ impl Binder<'_> {
         match ast {
             ast::Expr::Extract { field, expr, .. } => self.extract(field, expr),
             ast::Expr::Ceil { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.call(Function::Ceiling, &[expr])
+                self.call(Function::Of(types::Function::Ceiling), &[expr])
             }
             ast::Expr::Floor { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
-                self.call(Function::Floor, &[expr])
+                self.call(Function::Of(types::Function::Floor), &[expr])
             }
             ast::Expr::Position { expr, r#in } => self.call(Function::Position, &[r#in, expr]),
             ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
@@ -220,7 +220,7 @@ impl Binder<'_> {
             _ => return Err(Error::not_here(format_args!("{} with an interval", operator.symbol()))),
         };
         let arguments = [left.expr].into_iter().chain(parts.map(|part| Expr::Literal(Value::Int(part))));
-        Ok(Typed::new(Expr::Call(Function::AddInterval, arguments.collect()), DataType::Timestamp))
+        Ok(Typed::new(Expr::Call(Function::Of(types::Function::AddInterval), arguments.collect()), DataType::Timestamp))
     }
 
     fn is_null(&mut self, inner: &ast::Expr) -> Result<Typed> {
@@ -300,16 +300,8 @@ impl Binder<'_> {
             _ => inner,
         };
         let from = inner.type_or_text();
-        let possible = from.is_like(to)
-            || from.is_text()
-            || to.is_text()
-            || inner.data_type.is_none()
-            || (from.is_number() && to.is_number())
-            || matches!((from, to), (DataType::Date, DataType::Timestamp) | (DataType::Timestamp, DataType::Date))
-            || (from == DataType::Boolean && to.is_integer())
-            || (from.is_integer() && to == DataType::Boolean);
-        if !possible {
-            return Err(Class::TypeMismatch.error(format_args!("cannot cast type {from} to {to}")));
+        if inner.data_type.is_some() && !from.casts_to(to) {
+            return Err(Class::CannotCoerce.error(format_args!("cannot cast type {from} to {to}")));
         }
         Ok(folded(Typed::new(Expr::Cast(Box::new(inner.expr), to), to)))
     }
@@ -383,7 +375,7 @@ fn common_type(one: DataType, other: DataType) -> Option<DataType> {
 }
 
 /// A computed value; one of the narrower integers is checked to be in its range.
-fn in_range(expr: Expr, result: DataType) -> Typed {
+pub(super) fn in_range(expr: Expr, result: DataType) -> Typed {
     let is_narrow = matches!(result, DataType::SmallInt | DataType::Integer);
     folded(Typed::new(if is_narrow { Expr::Cast(Box::new(expr), result) } else { expr }, result))
 }

@@ -2,12 +2,13 @@
 
 use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
 
+use super::expression::in_range;
 use super::literal::field_name;
 use super::{AGGREGATES_FROM, Binder, Typed};
 use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
-use crate::sql::expression::{Expr, Field, Function, Signature};
-use crate::types::{DataType, Value};
+use crate::sql::expression::{Expr, Function, Signature};
+use crate::types::{self, DataType, Field, Value};
 
 /// An aggregate over the rows of a group.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,13 +78,15 @@ impl Binder<'_> {
         match (&*name, arguments.as_slice()) {
             ("date_trunc", [field, moment]) => {
                 let field = self.literal_field(field)?;
-                self.call(Function::Truncate(field), &[moment])
+                self.call(Function::Of(types::Function::Truncate(field)), &[moment])
             }
             ("date_part", [field, moment]) => {
                 let field = self.literal_field(field)?;
-                self.call(Function::Extract(field), &[moment])
+                self.call(Function::Of(types::Function::Part(field)), &[moment])
             }
-            _ => match Function::named(&name, arguments.len()) {
+            _ => match Function::named(&name, arguments.len())
+                .or_else(|| types::Function::named(&name, arguments.len()).map(Function::Of))
+            {
                 Some(function) => self.call(function, &arguments),
                 // The analytic engine has more of them.
                 None => Err(Error::not_here(format_args!("function {name} with {} arguments", arguments.len()))),
@@ -93,14 +96,14 @@ impl Binder<'_> {
 
     fn literal_field(&mut self, field: &ast::Expr) -> Result<Field> {
         match self.expression(field)?.expr {
-            Expr::Literal(Value::Text(name)) => field_named(&name),
+            Expr::Literal(Value::Text(name)) => Field::named(&name),
             _ => Err(Error::not_here("a field of a date that is not a literal")),
         }
     }
 
     pub(super) fn extract(&mut self, field: &ast::DateTimeField, moment: &ast::Expr) -> Result<Typed> {
-        let field = field_named(&field_name(field)?)?;
-        self.call(Function::Extract(field), &[moment])
+        let field = Field::named(&field_name(field)?)?;
+        self.call(Function::Of(types::Function::Extract(field)), &[moment])
     }
 
     /// Checks arguments and gives the call its type.
@@ -114,28 +117,14 @@ impl Binder<'_> {
                 let (arguments, data_type) = self.alike(typed, "function argument")?;
                 Ok(Typed { expr: Expr::Call(function, arguments), data_type })
             }
-            Signature::Any(result) => {
+            Signature::Of(of) => {
+                let types: Vec<Option<DataType>> = typed.iter().map(Typed::operand_type).collect();
+                let resolved = of.resolve(&types)?;
                 let mut settled = Vec::with_capacity(typed.len());
-                for argument in typed {
-                    settled.push(self.settle(argument, DataType::Text)?.expr);
+                for (argument, to) in typed.into_iter().zip(resolved.arguments) {
+                    settled.push(self.settle(argument, to)?.expr);
                 }
-                Ok(Typed::new(Expr::Call(function, settled), result))
-            }
-            Signature::Numbers => {
-                let mut result = DataType::BigInt;
-                let mut settled = Vec::with_capacity(typed.len());
-                for argument in typed {
-                    let argument = self.settle(argument, DataType::Double)?;
-                    let data_type = argument.type_or_text();
-                    if !data_type.is_number() {
-                        return Err(wrong_argument(function, data_type));
-                    }
-                    if settled.is_empty() || function == Function::Remainder {
-                        result = wider(result, data_type);
-                    }
-                    settled.push(argument.expr);
-                }
-                Ok(Typed::new(Expr::Call(function, settled), result))
+                Ok(in_range(Expr::Call(function, settled), resolved.result))
             }
             Signature::Fixed(expected, result) => {
                 let mut settled = Vec::with_capacity(typed.len());
@@ -205,20 +194,8 @@ fn plain(arguments: &[FunctionArg]) -> Result<Vec<Option<&ast::Expr>>> {
         .collect()
 }
 
-fn field_named(name: &str) -> Result<Field> {
-    Field::named(name).ok_or_else(|| Error::not_here(format_args!("field {name} of a date")))
-}
-
 fn wrong_argument(function: Function, data_type: DataType) -> Error {
     Class::UndefinedFunction.error(format_args!("function {function:?} does not take an argument of type {data_type}"))
-}
-
-fn wider(one: DataType, other: DataType) -> DataType {
-    match (one, other) {
-        (DataType::Double, _) | (_, DataType::Double) => DataType::Double,
-        _ if one.is_decimal() || other.is_decimal() => DataType::Numeric,
-        _ => DataType::BigInt,
-    }
 }
 
 fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataType> {

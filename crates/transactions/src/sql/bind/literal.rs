@@ -7,7 +7,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names;
 use crate::sql::data_type::data_type;
 use crate::sql::expression::Expr;
-use crate::types::{DataType, Decimal, Value, parse_text};
+use crate::types::{DataType, Decimal, PRECISION_MAX, Value, parse_text};
 
 impl Binder<'_> {
     pub(super) fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
@@ -47,10 +47,13 @@ fn number(digits: &str) -> Result<Typed> {
     if let Ok(whole) = digits.parse() {
         return Ok(Typed::new(Expr::Literal(Value::Int(whole)), DataType::BigInt));
     }
-    if let Some(decimal) = Decimal::parse(digits) {
-        return Ok(Typed::new(Expr::Literal(decimal.into()), DataType::Numeric));
+    if digits.contains(['e', 'E']) {
+        return Ok(Typed::new(Expr::Literal(parse_text(digits, DataType::Double)?), DataType::Double));
     }
-    Ok(Typed::new(Expr::Literal(parse_text(digits, DataType::Double)?), DataType::Double))
+    match Decimal::parse(digits) {
+        Some(decimal) => Ok(Typed::new(Expr::Literal(decimal.into()), DataType::Numeric)),
+        None => Err(Class::OutOfRange.error(format_args!("{digits} has more than {PRECISION_MAX} digits"))),
+    }
 }
 
 /// Months, days and microseconds of `INTERVAL '1 day'` or `INTERVAL '1' DAY`.

@@ -11,7 +11,7 @@ mod like;
 
 pub use environment::Environment;
 pub(crate) use evaluate::{Evaluated, Frame, Source};
-pub(crate) use function::{Field, Function, Signature};
+pub(crate) use function::{Function, Signature};
 pub(crate) use like::Pattern;
 
 use crate::error::Result;

@@ -1,0 +1,226 @@
+//! Operators, as the planner meets them.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
+use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+use thermocline_pushdown::{extract, operate, sql_type};
+use thermocline_types::{Class, DataType, Error, Operator, Value, parse_text};
+
+use super::decimals::{as_double, quotient};
+
+/// Has the planner of `context` take numbers with a point for decimals, and operators for SQL's. Sessions do, and so
+/// does what is compared with them.
+///
+/// # Errors
+/// None that a context gives today.
+pub fn register_operators(context: &SessionContext) -> Result<()> {
+    let state = context.state_ref();
+    let mut state = state.write();
+    state.config_mut().options_mut().sql_parser.parse_float_as_decimal = true;
+    state.register_expr_planner(Arc::new(Operators))
+}
+
+/// Gives operators over SQL's types the meaning that `thermocline-types` says: which there are, what they take, and
+/// what they give. Those over other types are DataFusion's, but for quotients of decimals, which are doubles.
+///
+/// This is part of planning, not a rule: the type of what an operator is part of depends on it.
+#[derive(Debug)]
+struct Operators;
+
+impl ExprPlanner for Operators {
+    fn plan_binary_op(&self, raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+        let planned = match operator_of(&raw.op) {
+            Some(operator) => arithmetic(operator, &raw, schema)?,
+            None if is_comparison(&raw.op) => return comparison(raw, schema),
+            None => None,
+        };
+        Ok(planned.map_or(PlannerResult::Original(raw), PlannerResult::Planned))
+    }
+
+    fn plan_extract(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
+        let planned = match arguments.as_slice() {
+            [Expr::Literal(ScalarValue::Utf8(Some(field)), _), moment] => extract(field, moment)?,
+            _ => None,
+        };
+        Ok(planned.map_or(PlannerResult::Original(arguments), PlannerResult::Planned))
+    }
+}
+
+fn operator_of(op: &BinaryOperator) -> Option<Operator> {
+    Some(match op {
+        BinaryOperator::Plus => Operator::Add,
+        BinaryOperator::Minus => Operator::Subtract,
+        BinaryOperator::Multiply => Operator::Multiply,
+        BinaryOperator::Divide => Operator::Divide,
+        BinaryOperator::Modulo => Operator::Remainder,
+        BinaryOperator::PGExp | BinaryOperator::BitwiseXor => Operator::Power,
+        BinaryOperator::StringConcat => Operator::Concatenate,
+        _ => return None,
+    })
+}
+
+fn is_comparison(op: &BinaryOperator) -> bool {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq)
+}
+
+/// What is known of an operand.
+enum Operand {
+    /// A string literal or NULL, which takes its type from what is beside it.
+    Unknown,
+    Of(DataType),
+    /// Not of SQL's types.
+    Other,
+}
+
+fn operand(of: &Expr, schema: &DFSchema) -> Operand {
+    match of {
+        Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, _) => Operand::Unknown,
+        // As PostgreSQL, whose literals are the narrowest of INTEGER and BIGINT.
+        Expr::Literal(ScalarValue::Int64(Some(number)), _) if DataType::Integer.holds(*number) => {
+            Operand::Of(DataType::Integer)
+        }
+        other => other.get_type(schema).ok().and_then(|of| sql_type(&of)).map_or(Operand::Other, Operand::Of),
+    }
+}
+
+fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let (left, right) = (&raw.left, &raw.right);
+    let types = match (operand(left, schema), operand(right, schema)) {
+        (Operand::Unknown, Operand::Unknown) if operator != Operator::Concatenate => return Ok(None),
+        (Operand::Other, _) | (_, Operand::Other) => return other(operator, left, right, schema),
+        (left, right) => [left, right].map(|side| match side {
+            Operand::Of(of) => Some(of),
+            Operand::Unknown | Operand::Other => None,
+        }),
+    };
+    let [one, other] = types;
+    // Of INTERVAL, which is not among the types, or refused.
+    if types.contains(&Some(DataType::Timestamp)) && operator != Operator::Concatenate {
+        return Ok(None);
+    }
+    let resolved = operator.resolve(one, other).map_err(external)?;
+    let sides = [settled(left, one, resolved.left)?, settled(right, other, resolved.right)?];
+    let plain =
+        |op: Planned, [left, right]: [Expr; 2]| Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)));
+    let op = match operator {
+        Operator::Add => Planned::Plus,
+        Operator::Subtract => Planned::Minus,
+        Operator::Multiply => Planned::Multiply,
+        Operator::Divide => Planned::Divide,
+        Operator::Remainder => Planned::Modulo,
+        Operator::Power => Planned::BitwiseXor,
+        Operator::Concatenate => Planned::StringConcat,
+    };
+    let as_type = |of: ArrowType| sides.clone().map(|side| with_type(side, &of, schema));
+    Ok(Some(match resolved.result {
+        DataType::SmallInt => plain(op, as_type(ArrowType::Int16)),
+        DataType::Integer if resolved.left == DataType::Date => {
+            let [left, right] = as_type(ArrowType::Date32);
+            operate(operator, left, right)?
+        }
+        DataType::Integer => plain(op, as_type(ArrowType::Int32)),
+        DataType::BigInt => plain(op, as_type(ArrowType::Int64)),
+        DataType::Double => {
+            let [left, right] = sides.map(|side| as_double(&side, schema).unwrap_or(side));
+            operate(operator, left, right)?
+        }
+        DataType::Text => plain(op, as_type(ArrowType::Utf8)),
+        DataType::Date | DataType::Bytea => {
+            let [left, right] = sides;
+            operate(operator, left, right)?
+        }
+        _ => plain(op, sides),
+    }))
+}
+
+/// Of operands that are not SQL's: quotients of decimals, and dates with intervals, which are timestamps.
+fn other(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+    if operator == Operator::Divide {
+        return Ok(quotient(left, right, schema));
+    }
+    let moment = |side: &Expr| cast(side.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None));
+    let is = |side: &Expr, of: fn(&ArrowType) -> bool| side.get_type(schema).is_ok_and(|found| of(&found));
+    let is_date = |side: &Expr| is(side, |of| *of == ArrowType::Date32);
+    let is_interval = |side: &Expr| is(side, |of| matches!(of, ArrowType::Interval(IntervalUnit::MonthDayNano)));
+    Ok(match operator {
+        Operator::Add if is_date(left) && is_interval(right) => Some(moment(left) + right.clone()),
+        Operator::Add if is_interval(left) && is_date(right) => Some(left.clone() + moment(right)),
+        Operator::Subtract if is_date(left) && is_interval(right) => Some(moment(left) - right.clone()),
+        _ => None,
+    })
+}
+
+/// An operand of unknown type as a value of `to`; another one as it is.
+fn settled(side: &Expr, known: Option<DataType>, to: DataType) -> Result<Expr> {
+    match (known, side) {
+        (None, Expr::Literal(value, _)) => literal(value, to),
+        _ => Ok(side.clone()),
+    }
+}
+
+/// A literal of unknown type as one of `to`.
+fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
+    let value = match value {
+        ScalarValue::Utf8(Some(text)) => parse_text(text, to).map_err(external)?,
+        _ => Value::Null,
+    };
+    Ok(lit(match (value, to) {
+        (Value::Boolean(value), _) => ScalarValue::Boolean(Some(value)),
+        (Value::Int(value), _) => ScalarValue::Int64(Some(value)),
+        (Value::Float(value), _) => ScalarValue::Float64(Some(value)),
+        (Value::Decimal(value), _) => {
+            ScalarValue::Decimal128(Some(value.units()), thermocline_types::PRECISION_MAX, value.scale().cast_signed())
+        }
+        (Value::Text(value), _) => ScalarValue::Utf8(Some(value.into())),
+        (Value::Bytes(value), _) => ScalarValue::Binary(Some(value.into())),
+        (Value::Date(value), _) => ScalarValue::Date32(Some(value)),
+        (Value::Timestamp(value), _) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        (Value::Null, DataType::Boolean) => ScalarValue::Boolean(None),
+        (Value::Null, to) if to.is_integer() => ScalarValue::Int64(None),
+        (Value::Null, DataType::Double) => ScalarValue::Float64(None),
+        (Value::Null, to) if to.is_decimal() => ScalarValue::Decimal128(None, 1, 0),
+        (Value::Null, DataType::Bytea) => ScalarValue::Binary(None),
+        (Value::Null, DataType::Date) => ScalarValue::Date32(None),
+        (Value::Null, DataType::Timestamp) => ScalarValue::TimestampMicrosecond(None, None),
+        (Value::Null, _) => ScalarValue::Utf8(None),
+    }))
+}
+
+/// An expression of a type; a literal is one of it.
+fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
+    if let Expr::Literal(value, metadata) = &side
+        && let Ok(value) = value.cast_to(of)
+    {
+        return Expr::Literal(value, metadata.clone());
+    }
+    let is_text = *of == ArrowType::Utf8;
+    match side.get_type(schema) {
+        Ok(known) if known == *of || (is_text && known.is_string()) => side,
+        _ => cast(side, of.clone()),
+    }
+}
+
+fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    match (operand(&raw.left, schema), operand(&raw.right, schema)) {
+        (Operand::Of(left), Operand::Of(right)) if !left.compares_to(right) => {
+            let message = format!("operator does not exist: {left} {} {right}", raw.op);
+            return Err(external(Class::UndefinedFunction.error(message)));
+        }
+        (Operand::Unknown, Operand::Of(of)) if !of.is_text() => raw.left = settled(&raw.left, None, of.unbounded())?,
+        (Operand::Of(of), Operand::Unknown) if !of.is_text() => raw.right = settled(&raw.right, None, of.unbounded())?,
+        _ => {}
+    }
+    Ok(PlannerResult::Original(raw))
+}
+
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

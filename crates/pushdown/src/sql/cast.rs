@@ -1,0 +1,131 @@
+//! Casts that are not Arrow's.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use datafusion::arrow::datatypes::{DataType as ArrowType, Decimal128Type, Field, FieldRef};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast,
+};
+use thermocline_types::{self as types, DataType, Decimal};
+
+use super::column::{Column, array_of};
+use super::external;
+use super::types::sql_type;
+
+/// Name of the function.
+pub(crate) const SQL_CAST: &str = "sql_cast";
+
+/// Integers up to this are doubles without rounding.
+const EXACT_MAX: u128 = 1 << f64::MANTISSA_DIGITS;
+/// So are powers of ten up to this one.
+const EXACT_SCALE_MAX: u8 = 22;
+
+/// Whether SQL casts values of a type in another way than Arrow, which cuts fractions, rounds decimals to doubles
+/// twice, and reads and writes text in other forms.
+pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
+    let (Some(from), Some(to)) = (sql_type(from), sql_type(to)) else { return false };
+    match (from, to) {
+        (DataType::Double | DataType::Decimal { .. }, to) if to.is_integer() => true,
+        (DataType::Decimal { .. }, DataType::Double) | (DataType::Double, DataType::Decimal { .. }) => true,
+        (DataType::Text, to) => !to.is_text(),
+        (DataType::Double | DataType::Timestamp | DataType::Bytea, DataType::Text) => true,
+        _ => false,
+    }
+}
+
+/// `CAST(value AS to)` by SQL's rules.
+pub fn sql_cast(value: Expr, to: &ArrowType) -> Result<Expr> {
+    let of = Expr::Literal(ScalarValue::try_new_null(to)?, None);
+    Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&FUNCTION), vec![value, of])))
+}
+
+static FUNCTION: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Arc::new(ScalarUDF::from(SqlCast { signature: Signature::any(2, Volatility::Immutable) })));
+
+pub(super) fn cast_function() -> &'static Arc<ScalarUDF> {
+    &FUNCTION
+}
+
+/// Casts its first argument to the type of its second one. Columns and EXPLAIN show it as a cast.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SqlCast {
+    signature: Signature,
+}
+
+impl SqlCast {
+    fn written(arguments: &[Expr]) -> Result<Expr> {
+        match arguments {
+            [value, Expr::Literal(of, _)] => Ok(cast(value.clone(), of.data_type())),
+            arguments => exec_err!("{SQL_CAST} takes a value and a NULL of a type, not {arguments:?}"),
+        }
+    }
+}
+
+impl ScalarUDFImpl for SqlCast {
+    fn name(&self) -> &str {
+        SQL_CAST
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(Self::written(arguments)?.to_string())
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(Self::written(arguments)?.schema_name().to_string())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arguments: &[ArrowType]) -> Result<ArrowType> {
+        match arguments {
+            [_, to] => Ok(to.clone()),
+            arguments => exec_err!("{SQL_CAST} takes two arguments, not {}", arguments.len()),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        match arguments.arg_fields {
+            [value, to] => Ok(Arc::new(Field::new(SQL_CAST, to.data_type().clone(), value.is_nullable()))),
+            arguments => exec_err!("{SQL_CAST} takes two arguments, not {}", arguments.len()),
+        }
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let to = arguments.return_field.data_type();
+        match arguments.args.first() {
+            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(converted(array, to)?)),
+            Some(ColumnarValue::Scalar(value)) => {
+                let one = converted(&value.to_array()?, to)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
+            }
+            None => exec_err!("{SQL_CAST} takes two arguments, not none"),
+        }
+    }
+}
+
+fn converted(array: &ArrayRef, to: &ArrowType) -> Result<ArrayRef> {
+    if let (ArrowType::Decimal128(_, scale @ 0..), ArrowType::Float64) = (array.data_type(), to) {
+        return Ok(Arc::new(as_doubles(array, scale.unsigned_abs())?));
+    }
+    let Some(of) = sql_type(to) else { return exec_err!("SQL has no type {to}") };
+    let column = Column::new(array)?;
+    array_of(to, array.len(), |row| types::cast(column.value(row)?, of).map_err(external))
+}
+
+/// The nearest doubles.
+fn as_doubles(array: &ArrayRef, scale: u8) -> Result<Float64Array> {
+    let decimals = array.as_primitive::<Decimal128Type>();
+    let power = 10_f64.powi(scale.into());
+    decimals.try_unary(|units| {
+        #[expect(clippy::cast_precision_loss, reason = "it has no more bits than a double")]
+        match units.unsigned_abs() <= EXACT_MAX && scale <= EXACT_SCALE_MAX {
+            true => Ok(units as f64 / power),
+            false => Decimal::new(units, scale).map(Decimal::to_f64).map_err(external),
+        }
+    })
+}

@@ -1,0 +1,147 @@
+//! Columns as values of SQL, one by one.
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
+    Decimal128Array, Decimal128Builder, Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array,
+    Int64Builder, StringBuilder, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
+    TimestampMicrosecondBuilder, new_null_array,
+};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{
+    DataType as ArrowType, Date32Type, Decimal128Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+};
+use datafusion::common::{Result, exec_err};
+use thermocline_types::{DataType, Decimal, Value, ValueRef};
+
+use super::external;
+use super::types::sql_type;
+
+/// A column of one of SQL's types.
+pub(super) enum Column {
+    /// NULL in every row.
+    Null,
+    Boolean(BooleanArray),
+    Int(Int64Array),
+    Float(Float64Array),
+    Decimal(Decimal128Array, u8),
+    Text(StringViewArray),
+    Bytes(BinaryViewArray),
+    Date(Date32Array),
+    Timestamp(TimestampMicrosecondArray),
+}
+
+impl Column {
+    /// The column of an array.
+    ///
+    /// # Errors
+    /// If SQL has no such type.
+    pub(super) fn new(array: &ArrayRef) -> Result<Self> {
+        let of = array.data_type();
+        let to = |of: &ArrowType| cast(array, of);
+        Ok(match sql_type(of) {
+            _ if *of == ArrowType::Null => Self::Null,
+            Some(DataType::Boolean) => Self::Boolean(to(&ArrowType::Boolean)?.as_boolean().clone()),
+            Some(DataType::SmallInt | DataType::Integer | DataType::BigInt) => {
+                Self::Int(to(&ArrowType::Int64)?.as_primitive::<Int64Type>().clone())
+            }
+            Some(DataType::Double) => Self::Float(to(&ArrowType::Float64)?.as_primitive::<Float64Type>().clone()),
+            Some(DataType::Decimal { precision, scale }) => {
+                let array = to(&ArrowType::Decimal128(precision, scale.cast_signed()))?;
+                Self::Decimal(array.as_primitive::<Decimal128Type>().clone(), scale)
+            }
+            Some(DataType::Text) => Self::Text(to(&ArrowType::Utf8View)?.as_string_view().clone()),
+            Some(DataType::Bytea) => Self::Bytes(to(&ArrowType::BinaryView)?.as_binary_view().clone()),
+            Some(DataType::Date) => Self::Date(to(&ArrowType::Date32)?.as_primitive::<Date32Type>().clone()),
+            Some(DataType::Timestamp) => {
+                let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, None))?;
+                Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
+            }
+            Some(DataType::Numeric | DataType::Varchar(_)) | None => return exec_err!("SQL has no type {of}"),
+        })
+    }
+
+    /// The value in a row.
+    ///
+    /// # Errors
+    /// If a decimal has more than 38 digits.
+    pub(super) fn value(&self, row: usize) -> Result<ValueRef<'_>> {
+        let array: &dyn Array = match self {
+            Self::Null => return Ok(ValueRef::Null),
+            Self::Boolean(array) => array,
+            Self::Int(array) => array,
+            Self::Float(array) => array,
+            Self::Decimal(array, _) => array,
+            Self::Text(array) => array,
+            Self::Bytes(array) => array,
+            Self::Date(array) => array,
+            Self::Timestamp(array) => array,
+        };
+        if array.is_null(row) {
+            return Ok(ValueRef::Null);
+        }
+        Ok(match self {
+            Self::Null => ValueRef::Null,
+            Self::Boolean(array) => ValueRef::Boolean(array.value(row)),
+            Self::Int(array) => ValueRef::Int(array.value(row)),
+            Self::Float(array) => ValueRef::Float(array.value(row)),
+            Self::Decimal(array, scale) => ValueRef::Decimal(Decimal::new(array.value(row), *scale).map_err(external)?),
+            Self::Text(array) => ValueRef::Text(array.value(row)),
+            Self::Bytes(array) => ValueRef::Bytes(array.value(row)),
+            Self::Date(array) => ValueRef::Date(array.value(row)),
+            Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
+        })
+    }
+}
+
+/// The array of `rows` values of a type, each computed by `value`.
+///
+/// # Errors
+/// Those of `value`, and if a value is of another kind than the type.
+pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize) -> Result<Value>) -> Result<ArrayRef> {
+    macro_rules! build {
+        ($builder:expr, $($kind:ident($value:ident) => $stored:expr),+) => {{
+            let mut builder = $builder;
+            for row in 0..rows {
+                match value(row)? {
+                    Value::Null => builder.append_null(),
+                    $(Value::$kind($value) => builder.append_value($stored),)+
+                    other => return exec_err!("{other:?} is no value of {of}"),
+                }
+            }
+            std::sync::Arc::new(builder.finish())
+        }};
+    }
+    Ok(match of {
+        ArrowType::Null => new_null_array(of, rows),
+        ArrowType::Boolean => build!(BooleanBuilder::with_capacity(rows), Boolean(value) => value),
+        ArrowType::Int16 => build!(Int16Builder::with_capacity(rows), Int(value) => narrow::<i16>(value, of)?),
+        ArrowType::Int32 => build!(Int32Builder::with_capacity(rows), Int(value) => narrow::<i32>(value, of)?),
+        ArrowType::Int64 => build!(Int64Builder::with_capacity(rows), Int(value) => value),
+        ArrowType::Float64 => build!(Float64Builder::with_capacity(rows), Float(value) => value),
+        ArrowType::Decimal128(precision, scale) => {
+            let places = u8::try_from(*scale).unwrap_or(0);
+            let fit = |value: Decimal| value.fit(*precision, places).map(Decimal::units).map_err(external);
+            let builder = Decimal128Builder::with_capacity(rows).with_precision_and_scale(*precision, *scale)?;
+            build!(builder, Decimal(value) => fit(value)?, Int(value) => fit(value.into())?)
+        }
+        ArrowType::Utf8 => build!(StringBuilder::new(), Text(value) => value),
+        ArrowType::Utf8View => build!(StringViewBuilder::new(), Text(value) => value),
+        ArrowType::Binary => build!(BinaryBuilder::new(), Bytes(value) => value),
+        ArrowType::Date32 => build!(Date32Builder::with_capacity(rows), Date(value) => value),
+        ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
+            build!(TimestampMicrosecondBuilder::with_capacity(rows), Timestamp(value) => value)
+        }
+        other => {
+            let similar = match other {
+                ArrowType::LargeUtf8 | ArrowType::Dictionary(..) => ArrowType::Utf8View,
+                ArrowType::LargeBinary | ArrowType::BinaryView => ArrowType::Binary,
+                other => return exec_err!("SQL has no type {other}"),
+            };
+            cast(&array_of(&similar, rows, value)?, other)?
+        }
+    })
+}
+
+fn narrow<T: TryFrom<i64>>(value: i64, of: &ArrowType) -> Result<T> {
+    T::try_from(value).or_else(|_| exec_err!("{value} is no value of {of}"))
+}

@@ -1,0 +1,286 @@
+//! Functions that are not DataFusion's.
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{Array, AsArray, Float64Array};
+use datafusion::arrow::datatypes::{
+    DECIMAL128_MAX_PRECISION, DataType as ArrowType, Field as ArrowField, FieldRef, Float64Type, TimeUnit,
+};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use thermocline_types::{DataType, Field, Function, Value, ValueRef};
+
+use super::column::{Column, array_of};
+use super::external;
+use super::types::sql_type;
+
+/// What a function of a plan computes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Computed {
+    Named(Function),
+    /// The first argument is the field.
+    Extract,
+    /// So it is here.
+    Part,
+    /// And here.
+    Truncate,
+}
+
+/// All functions, with what SQL calls them.
+static FUNCTIONS: LazyLock<Vec<(Arc<ScalarUDF>, &'static [&'static str])>> = LazyLock::new(|| {
+    let named = Function::NAMED.iter().map(|(function, names)| (Computed::Named(*function), *names));
+    let of_moments: [(Computed, &'static [&'static str]); 3] =
+        [(Computed::Extract, &["extract"]), (Computed::Part, &["date_part"]), (Computed::Truncate, &["date_trunc"])];
+    named
+        .chain(of_moments)
+        .map(|(computed, names)| {
+            let written = names.first().copied().unwrap_or_default();
+            let signature = Signature::variadic_any(Volatility::Immutable);
+            let function = SqlFunction { computed, written, name: format!("sql_{written}"), signature };
+            (Arc::new(ScalarUDF::from(function)), names)
+        })
+        .collect()
+});
+
+/// The functions under names of their own, by which plans refer to them.
+pub(crate) fn sql_functions() -> impl Iterator<Item = &'static Arc<ScalarUDF>> {
+    FUNCTIONS.iter().map(|(function, _)| function)
+}
+
+/// The functions under the names that SQL has for them, which DataFusion's may have, too.
+pub fn written_functions() -> impl Iterator<Item = ScalarUDF> {
+    FUNCTIONS.iter().map(|(function, names)| function.as_ref().clone().with_aliases(names.iter().copied()))
+}
+
+/// `EXTRACT(field FROM moment)`, if its result is not that of DataFusion's `date_part`.
+///
+/// # Errors
+/// If there is no such field.
+pub fn extract(field: &str, moment: &Expr) -> Result<Option<Expr>> {
+    let field = Field::named(field).map_err(external)?;
+    let is_plain = matches!(
+        field,
+        Field::Year | Field::Quarter | Field::Month | Field::Week | Field::Day | Field::DayOfWeek | Field::DayOfYear
+    );
+    let function = FUNCTIONS.iter().map(|(function, _)| function).find(|function| function.name() == "sql_extract");
+    match function {
+        Some(function) if !is_plain => {
+            let name = ScalarValue::Utf8(Some(field.name().to_owned()));
+            Ok(Some(function.call(vec![Expr::Literal(name, None), moment.clone()])))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// A function. Columns and EXPLAIN show it as it is written.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct SqlFunction {
+    computed: Computed,
+    written: &'static str,
+    name: String,
+    signature: Signature,
+}
+
+impl SqlFunction {
+    fn shown(&self, arguments: &[Expr], name: impl Fn(&Expr) -> String) -> String {
+        format!("{}({})", self.written, arguments.iter().map(name).collect::<Vec<_>>().join(","))
+    }
+
+    /// The function, and its arguments behind the field.
+    fn function(&self, first: Option<&ScalarValue>) -> Result<(Function, usize)> {
+        let field = || match first.map(ScalarValue::try_as_str) {
+            Some(Some(Some(name))) => Field::named(name).map_err(external),
+            _ => plan_err!("{}: the field has to be a literal", self.written),
+        };
+        Ok(match self.computed {
+            Computed::Named(function) => (function, 0),
+            Computed::Extract => (Function::Extract(field()?), 1),
+            Computed::Part => (Function::Part(field()?), 1),
+            Computed::Truncate => (Function::Truncate(field()?), 1),
+        })
+    }
+}
+
+impl ScalarUDFImpl for SqlFunction {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(self.shown(arguments, Expr::to_string))
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        Ok(self.shown(arguments, |argument| argument.schema_name().to_string()))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
+        exec_err!("{}: the type depends on the arguments", self.name)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let (function, skipped) = self.function(arguments.scalar_arguments.first().copied().flatten())?;
+        let fields = arguments.arg_fields.get(skipped..).unwrap_or_default();
+        let expected = Function::named(self.written, fields.len());
+        if matches!(self.computed, Computed::Named(_)) && expected != Some(function) {
+            return plan_err!("{} does not take {} arguments", self.written, fields.len());
+        }
+        let mut types = vec![];
+        for (position, field) in fields.iter().enumerate() {
+            let is_literal = matches!(arguments.scalar_arguments.get(position + skipped), Some(Some(_)));
+            types.push(match (field.data_type(), sql_type(field.data_type())) {
+                (ArrowType::Null, _) => None,
+                (ArrowType::Utf8, _) if is_literal => None,
+                (_, Some(of)) => Some(of),
+                (of, None) if !function.is_strict() => return plan_err!("{} does not take {of}", self.written),
+                (of, None) => match widened(of) {
+                    Some(of) => Some(of),
+                    None => return plan_err!("{} does not take {of}", self.written),
+                },
+            });
+        }
+        let call = function.resolve(&types).map_err(external)?;
+        let result = arrow_type(function, call.result, fields.iter().map(|field| field.data_type()));
+        let nullable =
+            function.is_strict() && fields.iter().any(|field| field.is_nullable()) || function == Function::ConcatWith;
+        Ok(Arc::new(ArrowField::new(&self.name, result?, nullable)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let first = match arguments.args.first() {
+            Some(ColumnarValue::Scalar(value)) => Some(value),
+            _ => None,
+        };
+        let (function, skipped) = self.function(first)?;
+        let values = arguments.args.get(skipped..).unwrap_or_default();
+        let to = arguments.return_field.data_type();
+        if let ([ColumnarValue::Array(array)], ArrowType::Float64, ArrowType::Float64) =
+            (values, values.first().map_or(ArrowType::Null, ColumnarValue::data_type), to)
+        {
+            let floats: Float64Array = array.as_primitive::<Float64Type>().try_unary(|value| {
+                match function.call(&[ValueRef::Float(value)]) {
+                    Ok(Value::Float(result)) => Ok(result),
+                    Ok(other) => exec_err!("{} of a double gives {other}", self.written),
+                    Err(error) => Err(external(error)),
+                }
+            })?;
+            return Ok(ColumnarValue::Array(Arc::new(floats)));
+        }
+        let is_one = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_one { 1 } else { arguments.number_rows };
+        let columns = values.iter().map(|value| match value {
+            ColumnarValue::Array(array) => Ok((Column::new(&in_64_bits(array)?)?, false)),
+            ColumnarValue::Scalar(value) => Ok((Column::new(&in_64_bits(&value.to_array()?)?)?, true)),
+        });
+        let columns: Vec<(Column, bool)> = columns.collect::<Result<_, DataFusionError>>()?;
+        let types: Vec<_> = values.iter().map(settled).collect();
+        let call = function.resolve(&types).map_err(external)?;
+        let array = array_of(to, rows, |row| {
+            let mut owned = Vec::with_capacity(columns.len());
+            for ((column, is_one), to) in columns.iter().zip(&call.arguments) {
+                let value = column.value(if *is_one { 0 } else { row })?;
+                // A literal text stands for a value of whatever type is expected.
+                owned.push(match value {
+                    ValueRef::Text(text) if !to.is_text() => {
+                        thermocline_types::parse_text(text, *to).map_err(external)?
+                    }
+                    value => value.to_value(),
+                });
+            }
+            let values: Vec<ValueRef<'_>> = owned.iter().map(Value::as_ref).collect();
+            let value = function.call(&values).map_err(external)?;
+            match &value {
+                Value::Int(number) if !call.result.holds(*number) => Err(external(thermocline_types::out_of_range())),
+                _ => Ok(value),
+            }
+        })?;
+        Ok(match is_one {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
+            false => ColumnarValue::Array(array),
+        })
+    }
+}
+
+/// The type of an argument; `None` of a literal text or NULL.
+fn settled(value: &ColumnarValue) -> Option<DataType> {
+    match value {
+        ColumnarValue::Scalar(ScalarValue::Utf8(_) | ScalarValue::Null) => None,
+        value => {
+            let of = value.data_type();
+            sql_type(&of).or_else(|| widened(&of))
+        }
+    }
+}
+
+/// SQL's type with room for values of a number's type that is not SQL's.
+fn widened(of: &ArrowType) -> Option<DataType> {
+    Some(match of {
+        ArrowType::Int8 | ArrowType::UInt8 => DataType::SmallInt,
+        ArrowType::UInt16 => DataType::Integer,
+        ArrowType::UInt32 => DataType::BigInt,
+        ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
+        ArrowType::Float16 | ArrowType::Float32 => DataType::Double,
+        ArrowType::Date64 | ArrowType::Timestamp(_, _) => DataType::Timestamp,
+        _ => return None,
+    })
+}
+
+/// A column of one of SQL's types.
+fn in_64_bits(array: &Arc<dyn Array>) -> Result<Arc<dyn Array>> {
+    let to = match widened(array.data_type()) {
+        _ if sql_type(array.data_type()).is_some() => return Ok(Arc::clone(array)),
+        Some(DataType::SmallInt | DataType::Integer | DataType::BigInt) => ArrowType::Int64,
+        Some(DataType::Double) => ArrowType::Float64,
+        Some(DataType::Decimal { precision, scale }) => ArrowType::Decimal128(precision, scale.cast_signed()),
+        Some(DataType::Timestamp) => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        _ => return Ok(Arc::clone(array)),
+    };
+    Ok(datafusion::arrow::compute::cast(array, &to)?)
+}
+
+/// The type of a column of results. One of decimals has one scale.
+fn arrow_type<'a>(
+    function: Function,
+    result: DataType,
+    arguments: impl Iterator<Item = &'a ArrowType>,
+) -> Result<ArrowType> {
+    let digits = |of: &ArrowType| match of {
+        ArrowType::Decimal128(precision, scale) => (*precision, *scale),
+        _ => (20, 0),
+    };
+    let arguments: Vec<(u8, i8)> = arguments.map(digits).collect();
+    let (precision, scale) = arguments.first().copied().unwrap_or((DECIMAL128_MAX_PRECISION, 0));
+    Ok(match result {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::SmallInt => ArrowType::Int16,
+        DataType::Integer => ArrowType::Int32,
+        DataType::BigInt => ArrowType::Int64,
+        DataType::Double => ArrowType::Float64,
+        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale.cast_signed()),
+        DataType::Numeric => match function {
+            Function::Abs => ArrowType::Decimal128(precision, scale),
+            Function::Round | Function::Trunc if arguments.len() == 2 => {
+                ArrowType::Decimal128((precision + 1).min(DECIMAL128_MAX_PRECISION), scale)
+            }
+            Function::Ceiling | Function::Floor | Function::Round | Function::Trunc | Function::Sign => {
+                let whole = precision.saturating_sub(scale.unsigned_abs()) + 1;
+                ArrowType::Decimal128(whole.min(DECIMAL128_MAX_PRECISION), 0)
+            }
+            Function::Quotient => ArrowType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
+            _ => {
+                let scale = arguments.iter().map(|(_, scale)| *scale).max().unwrap_or(0);
+                ArrowType::Decimal128(DECIMAL128_MAX_PRECISION, scale)
+            }
+        },
+        DataType::Text | DataType::Varchar(_) => ArrowType::Utf8,
+        DataType::Bytea => ArrowType::Binary,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+    })
+}

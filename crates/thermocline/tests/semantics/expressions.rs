@@ -1,0 +1,315 @@
+//! The expressions.
+
+use super::values::{TYPES, Values, pairs, singles};
+
+/// An expression over the table's columns.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    pub sql: String,
+    /// What it is of, for the report: the operator or function with its types.
+    pub class: String,
+    /// The rows that it is evaluated over.
+    pub rows: Vec<i64>,
+}
+
+const OPERATORS: &[&str] =
+    &["+", "-", "*", "/", "%", "^", "||", "=", "<>", "<", "<=", "IS DISTINCT FROM", "AND", "OR", "LIKE"];
+
+/// Literals beside a column, whose type depends on it or not.
+const LITERALS: &[&str] = &[
+    "1",
+    "2.5",
+    "-3",
+    "0",
+    "1e3",
+    "'1'",
+    "'abc'",
+    "''",
+    "'2024-01-31'",
+    "'t'",
+    "NULL",
+    "TRUE",
+    "40000",
+    "3000000000",
+    "DATE '2024-01-31'",
+    "TIMESTAMP '2024-01-31 12:00:00'",
+    "INTERVAL '1 day'",
+    "INTERVAL '1 month'",
+    "INTERVAL '1.5 hours'",
+    "'5 days'",
+];
+
+const CASTS: &[&str] = &[
+    "BOOLEAN",
+    "SMALLINT",
+    "INTEGER",
+    "BIGINT",
+    "REAL",
+    "DOUBLE PRECISION",
+    "DECIMAL(9, 2)",
+    "DECIMAL(5, 0)",
+    "NUMERIC",
+    "DECIMAL(38, 10)",
+    "TEXT",
+    "VARCHAR(3)",
+    "VARCHAR",
+    "DATE",
+    "TIMESTAMP",
+    "BYTEA",
+];
+
+/// Functions with arguments: `x` is the column, `y` the other of its type, `t` text, `n` an integer.
+const FUNCTIONS: &[&str] = &[
+    "-x",
+    "+x",
+    "NOT x",
+    "x IS NULL",
+    "x IS NOT NULL",
+    "x IS TRUE",
+    "x IS NOT FALSE",
+    "x IS UNKNOWN",
+    "abs(x)",
+    "ceil(x)",
+    "ceiling(x)",
+    "floor(x)",
+    "round(x)",
+    "round(x, 1)",
+    "round(x, -1)",
+    "round(x, 0)",
+    "trunc(x)",
+    "trunc(x, 1)",
+    "trunc(x, -1)",
+    "sign(x)",
+    "sqrt(x)",
+    "cbrt(x)",
+    "exp(x)",
+    "ln(x)",
+    "log(x)",
+    "log10(x)",
+    "log(2, x)",
+    "power(x, 2)",
+    "power(2, x)",
+    "mod(x, y)",
+    "mod(x, 3)",
+    "div(x, y)",
+    "gcd(x, y)",
+    "lcm(x, y)",
+    "pi()",
+    "sin(x)",
+    "cos(x)",
+    "tan(x)",
+    "asin(x)",
+    "acos(x)",
+    "atan(x)",
+    "atan2(x, y)",
+    "degrees(x)",
+    "radians(x)",
+    "factorial(x)",
+    "greatest(x, y)",
+    "least(x, y)",
+    "coalesce(x, y)",
+    "nullif(x, y)",
+    "coalesce(x, 1)",
+    "coalesce(x, 2.5)",
+    "coalesce(x, 'a')",
+    "length(x)",
+    "char_length(x)",
+    "character_length(x)",
+    "octet_length(x)",
+    "bit_length(x)",
+    "lower(x)",
+    "upper(x)",
+    "initcap(x)",
+    "reverse(x)",
+    "left(x, 2)",
+    "left(x, -1)",
+    "right(x, 2)",
+    "right(x, -1)",
+    "substring(x, 2)",
+    "substr(x, 2, 2)",
+    "substring(x FROM 2 FOR 1)",
+    "substring(x, -1, 3)",
+    "substring(x, 0)",
+    "position('b' IN x)",
+    "strpos(x, 'b')",
+    "trim(x)",
+    "btrim(x)",
+    "ltrim(x)",
+    "rtrim(x)",
+    "trim('a' FROM x)",
+    "trim(LEADING ' ' FROM x)",
+    "ltrim(x, 'ab')",
+    "rtrim(x, 'ef')",
+    "btrim(x, 'af')",
+    "lpad(x, 5)",
+    "lpad(x, 5, 'xy')",
+    "lpad(x, 2)",
+    "rpad(x, 5)",
+    "rpad(x, 5, 'xy')",
+    "rpad(x, -1)",
+    "repeat(x, 2)",
+    "repeat(x, 0)",
+    "repeat(x, -1)",
+    "replace(x, 'b', 'XX')",
+    "replace(x, '', 'a')",
+    "concat(x)",
+    "concat(x, y)",
+    "concat(x, NULL, 1)",
+    "concat_ws('-', x, y)",
+    "split_part(x, 'b', 1)",
+    "split_part(x, 'b', -1)",
+    "starts_with(x, 'a')",
+    "ascii(x)",
+    "chr(x)",
+    "md5(x)",
+    "to_hex(x)",
+    "translate(x, 'abc', 'x')",
+    "overlay(x PLACING 'ZZ' FROM 2 FOR 1)",
+    "encode(x, 'hex')",
+    "decode(x, 'hex')",
+    "encode(x, 'base64')",
+    "sha256(x)",
+    "regexp_replace(x, 'b.', 'Z')",
+    "regexp_like(x, 'b')",
+    "regexp_count(x, 'b')",
+    "x ~ 'b'",
+    "x ILIKE 'A%'",
+    "x LIKE '%_%'",
+    "x NOT LIKE 'a%'",
+    "x SIMILAR TO 'a%'",
+    "x BETWEEN y AND y",
+    "x NOT BETWEEN 0 AND 5",
+    "x IN (1, 2, 3)",
+    "x IN (1, 2.5)",
+    "x IN (y, NULL)",
+    "x NOT IN (y)",
+    "x = ANY (ARRAY[y])",
+    "CASE WHEN x = y THEN x ELSE y END",
+    "CASE x WHEN y THEN 1 ELSE 2.5 END",
+    "CASE WHEN x IS NULL THEN 1 END",
+    "CASE WHEN TRUE THEN x ELSE NULL END",
+    "EXTRACT(year FROM x)",
+    "EXTRACT(quarter FROM x)",
+    "EXTRACT(month FROM x)",
+    "EXTRACT(week FROM x)",
+    "EXTRACT(day FROM x)",
+    "EXTRACT(hour FROM x)",
+    "EXTRACT(minute FROM x)",
+    "EXTRACT(second FROM x)",
+    "EXTRACT(dow FROM x)",
+    "EXTRACT(isodow FROM x)",
+    "EXTRACT(doy FROM x)",
+    "EXTRACT(epoch FROM x)",
+    "EXTRACT(milliseconds FROM x)",
+    "EXTRACT(microseconds FROM x)",
+    "EXTRACT(century FROM x)",
+    "EXTRACT(decade FROM x)",
+    "EXTRACT(millennium FROM x)",
+    "EXTRACT(isoyear FROM x)",
+    "date_part('year', x)",
+    "date_part('second', x)",
+    "date_part('epoch', x)",
+    "date_part('dow', x)",
+    "date_trunc('year', x)",
+    "date_trunc('quarter', x)",
+    "date_trunc('month', x)",
+    "date_trunc('week', x)",
+    "date_trunc('day', x)",
+    "date_trunc('hour', x)",
+    "date_trunc('minute', x)",
+    "date_trunc('second', x)",
+    "date_trunc('milliseconds', x)",
+    "date_trunc('decade', x)",
+    "make_date(2024, 2, 29)",
+    "to_char(x, 'YYYY-MM-DD')",
+    "x + INTERVAL '1 day'",
+    "x - INTERVAL '1 month'",
+    "x + INTERVAL '1 year 2 months 3 days 04:05:06.789'",
+    "INTERVAL '1 day' + x",
+    "x + INTERVAL '1.5 hours'",
+    "x + INTERVAL '1' DAY",
+    "x + 1",
+    "x - 1",
+    "x * 2",
+    "x / 2",
+    "x * 1.1",
+    "x + 1.5",
+    "x / 3.0",
+    "x % 3",
+    "x ^ 2",
+    "x + 1e2",
+    "1 - x",
+    "2 / x",
+    "10.0 / x",
+    "num_nulls(x, y)",
+    "num_nonnulls(x, y)",
+];
+
+pub fn all() -> Vec<Expression> {
+    let mut all = vec![];
+    for left in TYPES {
+        for right in TYPES {
+            for operator in OPERATORS {
+                let sql = format!("l_{} {operator} r_{}", left.name, right.name);
+                all.push(Expression {
+                    class: format!("{} {operator} {}", left.name, right.name),
+                    sql,
+                    rows: pairs(left, right),
+                });
+            }
+        }
+    }
+    for of in TYPES {
+        for operator in OPERATORS {
+            for literal in LITERALS {
+                all.push(single(of, format!("x {operator} {literal}")));
+                all.push(single(of, format!("{literal} {operator} x")));
+            }
+        }
+        for to in CASTS {
+            all.push(single(of, format!("CAST(x AS {to})")));
+        }
+        for function in FUNCTIONS {
+            let rows = if has_word(function, 'y') { pairs(of, of) } else { singles(of) };
+            all.push(Expression { sql: with_columns(function, of), class: format!("{function} of {}", of.name), rows });
+        }
+    }
+    all
+}
+
+fn single(of: &Values, template: String) -> Expression {
+    Expression { sql: with_columns(&template, of), class: format!("{template} of {}", of.name), rows: singles(of) }
+}
+
+fn has_word(template: &str, word: char) -> bool {
+    words(template).any(|(text, is_word)| is_word && text.len() == 1 && text.starts_with(word))
+}
+
+/// The columns in the place of `x` and `y`, but not within strings.
+fn with_columns(template: &str, of: &Values) -> String {
+    words(template)
+        .map(|(text, is_word)| match text {
+            "x" if is_word => format!("l_{}", of.name),
+            "y" if is_word => format!("r_{}", of.name),
+            _ => text.to_owned(),
+        })
+        .collect()
+}
+
+/// Words and what is between them; a string is no word.
+fn words(template: &str) -> impl Iterator<Item = (&str, bool)> {
+    let mut rest = template;
+    std::iter::from_fn(move || {
+        let first = rest.chars().next()?;
+        let is_word = first.is_ascii_alphanumeric() || first == '_';
+        let end = if first == '\'' {
+            rest[1..].find('\'').map_or(rest.len(), |end| end + 2)
+        } else {
+            let same = |c: char| (c.is_ascii_alphanumeric() || c == '_') == is_word && c != '\'';
+            rest.find(|c| !same(c)).unwrap_or(rest.len())
+        };
+        let (word, others) = rest.split_at(end);
+        rest = others;
+        Some((word, is_word))
+    })
+}

@@ -1,0 +1,88 @@
+//! One semantics: every expression means the same to the row engine, by index and by scan, to the analytic engine
+//! over row tables and over objects, and to PostgreSQL, which the test starts.
+//!
+//! Every pair of types with every operator, every cast, every function of every type, over values at the edges of
+//! the types. What differs on purpose is in `docs/sql.md`.
+//!
+//! `THERMOCLINE_SEMANTICS_ONLY` chooses the expressions that contain a text. Disagreements that are known and not yet
+//! mended are in `open.txt`, which `THERMOCLINE_SEMANTICS_WRITE` writes anew: the list only ever gets shorter.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod deviations;
+mod engines;
+mod expressions;
+mod postgres;
+mod report;
+mod values;
+
+use std::collections::BTreeSet;
+
+use engines::Engines;
+use expressions::Expression;
+use postgres::Postgres;
+use report::{Difference, Report};
+
+/// What an expression is in one row: a value in canonical text, or an error with its SQLSTATE.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Its text; `None` of NULL.
+    Value(Option<String>),
+    /// The SQLSTATE.
+    Error(String),
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn expressions_mean_what_they_mean_to_postgresql() {
+    let only = std::env::var("THERMOCLINE_SEMANTICS_ONLY").ok();
+    let mut postgres = Postgres::start();
+    let engines = Engines::start().await;
+    postgres.run(&values::create_table("DOUBLE PRECISION"));
+    for insert in values::inserts() {
+        postgres.run(&insert);
+    }
+    let mut report = Report::default();
+    let mut seen = BTreeSet::new();
+    for expression in expressions::all() {
+        let is_chosen = only.as_ref().is_none_or(|only| expression.sql.contains(only.as_str()));
+        if is_chosen && seen.insert(expression.sql.clone()) {
+            compare(&mut postgres, &engines, &expression, &mut report).await;
+        }
+    }
+    report.print();
+    if only.is_none() {
+        report.check();
+    }
+}
+
+/// One expression everywhere.
+async fn compare(postgres: &mut Postgres, engines: &Engines, expression: &Expression, report: &mut Report) {
+    report.expressions += 1;
+    let expected_type = postgres.type_of(&expression.sql);
+    let expected = match &expected_type {
+        Ok(_) => postgres.values(&expression.sql, &expression.rows),
+        Err(_) => vec![],
+    };
+    for way in engines::Way::ALL {
+        let found_type = engines.type_of(way, &expression.sql).await;
+        match (&expected_type, &found_type) {
+            (Err(_), Err(_)) => continue,
+            (Err(sqlstate), Ok(found)) => {
+                let difference = Difference::Accepted { sqlstate: sqlstate.clone(), found: found.clone() };
+                report.add(expression, way, &difference);
+                continue;
+            }
+            (Ok(expected), Err(error)) => {
+                let difference = Difference::Refused { expected: expected.clone(), error: error.clone() };
+                report.add(expression, way, &difference);
+                continue;
+            }
+            (Ok(expected), Ok(found)) if !postgres::is_same_type(expected, found) => {
+                let difference = Difference::Type { expected: expected.clone(), found: found.clone() };
+                report.add(expression, way, &difference);
+            }
+            _ => {}
+        }
+        engines.compare_values(way, expression, &expected, report).await;
+    }
+}

@@ -1,0 +1,287 @@
+//! Functions of one row: what they take, what they give, and how they are computed.
+//!
+//! Not among them are those that are not strict in another way than [`Function::is_strict`] says (`coalesce`, `CASE`),
+//! and those that depend on time or chance.
+
+mod moment;
+mod number;
+mod text;
+
+pub use moment::Field;
+
+use crate::error::{Class, Error, Result};
+use crate::{DataType, Value, ValueRef, wider_integer};
+
+macro_rules! functions {
+    ($($(#[$doc:meta])* $name:ident $($text:literal)|+ $least:literal .. $most:literal,)*) => {
+        /// A function that follows from its arguments.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Function {
+            $($(#[$doc])* $name,)*
+            /// `EXTRACT(field FROM moment)`
+            Extract(Field),
+            /// `date_part('field', moment)`
+            Part(Field),
+            /// `date_trunc('field', moment)`
+            Truncate(Field),
+            /// A date or timestamp, months, days, microseconds: what adding an `INTERVAL` does.
+            AddInterval,
+        }
+
+        impl Function {
+            /// The function of this name that takes so many arguments.
+            pub fn named(name: &str, arguments: usize) -> Option<Self> {
+                match name {
+                    $($($text)|+ if ($least..=$most).contains(&arguments) => Some(Self::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// All that have a name, with the first of their names.
+            pub const NAMED: &[(Self, &'static [&'static str])] = &[$((Self::$name, &[$($text),+]),)*];
+        }
+    };
+}
+
+functions! {
+    /// `abs(number)`
+    Abs "abs" 1..1,
+    /// `acos(number)`, in radians
+    ArcCosine "acos" 1..1,
+    /// `asin(number)`, in radians
+    ArcSine "asin" 1..1,
+    /// `atan(number)`, in radians
+    ArcTangent "atan" 1..1,
+    /// `atan2(y, x)`, in radians
+    ArcTangent2 "atan2" 2..2,
+    /// `bit_length(text or bytes)`
+    BitLength "bit_length" 1..1,
+    /// `cbrt(number)`
+    CubeRoot "cbrt" 1..1,
+    /// `ceil(number)`
+    Ceiling "ceil" | "ceiling" 1..1,
+    /// `chr(code point)`
+    Character "chr" 1..1,
+    /// `concat(any, ...)`: NULLs are nothing
+    Concat "concat" 1..100,
+    /// `concat_ws(separator, any, ...)`: NULLs are left out
+    ConcatWith "concat_ws" 2..100,
+    /// `cos(radians)`
+    Cosine "cos" 1..1,
+    /// `degrees(radians)`
+    Degrees "degrees" 1..1,
+    /// `div(dividend, divisor)`, truncated
+    Quotient "div" 2..2,
+    /// `exp(number)`
+    Exponential "exp" 1..1,
+    /// `floor(number)`
+    Floor "floor" 1..1,
+    /// `gcd(number, number)`
+    CommonDivisor "gcd" 2..2,
+    /// `lcm(number, number)`
+    CommonMultiple "lcm" 2..2,
+    /// `length(text or bytes)`, in characters or bytes
+    Length "length" | "char_length" | "character_length" 1..1,
+    /// `ln(number)`
+    NaturalLogarithm "ln" 1..1,
+    /// `log(number)` to base 10, `log(base, number)`
+    Logarithm "log" | "log10" 1..2,
+    /// `mod(dividend, divisor)`
+    Remainder "mod" 2..2,
+    /// `num_nonnulls(any, ...)`
+    CountValues "num_nonnulls" 1..100,
+    /// `num_nulls(any, ...)`
+    CountNulls "num_nulls" 1..100,
+    /// `octet_length(text or bytes)`
+    OctetLength "octet_length" 1..1,
+    /// `power(base, exponent)`
+    Power "power" | "pow" 2..2,
+    /// `radians(degrees)`
+    Radians "radians" 1..1,
+    /// `round(number)`, `round(number, digits)`
+    Round "round" 1..2,
+    /// `sign(number)`
+    Sign "sign" 1..1,
+    /// `sin(radians)`
+    Sine "sin" 1..1,
+    /// `sqrt(number)`
+    SquareRoot "sqrt" 1..1,
+    /// `tan(radians)`
+    Tangent "tan" 1..1,
+    /// `to_hex(integer)`
+    Hexadecimal "to_hex" 1..1,
+    /// `trunc(number)`, `trunc(number, digits)`
+    Trunc "trunc" 1..2,
+}
+
+/// The types with which a function is called.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// What each argument is cast to, if it is not of a type like that.
+    pub arguments: Vec<DataType>,
+    /// The type of the result.
+    pub result: DataType,
+}
+
+impl Function {
+    /// Whether the result is NULL if an argument is.
+    pub const fn is_strict(self) -> bool {
+        !matches!(self, Self::Concat | Self::ConcatWith | Self::CountValues | Self::CountNulls)
+    }
+
+    /// The function with arguments of these types; `None` is that of a string literal, a parameter and NULL.
+    ///
+    /// # Errors
+    /// If there is none: SQLSTATE 42883.
+    pub fn resolve(self, arguments: &[Option<DataType>]) -> Result<Call> {
+        use DataType::{BigInt, Bytea, Date, Double, Integer, Numeric, Text, Timestamp};
+        let given = |position: usize| arguments.get(position).copied().flatten();
+        let all = |of: DataType| vec![of; arguments.len()];
+        let undefined = || Err(self.undefined(arguments));
+        let is_number = |position: usize| given(position).is_none_or(DataType::is_number);
+        let first = given(0);
+        let call = |arguments: Vec<DataType>, result: DataType| Ok(Call { arguments, result });
+        match self {
+            Self::Abs if is_number(0) => {
+                let of = first.map_or(Double, DataType::unbounded);
+                call(vec![of], of)
+            }
+            Self::Ceiling | Self::Floor | Self::Sign if is_number(0) => match first {
+                Some(of) if of.is_decimal() => call(vec![Numeric], Numeric),
+                _ => call(vec![Double], Double),
+            },
+            Self::Round | Self::Trunc if is_number(0) && arguments.len() == 1 => match first {
+                Some(of) if of.is_decimal() => call(vec![Numeric], Numeric),
+                _ => call(vec![Double], Double),
+            },
+            // PostgreSQL rounds doubles to no digits.
+            Self::Round | Self::Trunc if is_number(0) && first != Some(Double) => match given(1) {
+                None | Some(DataType::SmallInt | Integer | BigInt) => call(vec![Numeric, Integer], Numeric),
+                _ => undefined(),
+            },
+            Self::ArcCosine
+            | Self::ArcSine
+            | Self::ArcTangent
+            | Self::ArcTangent2
+            | Self::CubeRoot
+            | Self::Cosine
+            | Self::Degrees
+            | Self::Exponential
+            | Self::NaturalLogarithm
+            | Self::Logarithm
+            | Self::Power
+            | Self::Radians
+            | Self::Sine
+            | Self::SquareRoot
+            | Self::Tangent
+                if (0..arguments.len()).all(is_number) =>
+            {
+                call(all(Double), Double)
+            }
+            Self::Remainder | Self::CommonDivisor | Self::CommonMultiple | Self::Quotient
+                if (0..arguments.len()).all(is_number) && !arguments.contains(&Some(Double)) =>
+            {
+                let of = match (first, given(1)) {
+                    (Some(one), Some(other)) if one.is_integer() && other.is_integer() => wider_integer(one, other),
+                    (Some(of), None) | (None, Some(of)) => of.unbounded(),
+                    (None, None) => BigInt,
+                    _ => Numeric,
+                };
+                match (self, of) {
+                    (Self::Quotient, _) => call(all(Numeric), Numeric),
+                    // There is none of two bytes.
+                    (Self::CommonDivisor | Self::CommonMultiple, DataType::SmallInt) => call(all(Integer), Integer),
+                    _ => call(all(of), of),
+                }
+            }
+            Self::Concat | Self::ConcatWith => call(all(Text), Text),
+            Self::CountValues | Self::CountNulls => {
+                call((0..arguments.len()).map(|position| given(position).unwrap_or(Text)).collect(), Integer)
+            }
+            Self::Length | Self::OctetLength | Self::BitLength => match first {
+                None => call(vec![Text], Integer),
+                Some(of) if of.is_text() || of == Bytea => call(vec![of.unbounded()], Integer),
+                _ => undefined(),
+            },
+            Self::Character => match first {
+                None | Some(DataType::SmallInt | Integer) => call(vec![Integer], Text),
+                _ => undefined(),
+            },
+            Self::Hexadecimal => match first {
+                Some(DataType::SmallInt | Integer) => call(vec![Integer], Text),
+                None | Some(BigInt) => call(vec![BigInt], Text),
+                _ => undefined(),
+            },
+            Self::Extract(field) | Self::Part(field) => {
+                let result = match self {
+                    Self::Extract(field) => field.extracted_type(),
+                    _ => Double,
+                };
+                match first {
+                    Some(Date) if field.is_of_time() => {
+                        Err(Class::Unsupported
+                            .error(format_args!("unit \"{}\" not supported for type date", field.name())))
+                    }
+                    Some(of @ (Date | Timestamp)) => call(vec![of], result),
+                    None => call(vec![Timestamp], result),
+                    _ => undefined(),
+                }
+            }
+            Self::Truncate(_) => match first {
+                None | Some(Date | Timestamp) => call(vec![Timestamp], Timestamp),
+                _ => undefined(),
+            },
+            Self::AddInterval => call(vec![Timestamp, BigInt, BigInt, BigInt], Timestamp),
+            _ => undefined(),
+        }
+    }
+
+    /// The value of the function, for arguments of the types that [`Function::resolve`] says.
+    ///
+    /// # Errors
+    /// If the function has no value for them, or it is out of range.
+    pub fn call(self, arguments: &[ValueRef<'_>]) -> Result<Value> {
+        if self.is_strict() && arguments.iter().any(|argument| argument.is_null()) {
+            return Ok(Value::Null);
+        }
+        match self {
+            Self::Concat
+            | Self::ConcatWith
+            | Self::CountValues
+            | Self::CountNulls
+            | Self::Length
+            | Self::OctetLength
+            | Self::BitLength
+            | Self::Character
+            | Self::Hexadecimal => text::call(self, arguments),
+            Self::Extract(_) | Self::Part(_) | Self::Truncate(_) | Self::AddInterval => moment::call(self, arguments),
+            _ => number::call(self, arguments),
+        }
+    }
+
+    fn undefined(self, arguments: &[Option<DataType>]) -> Error {
+        let types = arguments.iter().map(|of| of.map_or_else(|| "unknown".to_owned(), |of| of.to_string()));
+        let types = types.collect::<Vec<_>>().join(", ");
+        Class::UndefinedFunction.error(format_args!("function {}({types}) does not exist", self.name()))
+    }
+
+    /// Arguments that [`Function::resolve`] would not have passed.
+    fn not_of(self, arguments: &[ValueRef<'_>]) -> Error {
+        self.undefined(&arguments.iter().map(|argument| argument.data_type()).collect::<Vec<_>>())
+    }
+
+    /// What SQL calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Extract(_) => "extract",
+            Self::Part(_) => "date_part",
+            Self::Truncate(_) => "date_trunc",
+            Self::AddInterval => "+",
+            named => Self::NAMED
+                .iter()
+                .find(|(known, _)| *known == named)
+                .and_then(|(_, names)| names.first().copied())
+                .unwrap_or("?"),
+        }
+    }
+}
