@@ -12,19 +12,25 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 
+use crate::sql::external;
+
 /// Name of the function that adds.
 pub(crate) const CHECKED_ADD: &str = "checked_add";
 /// Name of the function that subtracts.
 pub(crate) const CHECKED_SUBTRACT: &str = "checked_subtract";
 /// Name of the function that multiplies.
 pub(crate) const CHECKED_MULTIPLY: &str = "checked_multiply";
+/// Name of the function that divides.
+pub(crate) const CHECKED_DIVIDE: &str = "checked_divide";
+/// Name of the function of remainders.
+pub(crate) const CHECKED_REMAINDER: &str = "checked_remainder";
 
 /// The first integer of more digits than a decimal has.
 const LIMIT: u128 = 10_u128.pow(DECIMAL128_MAX_PRECISION as u32);
 
-/// `+`, `-` and `*` of two integers of one type, or of two decimals. A result that its type does not hold is an error.
-static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 3]> = LazyLock::new(|| {
-    [Operation::Add, Operation::Subtract, Operation::Multiply]
+/// `+ - * / %` of two integers of one type, or of two decimals. A result that its type does not hold is an error.
+static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 5]> = LazyLock::new(|| {
+    [Operation::Add, Operation::Subtract, Operation::Multiply, Operation::Divide, Operation::Remainder]
         .map(|operation| Arc::new(ScalarUDF::from(CheckedArithmetic::new(operation))))
 });
 
@@ -35,11 +41,13 @@ pub(crate) fn arithmetic_functions() -> &'static [Arc<ScalarUDF>] {
 
 /// The function that stands for the operator over integers; `None` for those that do not wrap around.
 pub fn checked(operator: Operator) -> Option<&'static Arc<ScalarUDF>> {
-    let [add, subtract, multiply] = &*FUNCTIONS;
+    let [add, subtract, multiply, divide, remainder] = &*FUNCTIONS;
     match operator {
         Operator::Plus => Some(add),
         Operator::Minus => Some(subtract),
         Operator::Multiply => Some(multiply),
+        Operator::Divide => Some(divide),
+        Operator::Modulo => Some(remainder),
         _ => None,
     }
 }
@@ -49,6 +57,8 @@ enum Operation {
     Add,
     Subtract,
     Multiply,
+    Divide,
+    Remainder,
 }
 
 impl Operation {
@@ -57,6 +67,8 @@ impl Operation {
             Self::Add => Operator::Plus,
             Self::Subtract => Operator::Minus,
             Self::Multiply => Operator::Multiply,
+            Self::Divide => Operator::Divide,
+            Self::Remainder => Operator::Modulo,
         }
     }
 
@@ -65,6 +77,8 @@ impl Operation {
             Self::Add => numeric::add(left, right),
             Self::Subtract => numeric::sub(left, right),
             Self::Multiply => numeric::mul(left, right),
+            Self::Divide => numeric::div(left, right),
+            Self::Remainder => numeric::rem(left, right),
         };
         match result {
             Ok(array) => within_digits(array).map(ColumnarValue::Array),
@@ -73,6 +87,7 @@ impl Operation {
                 let (_, terms) = what.split_once(": ").unwrap_or(("", &what));
                 Err(out_of_range(&format!("number out of range for {}: {terms}", left.get().0.data_type())))
             }
+            Err(ArrowError::DivideByZero) => Err(external(thermocline_types::division_by_zero())),
             Err(error) => Err(DataFusionError::from(error)),
         }
     }
@@ -90,7 +105,7 @@ fn within_digits(array: ArrayRef) -> Result<ArrayRef> {
 }
 
 fn out_of_range(message: &str) -> DataFusionError {
-    DataFusionError::External(Box::new(thermocline_types::Class::OutOfRange.error(message)))
+    external(thermocline_types::Class::OutOfRange.error(message))
 }
 
 /// One of the [`FUNCTIONS`]. Columns and EXPLAIN show it as its operator.
@@ -124,6 +139,8 @@ impl ScalarUDFImpl for CheckedArithmetic {
             Operation::Add => CHECKED_ADD,
             Operation::Subtract => CHECKED_SUBTRACT,
             Operation::Multiply => CHECKED_MULTIPLY,
+            Operation::Divide => CHECKED_DIVIDE,
+            Operation::Remainder => CHECKED_REMAINDER,
         }
     }
 

@@ -71,5 +71,5 @@ pub use lookup::{Lookup, ValueRange};
 pub use partition::{PartitionId, PartitionRange};
 pub use route::{Mode, Route};
 pub use selection::Selection;
-pub use sql::{casts_otherwise, extract, operate, sql_cast, sql_type, written_functions};
+pub use sql::{SQL_EXTRACT, casts_otherwise, operate, sql_cast, sql_type, written_functions};
 pub use validate::Limits;

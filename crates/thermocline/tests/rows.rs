@@ -73,6 +73,16 @@ fn a_transaction_is_kept_whole_or_not_at_all() {
     assert!(failed.contains("duplicate key") && failed.contains("k_pkey"), "{failed}");
 }
 
+/// What a filter does not let through has no errors.
+#[test]
+fn nothing_is_computed_below_a_filter() {
+    let script = "CREATE TABLE t (id BIGINT PRIMARY KEY, a INTEGER, b INTEGER, c TEXT);
+        INSERT INTO t VALUES (1, 10, 0, 'x'), (2, 10, 5, '2');
+        WITH q AS (SELECT * FROM t WHERE id > 1) SELECT id, a / b AS e FROM q;
+        WITH q AS (SELECT * FROM t WHERE id > 1) SELECT id, CAST(c AS INTEGER) + b AS e FROM q ORDER BY id";
+    assert_eq!(rows(None, script), "id,e\n2,2\nid,e\n2,7\n");
+}
+
 #[test]
 fn procedures_are_cut_at_the_right_semicolons() {
     let script = format!(

@@ -79,7 +79,7 @@ pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
         (ValueRef::Null, _) => Ok(Value::Null),
         (ValueRef::Boolean(value), DataType::Text) => Ok(Value::from(if value { "true" } else { "false" })),
         (_, DataType::Text) => Ok(value.to_string().into()),
-        (_, DataType::Varchar(_)) => cast(ValueRef::Text(&value.to_string()), to),
+        (_, DataType::Varchar(_)) => cast(cast(value, DataType::Text)?.as_ref(), to),
         (ValueRef::Boolean(value), _) if to.is_integer() => Ok(Value::Int(value.into())),
         (ValueRef::Int(number), DataType::Boolean) => Ok(Value::Boolean(number != 0)),
         _ => assign(value, to).map(ValueRef::to_value),

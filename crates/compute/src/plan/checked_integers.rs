@@ -12,18 +12,19 @@ use thermocline_pushdown::checked;
 
 use super::expressions::with_expressions;
 
-/// Replaces `+`, `-` and `*` of integers, and of decimals whose result may have more than 38 digits, by functions that
-/// err where DataFusion's operators wrap around or lose digits. Types are coerced before.
+/// Replaces operators over integers, and over decimals whose result may have more than 38 digits, by functions that
+/// err where DataFusion's wrap around or lose digits, and whose errors have a SQLSTATE. Types are coerced before.
 ///
 /// The days between two dates are the difference of integers, too. DataFusion calls it an integer in
 /// logical plans and a duration in physical ones, which stops the planning of its comparisons.
 #[derive(Debug)]
 pub(crate) struct CheckedIntegers;
 
-/// Whether decimals give one of as many digits as there can be.
+/// Whether decimals give one of as many digits as there can be, or the remainder of a division.
 fn is_of_all_digits(expression: &Expr, of: &(DataType, DataType), schema: &DFSchema) -> bool {
     matches!(of, (DataType::Decimal128(..), DataType::Decimal128(..)))
-        && matches!(expression.get_type(schema), Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, _)))
+        && (matches!(expression, Expr::BinaryExpr(BinaryExpr { op: Operator::Modulo, .. }))
+            || matches!(expression.get_type(schema), Ok(DataType::Decimal128(DECIMAL128_MAX_PRECISION, _))))
 }
 
 fn rewritten(expression: &Expr, schema: &DFSchema) -> Option<Expr> {

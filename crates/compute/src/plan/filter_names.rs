@@ -11,6 +11,7 @@ use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
+use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -18,12 +19,16 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
+use super::projections::Projections;
+
 type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
 
-/// DataFusion's rules of the physical optimizer, with [`FilterNames`] around those that push filters down.
+/// DataFusion's rules of the physical optimizer, with [`FilterNames`] around those that push filters down, and
+/// [`Projections`] around the one that pushes projections down.
 pub(crate) fn physical_rules() -> Vec<Rule> {
     let pushdown = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
-    let ours: Vec<Rule> = pushdown.into_iter().map(|rule| Arc::new(FilterNames(rule)) as Rule).collect();
+    let mut ours: Vec<Rule> = pushdown.into_iter().map(|rule| Arc::new(FilterNames(rule)) as Rule).collect();
+    ours.push(Arc::new(Projections(ProjectionPushdown::new())));
     let rules = PhysicalOptimizer::new().rules.into_iter();
     rules.map(|rule| ours.iter().find(|our| our.name() == rule.name()).cloned().unwrap_or(rule)).collect()
 }

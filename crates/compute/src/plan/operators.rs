@@ -10,7 +10,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{extract, operate, sql_type};
+use thermocline_pushdown::{operate, sql_type};
 use thermocline_types::{Class, DataType, Error, Operator, Value, parse_text};
 
 use super::decimals::{as_double, quotient};
@@ -43,14 +43,6 @@ impl ExprPlanner for Operators {
         };
         Ok(planned.map_or(PlannerResult::Original(raw), PlannerResult::Planned))
     }
-
-    fn plan_extract(&self, arguments: Vec<Expr>) -> Result<PlannerResult<Vec<Expr>>> {
-        let planned = match arguments.as_slice() {
-            [Expr::Literal(ScalarValue::Utf8(Some(field)), _), moment] => extract(field, moment)?,
-            _ => None,
-        };
-        Ok(planned.map_or(PlannerResult::Original(arguments), PlannerResult::Planned))
-    }
 }
 
 fn operator_of(op: &BinaryOperator) -> Option<Operator> {
@@ -72,7 +64,7 @@ fn is_comparison(op: &BinaryOperator) -> bool {
 }
 
 /// What is known of an operand.
-enum Operand {
+pub(super) enum Operand {
     /// A string literal or NULL, which takes its type from what is beside it.
     Unknown,
     Of(DataType),
@@ -80,7 +72,7 @@ enum Operand {
     Other,
 }
 
-fn operand(of: &Expr, schema: &DFSchema) -> Operand {
+pub(super) fn operand(of: &Expr, schema: &DFSchema) -> Operand {
     match of {
         Expr::Literal(ScalarValue::Utf8(_) | ScalarValue::Null, _) => Operand::Unknown,
         // As PostgreSQL, whose literals are the narrowest of INTEGER and BIGINT.
@@ -104,7 +96,9 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
     let [one, other] = types;
     // Of INTERVAL, which is not among the types, or refused.
     if types.contains(&Some(DataType::Timestamp)) && operator != Operator::Concatenate {
-        return Ok(None);
+        let is_between = operator == Operator::Subtract && types.contains(&Some(DataType::Date));
+        let moment = |side: &Expr| cast(side.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None));
+        return Ok(is_between.then(|| moment(left) - moment(right)));
     }
     let resolved = operator.resolve(one, other).map_err(external)?;
     let sides = [settled(left, one, resolved.left)?, settled(right, other, resolved.right)?];
@@ -134,8 +128,12 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
         }
         DataType::Text => plain(op, as_type(ArrowType::Utf8)),
         DataType::Date | DataType::Bytea => {
+            let days = |side: Expr, of: DataType| match of.is_integer() {
+                true => with_type(side, &ArrowType::Int32, schema),
+                false => side,
+            };
             let [left, right] = sides;
-            operate(operator, left, right)?
+            operate(operator, days(left, resolved.left), days(right, resolved.right))?
         }
         _ => plain(op, sides),
     }))

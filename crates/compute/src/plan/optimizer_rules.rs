@@ -9,16 +9,20 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::date_bounds::DateBounds;
+
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
 
-/// The rules of the logical optimizer in their order, those with a defect kept from the plans that show it.
+/// The rules of the logical optimizer in their order, those with a defect kept from the plans that show it, and ours
+/// for what the first of them has computed.
 pub(crate) fn optimizer_rules() -> Vec<Rule> {
     let rules = Optimizer::new().rules.into_iter();
     rules
-        .map(|rule| match rule.name() {
-            "eliminate_group_by_constant" => Unless::of(rule, repeats_names),
-            "eliminate_cross_join" => Unless::of(rule, joins_nulls),
-            _ => rule,
+        .flat_map(|rule| match rule.name() {
+            "simplify_expressions" => vec![rule, Arc::new(DateBounds) as Rule],
+            "eliminate_group_by_constant" => vec![Unless::of(rule, repeats_names)],
+            "eliminate_cross_join" => vec![Unless::of(rule, joins_nulls)],
+            _ => vec![rule],
         })
         .collect()
 }

@@ -12,12 +12,18 @@ pub(super) fn of_statement(error: DataFusionError) -> DataFusionError {
     }
     match error {
         DataFusionError::Plan(message) => DataFusionError::Plan(of_message(message)),
+        DataFusionError::Context(context, inner) if is_of_rule(&context) => of_statement(*inner),
         DataFusionError::Context(context, inner) => DataFusionError::Context(context, Box::new(of_statement(*inner))),
         DataFusionError::Diagnostic(diagnostic, inner) => {
             DataFusionError::Diagnostic(diagnostic, Box::new(of_statement(*inner)))
         }
         other => other,
     }
+}
+
+/// Whether it names the rule that looked at the plan, which says nothing to a user.
+fn is_of_rule(context: &str) -> bool {
+    context.starts_with("Optimizer rule '") || context.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
 }
 
 /// The message without what DataFusion says of its own code. Before the candidates of a function, it

@@ -5,10 +5,11 @@ use std::ops::ControlFlow;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Join, Query, Select, SetExpr,
-    Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Join, ObjectName, Query, Select, SetExpr, Statement as Ast,
+    TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut, VisitorMut,
 };
+use thermocline_pushdown::SQL_EXTRACT;
 use thermocline_types::Class;
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
@@ -72,7 +73,7 @@ impl VisitorMut for Dialect {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         timestamp_in_microseconds(expression);
-        if let Some(other) = rebound(expression).or_else(|| cut(expression)) {
+        if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| extracted(expression)) {
             *expression = other;
             return ControlFlow::Continue(());
         }
@@ -181,6 +182,29 @@ fn cut(expression: &Expr) -> Option<Expr> {
         special: false,
         shorthand: false,
     })
+}
+
+/// `EXTRACT`, which has fractions and other fields than DataFusion's.
+fn extracted(expression: &Expr) -> Option<Expr> {
+    let Expr::Extract { field, expr, .. } = expression else { return None };
+    let argument = |expr: Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
+    let field = field.to_string().trim_matches('\'').to_ascii_lowercase();
+    let field = Expr::value(Value::SingleQuotedString(field));
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: vec![argument(field), argument(expr.as_ref().clone())],
+        clauses: vec![],
+    };
+    Some(Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(SQL_EXTRACT)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    }))
 }
 
 impl Dialect {

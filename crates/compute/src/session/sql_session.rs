@@ -41,8 +41,8 @@ use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_
 use crate::index::IndexStatement;
 use crate::plan::{
     Casts, CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
-    NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals, Unsupported,
-    optimizer_rules, physical_rules, register_operators,
+    NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks,
+    Unsupported, optimizer_rules, physical_rules, register_operators,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -147,6 +147,7 @@ impl Session {
         // what coercion gave.
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
             Arc::new(Unsupported),
+            Arc::new(TypeChecks),
             Arc::new(SetCounts),
             Arc::new(OrderKeys),
             Arc::new(TemporalLiterals),

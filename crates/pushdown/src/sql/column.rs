@@ -11,7 +11,7 @@ use datafusion::arrow::datatypes::{
     DataType as ArrowType, Date32Type, Decimal128Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{Result, exec_err};
-use thermocline_types::{DataType, Decimal, Value, ValueRef};
+use thermocline_types::{Class, DataType, Decimal, Value, ValueRef};
 
 use super::external;
 use super::types::sql_type;
@@ -143,5 +143,6 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
 }
 
 fn narrow<T: TryFrom<i64>>(value: i64, of: &ArrowType) -> Result<T> {
-    T::try_from(value).or_else(|_| exec_err!("{value} is no value of {of}"))
+    let error = |_| Class::OutOfRange.error(format_args!("{value} does not fit {of}"));
+    T::try_from(value).map_err(|none| external(error(none)))
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{Array, AsArray, Float64Array};
+use datafusion::arrow::compute::{DatePart, date_part};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType as ArrowType, Field as ArrowField, FieldRef, Float64Type, TimeUnit,
 };
@@ -15,6 +16,9 @@ use thermocline_types::{DataType, Field, Function, Value, ValueRef};
 use super::column::{Column, array_of};
 use super::external;
 use super::types::sql_type;
+
+/// Name of the function that is EXTRACT: the field as a literal, and what it is of.
+pub const SQL_EXTRACT: &str = "sql_extract";
 
 /// What a function of a plan computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,26 +56,6 @@ pub(crate) fn sql_functions() -> impl Iterator<Item = &'static Arc<ScalarUDF>> {
 /// The functions under the names that SQL has for them, which DataFusion's may have, too.
 pub fn written_functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(function, names)| function.as_ref().clone().with_aliases(names.iter().copied()))
-}
-
-/// `EXTRACT(field FROM moment)`, if its result is not that of DataFusion's `date_part`.
-///
-/// # Errors
-/// If there is no such field.
-pub fn extract(field: &str, moment: &Expr) -> Result<Option<Expr>> {
-    let field = Field::named(field).map_err(external)?;
-    let is_plain = matches!(
-        field,
-        Field::Year | Field::Quarter | Field::Month | Field::Week | Field::Day | Field::DayOfWeek | Field::DayOfYear
-    );
-    let function = FUNCTIONS.iter().map(|(function, _)| function).find(|function| function.name() == "sql_extract");
-    match function {
-        Some(function) if !is_plain => {
-            let name = ScalarValue::Utf8(Some(field.name().to_owned()));
-            Ok(Some(function.call(vec![Expr::Literal(name, None), moment.clone()])))
-        }
-        _ => Ok(None),
-    }
 }
 
 /// A function. Columns and EXPLAIN show it as it is written.
@@ -137,6 +121,8 @@ impl ScalarUDFImpl for SqlFunction {
             types.push(match (field.data_type(), sql_type(field.data_type())) {
                 (ArrowType::Null, _) => None,
                 (ArrowType::Utf8, _) if is_literal => None,
+                // As an operand.
+                (ArrowType::Int64, _) if is_literal => Some(DataType::Integer),
                 (_, Some(of)) => Some(of),
                 (of, None) if !function.is_strict() => return plan_err!("{} does not take {of}", self.written),
                 (of, None) => match widened(of) {
@@ -146,7 +132,11 @@ impl ScalarUDFImpl for SqlFunction {
             });
         }
         let call = function.resolve(&types).map_err(external)?;
-        let result = arrow_type(function, call.result, fields.iter().map(|field| field.data_type()));
+        let digits = match arguments.scalar_arguments.get(1) {
+            Some(Some(ScalarValue::Int64(Some(digits)))) => Some(*digits),
+            _ => None,
+        };
+        let result = arrow_type(function, call.result, digits, fields.iter().map(|field| field.data_type()));
         let nullable =
             function.is_strict() && fields.iter().any(|field| field.is_nullable()) || function == Function::ConcatWith;
         Ok(Arc::new(ArrowField::new(&self.name, result?, nullable)))
@@ -172,6 +162,11 @@ impl ScalarUDFImpl for SqlFunction {
             })?;
             return Ok(ColumnarValue::Array(Arc::new(floats)));
         }
+        if let (Function::Extract(field), [ColumnarValue::Array(array)]) = (function, values)
+            && let Some(part) = arrow_part(field)
+        {
+            return Ok(ColumnarValue::Array(date_part(array, part)?));
+        }
         let is_one = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
         let rows = if is_one { 1 } else { arguments.number_rows };
         let columns = values.iter().map(|value| match value {
@@ -194,11 +189,7 @@ impl ScalarUDFImpl for SqlFunction {
                 });
             }
             let values: Vec<ValueRef<'_>> = owned.iter().map(Value::as_ref).collect();
-            let value = function.call(&values).map_err(external)?;
-            match &value {
-                Value::Int(number) if !call.result.holds(*number) => Err(external(thermocline_types::out_of_range())),
-                _ => Ok(value),
-            }
+            function.call(&values).map_err(external)
         })?;
         Ok(match is_one {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
@@ -207,10 +198,29 @@ impl ScalarUDFImpl for SqlFunction {
     }
 }
 
+/// The part that Arrow's kernel extracts as SQL does; `None` if it does not.
+fn arrow_part(field: Field) -> Option<DatePart> {
+    Some(match field {
+        Field::Year => DatePart::Year,
+        Field::Quarter => DatePart::Quarter,
+        Field::Month => DatePart::Month,
+        Field::Week => DatePart::Week,
+        Field::Day => DatePart::Day,
+        Field::Hour => DatePart::Hour,
+        Field::Minute => DatePart::Minute,
+        Field::DayOfWeek => DatePart::DayOfWeekSunday0,
+        Field::DayOfYear => DatePart::DayOfYear,
+        _ => return None,
+    })
+}
+
 /// The type of an argument; `None` of a literal text or NULL.
 fn settled(value: &ColumnarValue) -> Option<DataType> {
     match value {
         ColumnarValue::Scalar(ScalarValue::Utf8(_) | ScalarValue::Null) => None,
+        ColumnarValue::Scalar(ScalarValue::Int64(Some(number))) if DataType::Integer.holds(*number) => {
+            Some(DataType::Integer)
+        }
         value => {
             let of = value.data_type();
             sql_type(&of).or_else(|| widened(&of))
@@ -244,17 +254,19 @@ fn in_64_bits(array: &Arc<dyn Array>) -> Result<Arc<dyn Array>> {
     Ok(datafusion::arrow::compute::cast(array, &to)?)
 }
 
-/// The type of a column of results. One of decimals has one scale.
+/// The type of a column of results. One of decimals has one scale; `digits` are those to which they are rounded, if that
+/// is written.
 fn arrow_type<'a>(
     function: Function,
     result: DataType,
+    digits: Option<i64>,
     arguments: impl Iterator<Item = &'a ArrowType>,
 ) -> Result<ArrowType> {
-    let digits = |of: &ArrowType| match of {
+    let size = |of: &ArrowType| match of {
         ArrowType::Decimal128(precision, scale) => (*precision, *scale),
         _ => (20, 0),
     };
-    let arguments: Vec<(u8, i8)> = arguments.map(digits).collect();
+    let arguments: Vec<(u8, i8)> = arguments.map(size).collect();
     let (precision, scale) = arguments.first().copied().unwrap_or((DECIMAL128_MAX_PRECISION, 0));
     Ok(match result {
         DataType::Boolean => ArrowType::Boolean,
@@ -266,7 +278,10 @@ fn arrow_type<'a>(
         DataType::Numeric => match function {
             Function::Abs => ArrowType::Decimal128(precision, scale),
             Function::Round | Function::Trunc if arguments.len() == 2 => {
-                ArrowType::Decimal128((precision + 1).min(DECIMAL128_MAX_PRECISION), scale)
+                let kept =
+                    digits.map_or(scale, |digits| i8::try_from(digits.clamp(0, i64::from(scale))).unwrap_or(scale));
+                let precision = precision.saturating_sub((scale - kept).unsigned_abs()) + 1;
+                ArrowType::Decimal128(precision.min(DECIMAL128_MAX_PRECISION), kept)
             }
             Function::Ceiling | Function::Floor | Function::Round | Function::Trunc | Function::Sign => {
                 let whole = precision.saturating_sub(scale.unsigned_abs()) + 1;

@@ -12,7 +12,7 @@ mod types;
 pub(crate) use cast::SQL_CAST;
 pub use cast::{casts_otherwise, sql_cast};
 pub(crate) use function::sql_functions;
-pub use function::{extract, written_functions};
+pub use function::{SQL_EXTRACT, written_functions};
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
 pub use types::sql_type;

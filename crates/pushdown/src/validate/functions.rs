@@ -1,6 +1,6 @@
 //! Functions by name. What is not listed here does not run at storage.
 
-use crate::arithmetic::{CHECKED_ADD, CHECKED_MULTIPLY, CHECKED_SUBTRACT};
+use crate::arithmetic::{CHECKED_ADD, CHECKED_DIVIDE, CHECKED_MULTIPLY, CHECKED_REMAINDER, CHECKED_SUBTRACT};
 use crate::as_computed::AS_COMPUTED;
 use crate::float_order::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY};
 use crate::sql::SQL_CAST;
@@ -57,7 +57,9 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "ceil",
             "character_length",
             CHECKED_ADD,
+            CHECKED_DIVIDE,
             CHECKED_MULTIPLY,
+            CHECKED_REMAINDER,
             CHECKED_SUBTRACT,
             "chr",
             "coalesce",

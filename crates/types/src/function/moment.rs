@@ -165,7 +165,7 @@ fn truncate(field: Field, micros: i64) -> Result<i64> {
         Field::Month => from_civil(year, month, 1),
         Field::Quarter => from_civil(year, (month - 1) / 3 * 3 + 1, 1),
         Field::Year => from_civil(year, 1, 1),
-        Field::Decade => from_civil((year / 10 * 10).max(1), 1, 1),
+        Field::Decade => from_civil(year / 10 * 10, 1, 1),
         Field::Century => from_civil((year - 1) / 100 * 100 + 1, 1, 1),
         Field::Millennium => from_civil((year - 1) / 1000 * 1000 + 1, 1, 1),
         Field::IsoYear | Field::DayOfWeek | Field::IsoDayOfWeek | Field::DayOfYear | Field::Epoch => {

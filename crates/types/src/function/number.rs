@@ -99,7 +99,7 @@ fn of_float(function: Function, number: f64) -> Result<f64> {
         F::Floor => number.floor(),
         F::Round => number.round_ties_even(),
         F::Trunc => number.trunc(),
-        F::Sign if number == 0.0 || number.is_nan() => number + 0.0,
+        F::Sign if number == 0.0 || number.is_nan() => 0.0,
         F::Sign => number.signum(),
         F::SquareRoot if number < 0.0 => {
             return Err(Class::InvalidPower.error("cannot take square root of a negative number"));

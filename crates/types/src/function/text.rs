@@ -21,17 +21,14 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
         (F::Character, [V::Int(0)]) => return Err(Class::LimitExceeded.error("null character not permitted")),
         (F::Character, [V::Int(code)]) => match u32::try_from(*code).ok().and_then(char::from_u32) {
             Some(character) => character.to_string().into(),
-            None if *code < 0 => return Err(Class::LimitExceeded.error("character number must be positive")),
+            None if *code < 0 => return Err(Class::InvalidParameter.error("character number must be positive")),
             None => {
                 return Err(
                     Class::LimitExceeded.error(format_args!("requested character not valid for encoding: {code}"))
                 );
             }
         },
-        (F::Hexadecimal, [V::Int(number)]) => match i32::try_from(*number) {
-            Ok(narrow) => format!("{narrow:x}").into(),
-            Err(_) => format!("{number:x}").into(),
-        },
+        (F::Hexadecimal, [V::Int(number)]) => format!("{number:x}").into(),
         _ => return Err(function.not_of(arguments)),
     })
 }
