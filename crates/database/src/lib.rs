@@ -29,5 +29,5 @@ mod rows;
 mod session;
 mod system;
 
-pub use rows::{check, restore};
+pub use rows::{check, restore, restore_until};
 pub use session::{Completeness, Headings, OpenOptions, Part, Scanner, Script, Session, Statement, sqlstate};

@@ -33,7 +33,8 @@ pub fn backup(database: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
 pub fn restore(backup: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
     if !list_segments(backup)?.is_empty() {
         return Err(Error::cannot_open(
-            "what is to be restored has a log: it is a database, not a backup, and the log would be left out",
+            "what is to be restored has a log: it is a database, not a backup, and the log would be left out; \
+             --until RECORD restores the state that it had after a record",
         ));
     }
     let manifest = copy(backup, into, "what is to be restored has no snapshot: it is no backup, or not a whole one")?;
@@ -41,10 +42,18 @@ pub fn restore(backup: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
     Ok(manifest)
 }
 
-fn copy(from: &dyn Disk, into: &dyn Disk, missing: &str) -> Result<Manifest> {
-    if let Some(name) = into.list()?.first() {
-        return Err(Error::cannot_open(format_args!("the directory for the copy is not empty: it has {name}")));
+/// An error unless the directory for a copy has no file.
+pub(crate) fn check_empty(into: &dyn Disk) -> Result<()> {
+    match into.list()?.first() {
+        Some(name) => {
+            Err(Error::cannot_open(format_args!("the directory for the copy is not empty: it has {name}")))
+        }
+        None => Ok(()),
     }
+}
+
+fn copy(from: &dyn Disk, into: &dyn Disk, missing: &str) -> Result<Manifest> {
+    check_empty(into)?;
     let position = list_snapshots(from)?.last().copied().ok_or_else(|| Error::cannot_open(missing))?;
     let manifest = Manifest::read(from, position)?;
     let (bytes, checksum) = manifest.definitions;

@@ -94,10 +94,10 @@ pub fn check<X: Execute>(
     let plan = Plan::make(disk)?;
     match plan.choice() {
         // Said more exactly by the files, unless one is missing.
-        Choice::Refuse(_) if report.is_sound() => {
-            report.found(plan.accepted())?;
+        Choice::Refuse(_) | Choice::Show { .. } if report.is_sound() => {
+            report.found(plan.wrong().map_or(Ok(()), Err))?;
         }
-        Choice::Refuse(_) | Choice::Create => {}
+        Choice::Refuse(_) | Choice::Show { .. } | Choice::Create => {}
         Choice::Recover { .. } => {
             if let (true, Some(identity)) = (report.is_sound(), plan.identity()) {
                 let checked = check_state(disk, &plan, rebuild(identity), progress);
@@ -114,7 +114,10 @@ fn check_state<X: Execute>(
     mut rebuild: Rebuild<X>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<()> {
-    plan.replay(disk, &mut rebuild, progress)?;
+    let recovered = plan.replay(disk, &mut rebuild, progress)?;
+    if let Some(read_only) = recovered.read_only {
+        return Err(read_only.cause);
+    }
     let (members, ..) = rebuild.into_parts();
     members.iter().try_for_each(|member| member.partition.check())
 }

@@ -17,6 +17,7 @@ pub mod random;
 pub mod reader;
 pub mod recovery;
 pub mod schema;
+mod semantics;
 pub mod simulator;
 pub mod snapshot;
 pub mod sql;
@@ -24,3 +25,4 @@ pub mod table;
 pub mod types;
 
 pub use error::{Class, Error, Result};
+pub use semantics::Semantics;

@@ -8,6 +8,7 @@ use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;
 use thermocline_transactions::database::Database;
 use thermocline_transactions::disk::RealDisk;
+use thermocline_transactions::ids::Sequence;
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::snapshot::{Manifest, list_snapshots};
 
@@ -34,6 +35,62 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
     Database::check(&disk, vec![], progress).map(Some).map_err(external)
 }
 
+/// Makes the state that a database's row tables had after this record of their log a new database, with what its
+/// catalog defines now. Changes nothing in the database, which nobody may have open.
+///
+/// # Errors
+/// If there is no such state, or the new database is there already. Nothing of it is left then.
+pub fn restore_until(
+    from: &Path,
+    database: &Path,
+    until: Sequence,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<()> {
+    if !from.join(ROWS).is_dir() {
+        return exec_err!("{} has no row tables, so there is no log record to go back to", from.display());
+    }
+    let source = DatabaseFiles::open_existing(from)?;
+    let files = new_database(database)?;
+    let mut restored = restore_rows_until(&source, &files, until, progress).map_err(external);
+    restored = restored.and_then(|()| source.catalog()?.copy_to(database));
+    cleared_unless_whole(restored, &files)
+}
+
+fn restore_rows_until(
+    from: &DatabaseFiles,
+    files: &DatabaseFiles,
+    until: Sequence,
+    progress: &mut dyn FnMut(&Progress),
+) -> thermocline_transactions::Result<()> {
+    let rows = RealDisk::open(from.rows())?;
+    // First, as in `restore_rows`.
+    if let Some(mark) = RowMark::read(from.path())? {
+        mark.write(files.path())?;
+    }
+    let manifest = Database::restore_until(&rows, files.disk()?, vec![], until, progress)?;
+    RowMark { database: manifest.identity().database }.write(files.path())
+}
+
+/// Takes a directory for a database that is not there yet.
+fn new_database(database: &Path) -> Result<DatabaseFiles> {
+    let mut entries = database.read_dir().into_iter().flatten();
+    if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
+        return exec_err!("{} is in the way: what is restored needs a new directory", database.display());
+    }
+    DatabaseFiles::open(database)
+}
+
+/// Removes what is not whole.
+fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<()> {
+    if restored.is_err()
+        && let Err(error) = files.clear()
+    {
+        let path = files.path().display();
+        tracing::warn!("what was restored is not whole, and is left in {path}: {error}");
+    }
+    restored
+}
+
 /// Makes the content of a backup a new database.
 ///
 /// # Errors
@@ -46,22 +103,12 @@ pub fn restore(from: &Path, database: &Path) -> Result<()> {
     if !from_rows.exists() && !from_catalog.exists() {
         return exec_err!("{} is no backup: it has neither row tables nor a catalog", from.display());
     }
-    let mut entries = database.read_dir().into_iter().flatten();
-    if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
-        return exec_err!("{} is in the way: a backup is restored into a new directory", database.display());
-    }
-    let files = DatabaseFiles::open(database)?;
+    let files = new_database(database)?;
     let restored = match from_rows.exists() {
         true => restore_rows(&from_rows, &files).map_err(external),
         false => Ok(()),
     };
-    let restored = restored.and_then(|()| from_catalog.copy_to(database));
-    if restored.is_err()
-        && let Err(error) = files.clear()
-    {
-        tracing::warn!("what was restored is not whole, and is left in {}: {error}", database.display());
-    }
-    restored
+    cleared_unless_whole(restored.and_then(|()| from_catalog.copy_to(database)), &files)
 }
 
 fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions::Result<()> {

@@ -22,7 +22,7 @@ mod store;
 mod table;
 
 pub use files::DatabaseFiles;
-pub use maintenance::{check, restore};
+pub use maintenance::{check, restore, restore_until};
 pub use row_session::RowSession;
 pub use schema::RowSchema;
 pub use store::{RowSettings, RowStore};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use datafusion::common::{exec_datafusion_err, exec_err};
 use parking_lot::Mutex;
 use thermocline_compute::Settings;
-use thermocline_transactions::database::{Database, Settings as EngineSettings};
+use thermocline_transactions::database::{Database, Notice, Settings as EngineSettings, SnapshotStatus};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
 use thermocline_transactions::log::LogSettings;
-use thermocline_transactions::recovery::Progress;
+use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::{Error, Result};
 
 use super::files::{DatabaseFiles, ROWS};
@@ -59,6 +59,7 @@ impl RowSettings {
                 synchronous_commit: self.synchronous_commit,
                 ..LogSettings::default()
             },
+            notices: Arc::new(|notice: &Notice| tracing::warn!("{notice}")),
             ..EngineSettings::default()
         }
     }
@@ -138,11 +139,26 @@ impl RowStore {
         }
         let database = Database::open_with_progress(files.disk()?, settings, progress);
         let database = database.map_err(|error| of_database(files.path(), error))?;
-        if mark.is_none() {
+        if mark.is_none() && database.read_only().is_none() {
             // Before anything is answered: see `RowMark`.
             RowMark { database: database.identity().database }.write(files.path())?;
         }
+        if let Some(read_only) = database.read_only() {
+            // Whoever only reads has to know as well.
+            tracing::error!("{}: {read_only}", files.path().display());
+        }
         Ok(database)
+    }
+
+    /// Why nothing can be written to row tables; `None` if it can, or if there are none yet.
+    pub fn read_only(&self) -> Option<ReadOnly> {
+        self.started().and_then(|database| database.read_only().cloned())
+    }
+
+    /// What became of snapshots; `None` if the row engine has not been started, or has no files.
+    pub fn snapshot_status(&self) -> Option<SnapshotStatus> {
+        let database = self.started().filter(|_| self.files.is_some())?;
+        Some(database.snapshot_status())
     }
 
     /// Writes a backup into a new directory: the rows as of one moment, and the catalog as it is then.

@@ -9,7 +9,7 @@ use thermocline_compute::{
 };
 use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
-use thermocline_transactions::recovery::Progress;
+use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
 
@@ -75,6 +75,12 @@ impl Session {
     /// If the log could not be written.
     pub async fn close(&self) -> Result<()> {
         self.rows.close().await
+    }
+
+    /// Why nothing can be written to row tables, what they show and how to go on; `None` if they can be written.
+    /// Whoever tries gets that as an error with SQLSTATE 25006, but whoever only reads has to be told, too.
+    pub fn read_only(&self) -> Option<ReadOnly> {
+        self.rows.store().read_only()
     }
 
     /// What this session shares with others of the process, on the analytic side.

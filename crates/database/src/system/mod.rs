@@ -1,6 +1,7 @@
 //! What the database knows about its row tables: tables of schema `system`.
 
 mod memory;
+mod snapshots;
 mod tables;
 
 use std::sync::Arc;
@@ -16,7 +17,17 @@ pub fn tables(session: &RowSession) -> Vec<(String, Arc<dyn TableProvider>)> {
     vec![
         ("tables".to_owned(), table(session, tables::columns(), tables::rows)),
         ("memory".to_owned(), table(session, memory::columns(), memory::rows)),
+        ("snapshots".to_owned(), of_snapshots(session)),
     ]
+}
+
+/// A table made of what became of snapshots; without rows if there can be none. It waits for no partition.
+fn of_snapshots(session: &RowSession) -> Arc<dyn TableProvider> {
+    let session = session.clone();
+    Arc::new(SystemTable::new(snapshots::columns(), move || {
+        let status = session.store().snapshot_status();
+        async move { Ok(status.map(snapshots::row).into_iter().collect()) }
+    }))
 }
 
 /// A table made of what the row engine holds in memory; without rows if it has not been started.

@@ -132,6 +132,7 @@ const SYSTEM_TABLES: &[&str] = &[
     "system.queries",
     "system.segments",
     "system.settings",
+    "system.snapshots",
     "system.storage_nodes",
     "system.tables",
 ];

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
-use crate::error::{Class, Result};
+use crate::error::{Class, Error, Result};
 use crate::procedure::{Compiled, Limits, Registration};
 use crate::schema::{Change, Schema};
 
@@ -21,18 +21,19 @@ pub(crate) struct Definitions {
     registered: Arc<Vec<Arc<Registration>>>,
     /// What one transaction may do.
     pub limits: Limits,
+    /// What whoever wants to write is told; `None` if one can.
+    pub refusal: Option<Error>,
 }
 
 impl Definitions {
     /// The first version.
-    pub fn new(schema: Schema, registered: Vec<Registration>, limits: Limits) -> Result<Self> {
-        let registered: Vec<_> = registered.into_iter().map(Arc::new).collect();
-        for registration in &registered {
+    pub fn new(schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Result<Self> {
+        for registration in registered.iter() {
             if schema.procedure(&registration.name).is_ok() {
                 return Err(taken(&registration.name));
             }
         }
-        Ok(Self::compile(0, schema, Arc::new(registered), limits))
+        Ok(Self::compile(0, schema, registered, limits))
     }
 
     fn compile(version: u64, schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Self {
@@ -45,7 +46,7 @@ impl Definitions {
             let compiled = Compiled::registered(&schema, registration);
             procedures.insert(registration.name.clone(), Ok(Arc::new(compiled)));
         }
-        Self { version, schema, procedures, registered, limits }
+        Self { version, schema, procedures, registered, limits, refusal: None }
     }
 
     /// The version after a definition; an error if a new procedure cannot be compiled.
@@ -66,6 +67,21 @@ impl Definitions {
         Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits)
     }
 
+    /// Whether there is a procedure of this name, which may be one that does not fit the schema.
+    pub fn has_procedure(&self, name: &str) -> bool {
+        self.procedures.contains_key(name)
+    }
+
+    /// The same for reading only.
+    pub fn refusing(self, refusal: Option<Error>) -> Self {
+        Self { refusal, ..self }
+    }
+
+    /// An error if nothing may be written.
+    pub fn check_writable(&self) -> Result<()> {
+        self.refusal.as_ref().map_or(Ok(()), |refusal| Err(refusal.clone()))
+    }
+
     /// A procedure, ready to run.
     pub fn procedure(&self, name: &str) -> Result<&Arc<Compiled>> {
         match self.procedures.get(name) {
@@ -75,7 +91,7 @@ impl Definitions {
     }
 }
 
-fn taken(name: &str) -> crate::Error {
+fn taken(name: &str) -> Error {
     Class::DuplicateFunction.error(format_args!("procedure \"{name}\" is registered by the program"))
 }
 

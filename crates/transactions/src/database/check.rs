@@ -23,6 +23,7 @@ impl Database {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Report> {
         let _lock = disk.lock()?;
+        let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
         let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
         let budget = Arc::new(Budget::unlimited());
         check(disk, |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer), progress)

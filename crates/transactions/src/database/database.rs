@@ -22,7 +22,7 @@ use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
-use crate::recovery::{Progress, Rebuild, recover};
+use crate::recovery::{Progress, ReadOnly, Rebuild, recover};
 use crate::schema::{Change, Schema};
 use crate::snapshot::Manifest;
 use crate::table::Budget;
@@ -53,6 +53,8 @@ pub(super) struct Shared {
     pub idle_timeout: Duration,
     pub statement_timeout: Option<Duration>,
     identity: Identity,
+    /// `None` if it can be written.
+    read_only: Option<ReadOnly>,
     _lock: Box<dyn DirectoryLock>,
 }
 
@@ -65,6 +67,14 @@ impl fmt::Debug for Database {
 impl Database {
     /// Opens the database of a directory, or makes one in an empty directory: takes its lock, loads the
     /// newest snapshot, replays the log, starts the threads.
+    ///
+    /// Where a record of the log is damaged, is missing or changes other rows than when it ran first, the state
+    /// before it can be read and nothing be written: see [`Database::read_only`], which a program should tell its
+    /// users of.
+    ///
+    /// # Errors
+    /// If there is no state to show: the directory is in use, of a newer version or cannot be read or written, its
+    /// snapshot is damaged, or the log calls a procedure that `settings` do not have.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
         Self::open_with_progress(disk, settings, &mut |_| {})
     }
@@ -76,7 +86,8 @@ impl Database {
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self> {
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
-        let Settings { results_bytes_max, idle_timeout, statement_timeout, .. } = settings;
+        let Settings { results_bytes_max, idle_timeout, statement_timeout, ref notices, .. } = settings;
+        let notices = Arc::clone(notices);
         let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
         if partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
@@ -85,11 +96,13 @@ impl Database {
         let mut random = Random::new(seed);
         let budget = Arc::new(Budget::unlimited());
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
-        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
+        let procedures: Arc<Vec<_>> = Arc::new(procedures.into_iter().map(Arc::new).collect());
         let mut identity = Identity { database, partitions };
         let placement = random.next();
         let rebuild = |known: Option<Identity>| {
             identity = known.unwrap_or(identity);
+            let definitions = Definitions::new(Schema::default(), Arc::clone(&procedures), Limits::unlimited())?;
+            let replayer = Replayer::new(definitions);
             Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
         };
         let (rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
@@ -98,11 +111,16 @@ impl Database {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
         }
         set_limit(&budget, memory_bytes_max);
+        let read_only = recovered.read_only.clone();
         let definitions = replayer.into_definitions().with(schema, limits);
+        let definitions = definitions.refusing(read_only.as_ref().map(ReadOnly::refusal));
         let catalog = Arc::new(Catalog::new(definitions));
 
         let releases = Releases::new(members.len());
-        let (log, journal): (_, Arc<dyn Journal>) = if durable {
+        let (log, journal): (_, Arc<dyn Journal>) = if durable && read_only.is_some() {
+            // Nothing is written, neither now nor later.
+            (None, Arc::new(NoJournal))
+        } else if durable {
             if Control::read(&*disk)?.is_none() {
                 Control { identity, segment: None }.write(&*disk)?;
             }
@@ -141,6 +159,8 @@ impl Database {
             catalog: Arc::clone(&catalog),
             settings: snapshots,
             log_bytes: recovered.progress.log_bytes,
+            is_outdated: recovered.older.is_some(),
+            notices,
         };
         let snapshots = log.as_ref().map(source).map(Snapshots::start).transpose()?;
         let shared = Shared {
@@ -154,6 +174,7 @@ impl Database {
             idle_timeout,
             statement_timeout,
             identity,
+            read_only,
             _lock: lock,
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -190,6 +211,12 @@ impl Database {
     /// Which database it is, and its partitions.
     pub fn identity(&self) -> Identity {
         self.shared.identity
+    }
+
+    /// Why it can only be read, what it shows and how to go on; `None` if it can be written. Whoever writes gets
+    /// that as an error with SQLSTATE 25006.
+    pub fn read_only(&self) -> Option<&ReadOnly> {
+        self.shared.read_only.as_ref()
     }
 
     /// How many transactions were begun on one partition, needed rows of another and ran again over all.
@@ -231,11 +258,15 @@ impl Database {
         set_limit(&self.shared.budget, bytes);
     }
 
-    /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Only
-    /// without sessions, which would have nothing to talk to.
+    /// Waits for all sessions' statements, writes what waits and says whether all of it is durable. Takes a snapshot
+    /// first if the next start would have a [long log](super::SnapshotSettings) to replay. Only without sessions,
+    /// which would have nothing to talk to.
     pub fn close(self) -> Result<()> {
         match Arc::try_unwrap(self.shared) {
-            Ok(Shared { snapshots, engine, log, .. }) => {
+            Ok(Shared { snapshots, engine, log, budget, .. }) => {
+                if let Some(snapshots) = &snapshots {
+                    snapshots.close(budget.used());
+                }
                 drop(snapshots);
                 engine.stop();
                 log.map_or(Ok(()), LogThread::close)
@@ -251,6 +282,7 @@ fn set_limit(budget: &Budget, bytes: u64) {
 
 impl Shared {
     fn snapshots(&self) -> Result<&Snapshots> {
+        self.read_only.as_ref().map_or(Ok(()), |read_only| Err(read_only.refusal()))?;
         let missing = || Class::InvalidParameter.error("a database without a log has no snapshots");
         self.snapshots.as_ref().ok_or_else(missing)
     }
@@ -313,6 +345,7 @@ impl Shared {
             }
         };
         let before = self.catalog.current();
+        before.check_writable()?;
         let (after, change) = before.define(sql)?;
         if change == Change::None {
             return Ok(());

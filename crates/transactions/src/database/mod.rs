@@ -30,7 +30,9 @@ mod check;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod database;
 mod memory;
+mod notice;
 mod replay;
+mod restore;
 mod session;
 mod settings;
 mod snapshots;
@@ -40,6 +42,7 @@ mod work;
 
 pub use database::Database;
 pub use memory::MemoryReport;
+pub use notice::{Notice, Notices};
 pub use session::{Canceller, Session};
 pub use settings::Settings;
 pub use snapshots::{SnapshotReport, SnapshotSettings, SnapshotStatus};

@@ -47,6 +47,11 @@ impl Replayer {
 impl Execute for Replayer {
     fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
         self.settle();
+        if !self.definitions.has_procedure(procedure) {
+            return Err(Error::cannot_open(format_args!(
+                "the log calls procedure \"{procedure}\", which the program has not registered"
+            )));
+        }
         let compiled = self.definitions.procedure(procedure)?;
         if compiled.version != version {
             return Err(Error::cannot_open(format_args!(

@@ -1,6 +1,8 @@
 use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
 use crate::ids::Micros;
 use crate::log::LogSettings;
@@ -39,6 +41,8 @@ pub struct Settings {
     pub limits: Limits,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
     pub procedures: Vec<Registration>,
+    /// Who is told of what goes wrong behind the statements.
+    pub notices: Arc<Notices>,
     /// What random numbers of transactions, and the identity of a new database, come from.
     pub seed: u64,
     /// The time.
@@ -75,6 +79,7 @@ impl Default for Settings {
             snapshots: SnapshotSettings::default(),
             limits: Limits::default(),
             procedures: Vec::new(),
+            notices: Arc::new(|_| {}),
             seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,
             clock: Box::new(system_time),
         }

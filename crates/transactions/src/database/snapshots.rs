@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::catalog::Catalog;
+use super::notice::{Notice, Notices};
 use super::work::Work;
 use crate::caught::caught;
 use crate::disk::Disk;
@@ -28,6 +29,10 @@ pub struct SnapshotSettings {
     pub write_percent: u8,
     /// Bytes of one partition's rows that may wait for the disk. A snapshot that would have more fails.
     pub memory_bytes_max: usize,
+    /// Bytes of log behind the newest snapshot from which on [`Database::close`](super::Database::close) takes one,
+    /// so that the next start has little to replay; but not of less log than a quarter of the tables' memory, which
+    /// takes about as long to load.
+    pub closing_log_bytes: u64,
 }
 
 impl Default for SnapshotSettings {
@@ -38,6 +43,7 @@ impl Default for SnapshotSettings {
             time_percent: 5,
             write_percent: 20,
             memory_bytes_max: 32 << 20,
+            closing_log_bytes: 16 << 20,
         }
     }
 }
@@ -72,6 +78,8 @@ pub struct SnapshotStatus {
     pub failed_total: u64,
     /// Whether one is being taken.
     pub is_running: bool,
+    /// Bytes of log behind the newest one: about what the next start has to replay.
+    pub log_bytes: u64,
 }
 
 /// Ids that a partition looks at in one step: less than a millisecond.
@@ -87,6 +95,8 @@ const IDLE_AFTER: Duration = Duration::from_millis(50);
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How often a snapshot begins again because of definitions.
 const ATTEMPTS_MAX: u32 = 16;
+/// The part of the tables' bytes that the log behind a snapshot may have when the database is closed.
+const CLOSING_SHARE: u64 = 4;
 
 type Waiter = mpsc::SyncSender<Result<SnapshotReport>>;
 
@@ -98,6 +108,10 @@ struct State {
     stop: bool,
     /// A bug has ended the thread.
     panicked: Option<Error>,
+    /// Bytes of log, replayed and appended, when the newest one began.
+    covered_bytes: u64,
+    /// Whether there is a log behind the newest one that ran with older semantics.
+    is_outdated: bool,
 }
 
 #[derive(Debug, Default)]
@@ -113,6 +127,9 @@ pub(super) struct Snapshots {
     /// Held while the files of snapshots change.
     files: Arc<Mutex<()>>,
     log: LogHandle,
+    /// Bytes of log that were replayed.
+    replayed_bytes: u64,
+    closing_log_bytes: u64,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -126,16 +143,23 @@ pub(super) struct Source {
     pub settings: SnapshotSettings,
     /// Bytes of log that were replayed.
     pub log_bytes: u64,
+    /// Whether some of that ran with older semantics. A snapshot is taken at once: the next version may not be able
+    /// to replay it.
+    pub is_outdated: bool,
+    pub notices: Arc<Notices>,
 }
 
 impl Snapshots {
     pub fn start(source: Source) -> Result<Self> {
         let (shared, files) = (Arc::new(Shared::default()), Arc::new(Mutex::new(())));
-        let log = source.log.clone();
+        shared.state.lock().is_outdated = source.is_outdated;
+        let (log, replayed_bytes) = (source.log.clone(), source.log_bytes);
+        let closing_log_bytes = source.settings.closing_log_bytes;
+        let (waited, notices) = (Arc::clone(&shared), Arc::clone(&source.notices));
         let taker = Taker { shared: Arc::clone(&shared), files: Arc::clone(&files), source };
-        let waited = Arc::clone(&shared);
         let run = move || {
             if let Err(panic) = caught("the snapshots' thread", || taker.run()) {
+                notices(&Notice::SnapshotFailed(panic.clone()));
                 let state = &mut *waited.state.lock();
                 state.waiters.clear();
                 state.status.is_running = false;
@@ -146,7 +170,7 @@ impl Snapshots {
         let thread = std::thread::Builder::new().name("snapshots".into()).spawn(run);
         let thread =
             thread.map_err(|error| Error::Io(format!("cannot start the snapshots' thread: {error}").into()))?;
-        Ok(Self { shared, files, log, thread: Some(thread) })
+        Ok(Self { shared, files, log, replayed_bytes, closing_log_bytes, thread: Some(thread) })
     }
 
     /// Takes one that has all that was committed before this call, and waits for it.
@@ -166,7 +190,26 @@ impl Snapshots {
     }
 
     pub fn status(&self) -> SnapshotStatus {
-        SnapshotStatus { log_error: self.log.not_removed(), ..self.shared.state.lock().status.clone() }
+        let (log_error, log_bytes) = (self.log.not_removed(), self.log_bytes());
+        SnapshotStatus { log_error, log_bytes, ..self.shared.state.lock().status.clone() }
+    }
+
+    /// Bytes of log behind the newest one.
+    fn log_bytes(&self) -> u64 {
+        let bytes = self.replayed_bytes + self.log.appended_bytes();
+        bytes.saturating_sub(self.shared.state.lock().covered_bytes)
+    }
+
+    /// Takes one before the database is closed, if the log behind the newest is [long](SnapshotSettings) beside
+    /// tables of so many bytes. If it fails, the log has everything all the same.
+    pub fn close(&self, table_bytes: u64) {
+        let log_bytes = self.log_bytes();
+        let is_long = log_bytes >= self.closing_log_bytes.max(table_bytes / CLOSING_SHARE);
+        let is_outdated = self.shared.state.lock().is_outdated;
+        if log_bytes > 0 && (is_long || is_outdated) {
+            // Whoever has to know of an error is told by the thread.
+            let _ = self.take();
+        }
     }
 
     /// No snapshot is completed or removed while this is held.
@@ -210,7 +253,10 @@ impl Taker {
         let mut not_before = Instant::now();
         loop {
             let mut state = self.shared.state.lock();
-            while !state.stop && state.waiters.is_empty() && !(Instant::now() >= not_before && self.is_due(&last)) {
+            while !state.stop
+                && state.waiters.is_empty()
+                && !(Instant::now() >= not_before && (state.is_outdated || self.is_due(&last)))
+            {
                 self.shared.changed.wait_for(&mut state, LOOK_EVERY);
             }
             if state.stop {
@@ -229,6 +275,7 @@ impl Taker {
                     last = Last { position: report.position, log_bytes, at };
                     state.status.taken_total += u64::from(!report.duration.is_zero());
                     state.status.error = None;
+                    (state.covered_bytes, state.is_outdated) = (log_bytes, false);
                     if !report.duration.is_zero() || state.status.last.is_none() {
                         state.status.last = Some(report.clone());
                     }
@@ -241,6 +288,11 @@ impl Taker {
                 }
             }
             drop(state);
+            match (&result, self.source.log.not_removed()) {
+                (Err(error), _) => (self.source.notices)(&Notice::SnapshotFailed(error.clone())),
+                (Ok(_), Some(error)) => (self.source.notices)(&Notice::LogNotRemoved(error)),
+                (Ok(_), None) => {}
+            }
             for waiter in waiters {
                 // Whoever does not wait any more need not know.
                 let _ = waiter.send(result.clone());
@@ -300,7 +352,7 @@ impl Taker {
         let files = self.files.lock();
         let manifest = taking.complete(log.durable())?;
         drop(files);
-        log.remove_covered(position);
+        log.remove_covered(position)?;
         Ok(report(&manifest, start.elapsed(), pause_max))
     }
 

@@ -54,6 +54,9 @@ impl Work {
             let message = "a statement that writes what LIMIT takes needs an ORDER BY: which rows would it be?";
             return Err(Class::Unsupported.error(message));
         }
+        if !prepared.is_read_only() {
+            definitions.check_writable()?;
+        }
         let columns = prepared.columns().into();
         let kind = Kind::Statement { sql: sql.into(), prepared: Box::new(prepared), columns };
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind })

@@ -54,7 +54,8 @@ impl Control {
         let version = text.strip_prefix("thermocline rows, format ").and_then(|rest| rest.lines().next());
         match version.and_then(|version| version.parse::<u32>().ok()) {
             Some(version) if version > FORMAT_VERSION => Err(Error::cannot_open(format_args!(
-                "{CONTROL} is of version {version} of its format, which is newer than this program"
+                "{CONTROL} is of version {version} of its format, which is newer than this program: it reads up to \
+                 version {FORMAT_VERSION}"
             ))),
             _ => Self::parse(&text).map(Some).ok_or_else(|| Error::corrupt(format_args!("{CONTROL} is damaged"))),
         }

@@ -22,6 +22,7 @@ mod control;
 mod reader;
 mod record;
 mod segment;
+mod segments;
 mod thread;
 mod writer;
 
@@ -36,6 +37,7 @@ pub use segment::{
     FORMAT_VERSION, GROUP_HEADER_BYTES, Group, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
     end_of_segment,
 };
+pub use segments::{Removal, Segments};
 pub use thread::{LogHandle, LogThread};
 pub use writer::{LogEnd, Writer};
 

@@ -1,12 +1,12 @@
 //! Reading segments.
 
 use super::segment::{
-    ALIGNMENT, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
+    ALIGNMENT, FORMAT_VERSION, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
     is_torn,
 };
 use crate::disk::{Disk, ReadFile};
 use crate::ids::{Identity, Sequence};
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -59,7 +59,15 @@ impl SegmentReader {
             Err(NotAHeader::Torn) if is_zero_from(&*file, SEGMENT_HEADER_BYTES as u64)? => return Ok(Opened::Torn),
             Err(NotAHeader::Newer(version)) => {
                 return Err(Error::cannot_open(format_args!(
-                    "{name} is of version {version} of the log's format, which is newer than this program"
+                    "{name} is of version {version} of the log's format, which is newer than this program: it reads \
+                     up to version {FORMAT_VERSION}"
+                )));
+            }
+            Err(NotAHeader::NewerSemantics(semantics)) => {
+                return Err(Error::cannot_open(format_args!(
+                    "{name} was written with version {semantics} of the engine's semantics, which is newer than this \
+                     program: it has version {}",
+                    Semantics::CURRENT
                 )));
             }
             Err(NotAHeader::Damaged | NotAHeader::Torn) => {

@@ -4,21 +4,24 @@ use crc32c::crc32c;
 
 use super::bytes::{Bytes, put_at};
 use super::record::{self, Record};
+use crate::Semantics;
 use crate::disk::SECTOR;
 use crate::ids::{DatabaseId, Identity, Sequence};
 
 /// The format of segments that this version writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The last one whose segments do not name the engine's semantics.
+const WITHOUT_SEMANTICS: u32 = 1;
 
 /// Bytes of the header of a segment.
 ///
 /// ```text
-/// 0        8       12       16       32      40             48       60       64
-/// THERMLOG version zero     database segment first sequence zero     checksum | groups
+/// 0        8       12         14   16       32      40             48        52   60       64
+/// THERMLOG version partitions zero database segment first sequence semantics zero checksum | groups
 /// ```
 ///
 /// The checksum is CRC-32C of what stands before it. Magic and version keep their places in all
-/// versions.
+/// versions. Version 1 had zeros in place of the [`Semantics`].
 pub const SEGMENT_HEADER_BYTES: usize = AT_CHECKSUM + 4;
 
 const SEGMENT_MAGIC: &[u8; 8] = b"THERMLOG";
@@ -27,7 +30,8 @@ const AT_PARTITIONS: usize = AT_VERSION + 4;
 const AT_DATABASE: usize = AT_PARTITIONS + 4;
 const AT_SEGMENT: usize = AT_DATABASE + 16;
 const AT_FIRST: usize = AT_SEGMENT + 8;
-const AT_CHECKSUM: usize = AT_FIRST + 20;
+const AT_SEMANTICS: usize = AT_FIRST + 8;
+const AT_CHECKSUM: usize = AT_SEMANTICS + 12;
 const _: () = assert!(SEGMENT_HEADER_BYTES == 64);
 
 /// Bytes in front of the records of a group.
@@ -96,6 +100,8 @@ pub struct SegmentHeader {
     pub segment: SegmentNumber,
     /// The sequence that its first record has or would have.
     pub first: Sequence,
+    /// The semantics that its commands ran with.
+    pub semantics: Semantics,
 }
 
 /// Why bytes are no header.
@@ -103,6 +109,8 @@ pub struct SegmentHeader {
 pub enum NotAHeader {
     /// Of a version of the format that is newer than this program.
     Newer(u32),
+    /// Of a version of the engine's semantics that is newer than this program.
+    NewerSemantics(Semantics),
     /// Not written to the end: nobody was told of anything behind it.
     Torn,
     /// Written, and something else now.
@@ -119,6 +127,7 @@ impl SegmentHeader {
         put_at(&mut bytes, AT_DATABASE, &self.identity.database.0.to_le_bytes());
         put_at(&mut bytes, AT_SEGMENT, &self.segment.0.to_le_bytes());
         put_at(&mut bytes, AT_FIRST, &self.first.0.to_le_bytes());
+        put_at(&mut bytes, AT_SEMANTICS, &self.semantics.0.to_le_bytes());
         let checksum = crc32c(bytes.get(..AT_CHECKSUM).unwrap_or_default());
         put_at(&mut bytes, AT_CHECKSUM, &checksum.to_le_bytes());
         bytes
@@ -147,9 +156,20 @@ impl SegmentHeader {
         let (partitions, _) = (bytes.u16()?, bytes.u16()?);
         let identity = Identity { database: DatabaseId(u128::from_le_bytes(bytes.array()?)), partitions };
         let (segment, first) = (SegmentNumber(bytes.u64()?), Sequence(bytes.u64()?));
-        bytes.take(AT_CHECKSUM - AT_FIRST - 8)?;
-        let checksum = bytes.u32()?;
-        (checksum == crc32c(start.get(..AT_CHECKSUM)?)).then_some(Ok(Self { identity, segment, first }))
+        let semantics = match bytes.u32()? {
+            _ if version <= WITHOUT_SEMANTICS => Semantics::FIRST,
+            semantics => Semantics(semantics),
+        };
+        bytes.take(AT_CHECKSUM - AT_SEMANTICS - 4)?;
+        if bytes.u32()? != crc32c(start.get(..AT_CHECKSUM)?) {
+            return None;
+        }
+        let newer = semantics > Semantics::CURRENT;
+        Some(if newer {
+            Err(NotAHeader::NewerSemantics(semantics))
+        } else {
+            Ok(Self { identity, segment, first, semantics })
+        })
     }
 }
 const _: () = assert!(SEGMENT_HEADER_BYTES as u64 <= SECTOR);
@@ -294,6 +314,7 @@ mod tests {
         identity: Identity { database: DatabaseId(0x0a0b), partitions: 2 },
         segment: SegmentNumber(3),
         first: Sequence(9),
+        semantics: Semantics(2),
     };
 
     fn group() -> Vec<u8> {
@@ -310,13 +331,18 @@ mod tests {
     #[test]
     fn the_bytes_are_fixed() {
         let mut expected = b"THERMLOG".to_vec();
-        expected.extend_from_slice(&[1, 0, 0, 0, 2, 0, 0, 0]);
+        expected.extend_from_slice(&[2, 0, 0, 0, 2, 0, 0, 0]);
         expected.extend_from_slice(&[0x0b, 0x0a, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[3, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0]);
-        expected.extend_from_slice(&[0; 12]);
+        expected.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&crc32c(&expected).to_le_bytes());
         assert_eq!(HEADER.to_bytes()[..], expected);
         assert_eq!(SegmentHeader::read(&expected), Ok(HEADER));
+        // Version 1 does not name the semantics.
+        let mut first = expected;
+        (first[AT_VERSION], first[AT_SEMANTICS]) = (1, 0);
+        reseal(&mut first);
+        assert_eq!(SegmentHeader::read(&first), Ok(SegmentHeader { semantics: Semantics::FIRST, ..HEADER }));
 
         let group = group();
         let mut expected = b"recs".to_vec();
@@ -331,12 +357,22 @@ mod tests {
         assert_eq!(SegmentNumber::of_file_name("log-3"), None);
     }
 
+    fn reseal(header: &mut [u8]) {
+        let checksum = crc32c(&header[..AT_CHECKSUM]);
+        header[AT_CHECKSUM..].copy_from_slice(&checksum.to_le_bytes());
+    }
+
     #[test]
     fn headers_that_are_none() {
         let bytes = HEADER.to_bytes();
         let mut newer = bytes;
-        newer[AT_VERSION] = 2;
-        assert_eq!(SegmentHeader::read(&newer), Err(NotAHeader::Newer(2)));
+        newer[AT_VERSION] = 3;
+        assert_eq!(SegmentHeader::read(&newer), Err(NotAHeader::Newer(3)));
+        let mut newer = bytes;
+        newer[AT_SEMANTICS] = 9;
+        assert_eq!(SegmentHeader::read(&newer), Err(NotAHeader::Damaged), "its checksum is of another one");
+        reseal(&mut newer);
+        assert_eq!(SegmentHeader::read(&newer), Err(NotAHeader::NewerSemantics(Semantics(9))));
         assert_eq!(SegmentHeader::read(&bytes[..63]), Err(NotAHeader::Torn));
         assert_eq!(SegmentHeader::read(&[0; 64]), Err(NotAHeader::Torn));
         for bit in 0..bytes.len() * 8 {

@@ -8,8 +8,10 @@ use parking_lot::{Condvar, Mutex};
 
 use super::collector::{Collector, Due};
 use super::record::Batch;
+use super::segments::{Removal, Segments};
 use super::writer::Writer;
 use crate::caught::caught;
+use crate::disk::Disk;
 use crate::ids::{Micros, Sequence};
 use crate::table::{Budget, Working};
 use crate::{Error, Result};
@@ -35,14 +37,14 @@ struct Shared {
     start: Instant,
     /// Whether results wait until they are durable.
     is_synchronous: bool,
+    segments: Segments,
+    disk: Arc<dyn Disk>,
 }
 
 #[derive(Debug)]
 struct State {
     collector: Collector,
-    /// Segments that a snapshot covers; the writer has not been told yet.
-    covered: Option<Sequence>,
-    /// Why some of them are still there; `None` if none are.
+    /// Why segments that a snapshot covers are still there; `None` if none are.
     not_removed: Option<Error>,
     closing: bool,
     /// Bytes of the group that is being written.
@@ -85,7 +87,6 @@ impl LogThread {
         let (told, is_synchronous) = (collector.released(), collector.is_synchronous());
         let state = Mutex::new(State {
             collector,
-            covered: None,
             not_removed: None,
             closing: false,
             in_flight: 0,
@@ -93,7 +94,9 @@ impl LogThread {
             charged: 0,
         });
         let (work, progress, start) = (Condvar::new(), Condvar::new(), Instant::now());
-        let handle = LogHandle { shared: Arc::new(Shared { state, work, progress, start, is_synchronous }) };
+        let (segments, disk) = (writer.shared_segments(), writer.disk());
+        let shared = Shared { state, work, progress, start, is_synchronous, segments, disk };
+        let handle = LogHandle { shared: Arc::new(shared) };
         let shared = Arc::clone(&handle.shared);
         let thread =
             std::thread::Builder::new().name("log".into()).spawn(move || shared.run(writer, told, on_released));
@@ -184,10 +187,21 @@ impl LogHandle {
         Ok(())
     }
 
-    /// Has the segments removed that a snapshot of the state up to this sequence covers.
-    pub fn remove_covered(&self, covered: Sequence) {
-        self.shared.state.lock().covered = Some(covered);
+    /// Removes the segments that a snapshot of the state up to this sequence covers, in the caller's thread: the
+    /// log goes on meanwhile. What cannot be removed stays until the next time; see [`LogHandle::not_removed`].
+    ///
+    /// # Errors
+    /// If the directory could not be synced, which ends the log: nobody knows any more what a crash would leave.
+    pub fn remove_covered(&self, covered: Sequence) -> Result<()> {
+        let removed = self.shared.segments.remove_covered(&*self.shared.disk, covered);
+        let removal = removed.unwrap_or_else(|error| Removal { kept: Some(error), unsynced: None });
+        let mut state = self.shared.state.lock();
+        state.not_removed = removal.kept;
+        let Some(error) = removal.unsynced else { return Ok(()) };
+        state.collector.fail(error.clone());
+        drop(state);
         self.shared.work.notify_one();
+        Err(error)
     }
 
     /// Why segments that a snapshot covers could not be removed; the next snapshot tries again.
@@ -219,16 +233,6 @@ impl Shared {
     fn serve(&self, writer: &mut Writer, mut told: Sequence, on_released: &mut OnReleased) {
         let mut state = self.state.lock();
         loop {
-            if let Some(covered) = state.covered.take() {
-                drop(state);
-                let removed = writer.remove_covered(covered);
-                let failed = writer.check();
-                state = self.state.lock();
-                state.not_removed = removed.err();
-                if let Err(error) = failed {
-                    state.collector.fail(error);
-                }
-            }
             if let Err(error) = state.collector.check() {
                 self.progress.notify_all();
                 drop(state);
@@ -279,7 +283,7 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::disk::{Disk, Faults, RealDisk, SimulatedDisk};
+    use crate::disk::{Faults, RealDisk, SimulatedDisk};
     use crate::ids::{DatabaseId, Identity};
     use crate::log::record::tests::head;
     use crate::log::tests::sequences;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use super::collector::PendingGroup;
 use super::control::Control;
 use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
+use super::segments::Segments;
 use crate::disk::{AppendFile, Disk};
 use crate::ids::{Identity, Sequence};
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// Writes groups into segments.
 ///
@@ -35,10 +36,7 @@ pub struct Writer {
     next_segment: SegmentNumber,
     /// The sequence of the next record.
     next: Sequence,
-    /// All segments, the current one included, with the sequence that each begins with.
-    segments: VecDeque<(SegmentNumber, Sequence)>,
-    /// The segment that the directory says the log goes up to.
-    told: Option<SegmentNumber>,
+    segments: Segments,
     failed: Option<Error>,
 }
 
@@ -96,9 +94,9 @@ impl Writer {
     /// Goes on behind `end`, in a segment of its own, which is created with the first group.
     pub fn new(disk: Arc<dyn Disk>, identity: Identity, segment_bytes: u64, end: LogEnd) -> Self {
         let LogEnd { next, next_segment, segments } = end;
-        let told = segments.back().map(|(last, _)| *last);
+        let segments = Segments::new(segments);
         let (room_bytes, current, failed) = (0, None, None);
-        Self { disk, identity, segment_bytes, room_bytes, current, next_segment, next, segments, told, failed }
+        Self { disk, identity, segment_bytes, room_bytes, current, next_segment, next, segments, failed }
     }
 
     /// Has [room](super::LogSettings::room_bytes) made in its segments.
@@ -119,10 +117,10 @@ impl Writer {
             let Some(current) = &mut writer.current else { return Ok(()) };
             current.sync()?;
             // Once for each segment, so that it is missed when it is gone.
-            let segment = Some(current.segment);
-            if writer.told != segment {
-                Control { identity: writer.identity, segment }.write(&*writer.disk)?;
-                writer.told = segment;
+            let segment = current.segment;
+            if writer.segments.told() != Some(segment) {
+                Control { identity: writer.identity, segment: Some(segment) }.write(&*writer.disk)?;
+                writer.segments.tell(segment);
             }
             Ok(())
         })
@@ -133,35 +131,13 @@ impl Writer {
         self.guard(Self::end_segment)
     }
 
-    /// Removes segments of which every record is in a snapshot of the state up to `covered`. One that cannot be
-    /// removed stays, with those behind it, until the next call: the log can go on. So does the one that the
-    /// directory says the log goes up to: behind it there may be a segment of which no record is durable yet.
+    /// Removes segments of which every record is in a snapshot of the state up to `covered`, as
+    /// [`Segments::remove_covered`] does; an error of removing one is no end of the log.
     pub fn remove_covered(&mut self, covered: Sequence) -> Result<()> {
         self.check()?;
-        let is_covered = |writer: &Self| {
-            let (oldest, behind) = (writer.segments.front(), writer.segments.get(1));
-            oldest.is_some_and(|(oldest, _)| Some(*oldest) < writer.told)
-                && behind.is_some_and(|(_, first)| *first <= covered.next())
-        };
-        if !is_covered(self) {
-            return Ok(());
-        }
-        let present = self.disk.list()?;
-        let mut result = Ok(());
-        // From the oldest on, so that a crash in between leaves no gap.
-        while let Some(name) = self.segments.front().filter(|_| is_covered(self)).map(|(oldest, _)| oldest.file_name())
-        {
-            // Somebody else may have removed it.
-            if present.contains(&name) {
-                result = self.disk.remove(&name);
-            }
-            if result.is_err() {
-                break;
-            }
-            self.segments.pop_front();
-        }
-        self.guard(|writer| writer.disk.sync_directory())?;
-        result
+        let removal = self.segments.remove_covered(&*self.disk, covered)?;
+        self.guard(|_| removal.unsynced.map_or(Ok(()), Err))?;
+        removal.kept.map_or(Ok(()), Err)
     }
 
     /// The error after which nothing is written any more.
@@ -171,7 +147,17 @@ impl Writer {
 
     /// The segments there are, with the sequence that each begins with.
     pub fn segments(&self) -> impl Iterator<Item = (SegmentNumber, Sequence)> {
-        self.segments.iter().copied()
+        self.segments.list().into_iter()
+    }
+
+    /// Where they are.
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// The segments there are, for whoever removes some of them.
+    pub fn shared_segments(&self) -> Segments {
+        self.segments.clone()
     }
 
     fn guard<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
@@ -198,7 +184,7 @@ impl Writer {
             Some(current) => current,
             None => {
                 let current = Self::begin_segment(&*self.disk, self.identity, self.next_segment, self.next)?;
-                self.segments.push_back((self.next_segment, self.next));
+                self.segments.begin(self.next_segment, self.next);
                 self.next_segment = self.next_segment.next();
                 self.current.insert(current)
             }
@@ -214,7 +200,7 @@ impl Writer {
 
     fn begin_segment(disk: &dyn Disk, identity: Identity, segment: SegmentNumber, first: Sequence) -> Result<Current> {
         let mut file = disk.create(&segment.file_name())?;
-        file.append(&SegmentHeader { identity, segment, first }.to_bytes())?;
+        file.append(&SegmentHeader { identity, segment, first, semantics: Semantics::CURRENT }.to_bytes())?;
         // So that a header that is not whole says that nothing stands behind it.
         file.sync()?;
         disk.sync_directory()?;

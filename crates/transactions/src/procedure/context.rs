@@ -123,7 +123,10 @@ impl<'c, 's> Context<'c, 's> {
 
     /// Notes that a statement runs, unless it may not.
     fn note(&mut self, prepared: &Prepared) -> Result<()> {
-        self.wrote |= !prepared.is_read_only();
+        if !prepared.is_read_only() {
+            self.definitions.check_writable()?;
+            self.wrote = true;
+        }
         self.limited |= prepared.limits_without_order();
         if self.wrote && self.limited {
             return Err(limit_without_order());

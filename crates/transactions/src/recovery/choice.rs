@@ -1,4 +1,4 @@
-//! What is done about what there is.
+//! Recovery decision table.
 
 /// The newest snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum SnapshotState {
 /// what counts if several are true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogState {
-    /// The start of its last segment, or a group before the last one, is damaged.
+    /// The header of a segment, a group of the last one, or the directory's control file is damaged.
     Damaged,
     /// A segment is missing between two others.
     Gap,
@@ -47,6 +47,14 @@ pub enum Choice {
         /// Leave out the last group, which nobody was told of.
         cut: bool,
     },
+    /// Show the state of the last record before what is wrong, change nothing and say why. If there is no
+    /// snapshot and no record before it, there is nothing to show, and it is the same as to refuse.
+    Show {
+        /// Load the snapshot.
+        load: bool,
+        /// What is wrong.
+        why: &'static str,
+    },
     /// Change nothing and say why.
     Refuse(&'static str),
 }
@@ -57,29 +65,43 @@ const REPLAY_CUT: Choice = Choice::Recover { load: false, replay: true, cut: tru
 const BOTH: Choice = Choice::Recover { load: true, replay: true, cut: false };
 const BOTH_CUT: Choice = Choice::Recover { load: true, replay: true, cut: true };
 const SNAPSHOT: Choice = Choice::Refuse("the newest snapshot is damaged");
-const DAMAGED: Choice = Choice::Refuse("the log is damaged");
-const GAP: Choice = Choice::Refuse("a segment of the log is missing");
-const LATE: Choice = Choice::Refuse("the beginning of the log is missing");
-const MISSING: Choice = Choice::Refuse("the end of the log is missing");
-const EARLY: Choice = Choice::Refuse("the end of the log is missing: it was durable up to the snapshot");
+const DAMAGED: &str = "the log is damaged";
+const GAP: &str = "a segment of the log is missing";
+const LATE: &str = "the beginning of the log is missing";
+const MISSING: &str = "the end of the log is missing";
+const EARLY: &str = "the end of the log is missing: it was durable up to the snapshot";
+
+/// Records from the first on, as far as they go.
+const fn records(why: &'static str) -> Choice {
+    Choice::Show { load: false, why }
+}
+
+/// The snapshot, and the records behind it as far as they go.
+const fn all(why: &'static str) -> Choice {
+    Choice::Show { load: true, why }
+}
 
 /// Log by snapshot: none, whole, damaged.
 ///
 /// An older snapshot is no way out of a damaged one: when the newer was complete, the log before it was
 /// removed. A snapshot without any log is a backup.
+///
+/// What was acknowledged and is damaged or missing is not left out in silence. The state before it is only shown:
+/// nobody can write behind it, and everybody who tries is told. Where a record changes other rows than when it ran
+/// first, or is damaged in a segment that is not the last, is seen while it is replayed; it is done about the same.
 #[rustfmt::skip]
 const CHOICES: [(LogState, [Choice; 3]); 8] = [
-    (LogState::Damaged, [DAMAGED,        DAMAGED,  DAMAGED]),
-    (LogState::Gap,     [GAP,            GAP,      GAP]),
-    (LogState::Missing, [MISSING,        MISSING,  SNAPSHOT]),
-    (LogState::Absent,  [Choice::Create, LOAD,     SNAPSHOT]),
-    (LogState::Late,    [LATE,           LATE,     SNAPSHOT]),
-    (LogState::Early,   [EARLY,          EARLY,    SNAPSHOT]),
-    (LogState::Torn,    [REPLAY_CUT,     BOTH_CUT, SNAPSHOT]),
-    (LogState::Whole,   [REPLAY,         BOTH,     SNAPSHOT]),
+    (LogState::Damaged, [records(DAMAGED),      all(DAMAGED), SNAPSHOT]),
+    (LogState::Gap,     [records(GAP),          all(GAP),     SNAPSHOT]),
+    (LogState::Missing, [records(MISSING),      all(MISSING), SNAPSHOT]),
+    (LogState::Absent,  [Choice::Create,        LOAD,         SNAPSHOT]),
+    (LogState::Late,    [Choice::Refuse(LATE),  all(LATE),    SNAPSHOT]),
+    (LogState::Early,   [Choice::Refuse(EARLY), all(EARLY),   SNAPSHOT]),
+    (LogState::Torn,    [REPLAY_CUT,            BOTH_CUT,     SNAPSHOT]),
+    (LogState::Whole,   [REPLAY,                BOTH,         SNAPSHOT]),
 ];
 
-/// What is done about this combination.
+/// The choice for this combination.
 pub fn choose(snapshot: SnapshotState, log: LogState) -> Choice {
     let column = match snapshot {
         SnapshotState::None => 0,
@@ -87,5 +109,5 @@ pub fn choose(snapshot: SnapshotState, log: LogState) -> Choice {
         SnapshotState::Damaged => 2,
     };
     let row = CHOICES.iter().find(|(state, _)| *state == log);
-    row.and_then(|(_, choices)| choices.get(column)).copied().unwrap_or(DAMAGED)
+    row.and_then(|(_, choices)| choices.get(column)).copied().unwrap_or(SNAPSHOT)
 }

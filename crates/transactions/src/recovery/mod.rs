@@ -1,29 +1,38 @@
 //! From the files of a database to its state: the newest snapshot, and the log behind it.
 //!
 //! ```text
-//!            Plan::make             Plan::repair              Plan::replay
-//!  directory ----------> what there is ---------> what goes on ----------> state of the last record
-//!            reads only             writes                    reads only
+//!            Plan::make             Plan::replay                              Plan::repair
+//!  directory ----------> what there is ---------> state of the last record ------------> a log that goes on
+//!            reads only      |      reads only                                writes
+//!                            |
+//!                            +--> something is wrong behind record N: state of record N, to be read (ReadOnly)
 //! ```
 //!
-//! What is done about each combination of what snapshots and log can be is one table ([`choose`]).
-//! Planning and replaying change nothing, so that a database can be checked as it is. Repairing
-//! rewrites the last segment, because nothing that an earlier process wrote there can be trusted to be
-//! on the disk: it may have ended between a write and its sync, or because a sync failed, and what is
-//! readable then may be gone after the next power loss.
+//! The choice for each combination of what snapshots and log can be is one table ([`choose`]).
+//! Planning and replaying change nothing, so that a database can be checked as it is, and one whose state is not that
+//! of its last record keeps its files. Repairing rewrites the last segment, because nothing that an earlier process
+//! wrote there can be trusted to be on the disk: it may have ended between a write and its sync, or because a sync
+//! failed, and what is readable then may be gone after the next power loss.
 //!
 //! Left out: what procedures and statements do ([`Execute`] is for the engine).
 
 mod choice;
+mod halt;
 mod plan;
+mod read_only;
 mod rebuild;
+mod run;
 
 pub use choice::{Choice, LogState, SnapshotState, choose};
+pub use halt::Halt;
 pub use plan::{Plan, Progress, Recovered};
+pub use read_only::ReadOnly;
 pub use rebuild::{Execute, Rebuild};
 
+use std::fmt;
+
 use crate::ids::{Identity, PartitionId};
-use crate::log::Record;
+use crate::log::{Body, Record};
 use crate::snapshot::Chunk;
 use crate::{Error, Result};
 
@@ -52,24 +61,64 @@ pub fn verify_digest(record: &Record<'_>, digest: u64) -> Result<()> {
         return Ok(());
     }
     Err(Error::corrupt(format_args!(
-        "log record {} of transaction {} changes other rows than when it ran first: it is not \
-         deterministic, or the state before it differs",
-        record.sequence, record.transaction.0
+        "{} changes other rows than when it ran first: it is not deterministic, or the state before it differs",
+        Described(record)
     )))
 }
 
-/// The state of a directory: plan, repair and replay. A database that is new has no identity in its
-/// plan and nothing is replayed; `replay` is made once it is known how many partitions there are.
+/// A record as errors name it.
+struct Described<'a>(&'a Record<'a>);
+
+/// Characters of a statement that errors show.
+const STATEMENT_CHARACTERS: usize = 100;
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { sequence, transaction, partitions, body, .. } = self.0;
+        write!(f, "log record {sequence} of transaction {} (", transaction.0)?;
+        match body {
+            Body::Call { procedure, .. } => write!(f, "procedure \"{procedure}\"")?,
+            Body::Statement { sql, .. } | Body::Definition(sql) => {
+                let end = sql.char_indices().nth(STATEMENT_CHARACTERS).map_or(sql.len(), |(end, _)| end);
+                let dots = if end < sql.len() { "..." } else { "" };
+                write!(f, "{}{dots}", sql.get(..end).unwrap_or_default())?;
+            }
+            Body::Effects(_) | Body::Part(_) => write!(f, "rows of a session's transaction")?,
+        }
+        match partitions.single() {
+            Some(partition) => write!(f, "; partition {})", partition.0),
+            None => write!(f, ")"),
+        }
+    }
+}
+
+/// The state of a directory: plan, replay and repair. A database that is new has no identity in its
+/// plan and nothing is replayed; `replay` is made once it is known how many partitions there are, and once more if
+/// the state before a record is wanted that turned out to do something else than it did.
+///
+/// A state that is [to be read](Recovered::read_only) leaves the directory as it is.
 pub fn recover<R: Replay>(
     disk: &dyn crate::disk::Disk,
-    replay: impl FnOnce(Option<Identity>) -> Result<R>,
+    mut replay: impl FnMut(Option<Identity>) -> Result<R>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(R, Recovered)> {
     let plan = Plan::make(disk)?;
-    let mut replay = replay(plan.identity())?;
+    let mut state = replay(plan.identity())?;
+    let recovered = match plan.replay(disk, &mut state, progress) {
+        Err(Halt::Differs(read_only)) => {
+            // What it has done so far is in the way, and so is its memory.
+            drop(state);
+            state = replay(plan.identity())?;
+            let before = plan.replay_until(disk, &mut state, read_only.until, progress)?;
+            Recovered { read_only: Some(*read_only), ..before }
+        }
+        replayed => replayed?,
+    };
+    if recovered.read_only.is_some() {
+        return Ok((state, recovered));
+    }
     let end = plan.repair(disk)?;
-    let recovered = plan.replay(disk, &mut replay, progress)?;
-    Ok((replay, Recovered { end, ..recovered }))
+    Ok((state, Recovered { end, ..recovered }))
 }
 
 #[cfg(test)]

@@ -2,15 +2,14 @@
 
 use std::collections::VecDeque;
 
-use super::Replay;
 use super::choice::{Choice, LogState, SnapshotState, choose};
+use super::run::Run;
+use super::{Halt, ReadOnly, Replay};
 use crate::disk::{Disk, TEMPORARY};
-use crate::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
+use crate::ids::{Identity, Micros, Sequence, TransactionId};
 use crate::log::{CONTROL, Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
-use crate::snapshot::{
-    Manifest, RowFileReader, RowsHeader, list_snapshots, read_definitions, remove_snapshots, remove_unfinished,
-};
-use crate::{Error, Result};
+use crate::snapshot::{Manifest, list_snapshots, remove_snapshots, remove_unfinished};
+use crate::{Error, Result, Semantics};
 
 /// Bytes copied at once.
 const COPY_BYTES: usize = 1 << 20;
@@ -23,21 +22,21 @@ pub struct Plan {
     /// The error that says what is damaged and where.
     damage: Option<Error>,
     identity: Option<Identity>,
-    snapshot: Option<Manifest>,
+    pub(super) snapshot: Option<Manifest>,
     /// Where the newest snapshot is, whole or not; zero without one.
-    position: Sequence,
+    pub(super) position: Sequence,
     /// What the directory says of itself; `None` if that is nothing, or damaged.
     control: Option<Control>,
-    log: Log,
+    pub(super) log: Log,
 }
 
 /// The segments, oldest first.
 #[derive(Debug, Default)]
-struct Log {
-    /// Those with records, and the sequence that each begins with.
+pub(super) struct Log {
+    /// Those with records and a header that can be read, and the sequence that each begins with.
     segments: VecDeque<(SegmentNumber, Sequence)>,
     /// Where the groups of the last of them end, and whether more stands behind.
-    end: u64,
+    pub(super) end: u64,
     /// A segment behind them that has no records.
     empty: Option<SegmentNumber>,
     /// The sequence after the last record.
@@ -73,6 +72,10 @@ pub struct Recovered {
     pub progress: Progress,
     /// Whether the last group was left out, because it was not written to its end.
     pub cut: bool,
+    /// The oldest semantics that replayed records ran with, if they are older than this program's.
+    pub older: Option<Semantics>,
+    /// Why this is not the state of the last record; `None` if it is.
+    pub read_only: Option<ReadOnly>,
 }
 
 impl Plan {
@@ -108,30 +111,24 @@ impl Plan {
         };
         let position = position.unwrap_or(Sequence::ZERO);
         let mut identity = control.map_or(snapshot.as_ref().map(Manifest::identity), |control| Some(control.identity));
-        let (log, log_state) = match Log::look(disk, &mut identity) {
-            Ok((log, None)) => {
-                let state = log.state(position);
-                (log, state)
-            }
-            Ok((log, Some(LogState::Damaged))) => (log, LogState::Damaged),
-            Ok((log, Some(state))) => (log, state),
-            Err(error @ Error::Corrupt(_)) => {
-                damage = Some(error);
-                (Log::default(), LogState::Damaged)
-            }
-            Err(error) => return Err(error),
+        let (log, gap, log_damage) = Log::look(disk, &mut identity)?;
+        let is_damaged = control_damage.is_some() || log_damage.is_some();
+        let log_state = match gap {
+            _ if is_damaged => LogState::Damaged,
+            true => LogState::Gap,
+            false => log.state(position),
         };
+        // That of a snapshot comes first: without it the others would not matter.
+        damage = damage.or(control_damage).or(log_damage);
         let newest = log.segments.back().map(|(newest, _)| *newest);
         let missing = control.and_then(|control| control.segment).filter(|told| newest < Some(*told));
         let log_state = match (log_state, missing) {
-            _ if control_damage.is_some() => LogState::Damaged,
             (LogState::Damaged | LogState::Gap, _) | (_, None) => log_state,
             (_, Some(told)) => {
                 damage = damage.or_else(|| Some(missing_segment(told, newest)));
                 LogState::Missing
             }
         };
-        let damage = control_damage.or(damage);
         Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log })
     }
 
@@ -150,15 +147,13 @@ impl Plan {
         self.snapshot.as_ref()
     }
 
-    /// The choice, unless it is to refuse.
-    pub(crate) fn accepted(&self) -> Result<Choice> {
-        match self.choice() {
-            Choice::Refuse(why) => Err(Error::corrupt(match &self.damage {
-                Some(damage) => format!("{why}: {damage}"),
-                None => format!("{why} ({} is where the newest snapshot is)", self.position),
-            })),
-            accepted => Ok(accepted),
-        }
+    /// What is wrong with the files; `None` if they give the state of the last record.
+    pub(crate) fn wrong(&self) -> Option<Error> {
+        let (Choice::Refuse(why) | Choice::Show { why, .. }) = self.choice() else { return None };
+        Some(Error::corrupt(match &self.damage {
+            Some(damage) => format!("{why}: {damage}"),
+            None => format!("{why} ({} is where the newest snapshot is)", self.position),
+        }))
     }
 
     /// Where the log goes on.
@@ -171,9 +166,9 @@ impl Plan {
 
     /// Makes the directory one that a log can go on in: what was never finished is removed, and the last
     /// segment replaced by a copy of its whole groups that is durable and sealed. Ending in the middle is
-    /// no harm.
+    /// no harm. What is wrong is left as it is, with an error.
     pub fn repair(&self, disk: &dyn Disk) -> Result<LogEnd> {
-        self.accepted()?;
+        self.wrong().map_or(Ok(()), Err)?;
         remove_unfinished(disk)?;
         if let Some(snapshot) = &self.snapshot {
             remove_snapshots(disk, snapshot.position)?;
@@ -214,115 +209,36 @@ impl Plan {
         Ok(end)
     }
 
-    /// Feeds the snapshot and the records behind it to `replay`; changes nothing on the disk.
+    /// Feeds the snapshot and the records behind it to `replay`; changes nothing on the disk. Where the log does
+    /// not go on to its end, the state of the last record before that is [one to be read](Recovered::read_only).
     pub fn replay(
         &self,
         disk: &dyn Disk,
         replay: &mut dyn Replay,
         report: &mut dyn FnMut(&Progress),
-    ) -> Result<Recovered> {
-        self.accepted()?;
-        let rows_total = self.snapshot.iter().flat_map(|snapshot| &snapshot.partitions).map(|file| file.rows).sum();
-        let recovered = Recovered {
-            end: self.log_end(),
-            transaction: TransactionId(0),
-            timestamp: Micros(i64::MIN),
-            progress: Progress { rows_total, ..Progress::default() },
-            cut: self.log_state == LogState::Torn,
-        };
-        let mut run = Run { plan: self, disk, replay, report, recovered };
-        run.load()?;
-        run.replay()?;
-        run.replay.finish()?;
-        Ok(run.recovered)
+    ) -> Result<Recovered, Halt> {
+        self.replay_until(disk, replay, Sequence(u64::MAX), report)
+    }
+
+    /// The same without the records behind this one.
+    pub fn replay_until(
+        &self,
+        disk: &dyn Disk,
+        replay: &mut dyn Replay,
+        until: Sequence,
+        report: &mut dyn FnMut(&Progress),
+    ) -> Result<Recovered, Halt> {
+        if let (Choice::Refuse(_), Some(wrong)) = (self.choice(), self.wrong()) {
+            return Err(wrong.into());
+        }
+        Run::new(self, disk, replay, report).run(until, self.log_state == LogState::Torn)
     }
 
     /// The segments that have a record behind the snapshot, and perhaps one more.
-    fn uncovered(&self) -> Vec<SegmentNumber> {
+    pub(super) fn uncovered(&self) -> Vec<SegmentNumber> {
         let segments = &self.log.segments;
         let from = segments.iter().rposition(|(_, first)| *first <= self.position.next()).unwrap_or(0);
         segments.iter().skip(from).map(|(segment, _)| *segment).collect()
-    }
-}
-
-/// A replay under way.
-struct Run<'a> {
-    plan: &'a Plan,
-    disk: &'a dyn Disk,
-    replay: &'a mut dyn Replay,
-    report: &'a mut dyn FnMut(&Progress),
-    recovered: Recovered,
-}
-
-impl Run<'_> {
-    /// The snapshot.
-    fn load(&mut self) -> Result<()> {
-        let Some(snapshot) = &self.plan.snapshot else { return Ok(()) };
-        (self.recovered.transaction, self.recovered.timestamp) = (snapshot.transaction, snapshot.timestamp);
-        self.replay.definitions(snapshot.identity(), &read_definitions(self.disk, snapshot)?)?;
-        let (database, position) = (snapshot.database, snapshot.position);
-        for (partition, file) in (0..).map(PartitionId).zip(&snapshot.partitions) {
-            let header = RowsHeader { database, position, partition };
-            let mut reader = RowFileReader::open(self.disk, header, *file)?;
-            while let Some(chunk) = reader.next_chunk()? {
-                self.replay.rows(partition, &chunk)?;
-                self.recovered.progress.rows += u64::from(chunk.count);
-                (self.report)(&self.recovered.progress);
-            }
-        }
-        Ok(())
-    }
-
-    /// The log behind it.
-    fn replay(&mut self) -> Result<()> {
-        let segments = self.plan.uncovered();
-        if let Some((_, before)) = segments.split_last() {
-            for segment in before {
-                self.recovered.progress.log_bytes_total += self.disk.open(&segment.file_name())?.length()?;
-            }
-            // Behind that there may be room, or a torn group.
-            self.recovered.progress.log_bytes_total += self.plan.log.end;
-        }
-        (self.report)(&self.recovered.progress);
-        let mut expected = None;
-        for (place, segment) in segments.iter().enumerate() {
-            let (first, next) = self.segment(*segment, place + 1 == segments.len())?;
-            if expected.is_some_and(|expected| expected != first) {
-                let name = segment.file_name();
-                return Err(Error::corrupt(format_args!(
-                    "{name} begins with record {first}, not where the last ended"
-                )));
-            }
-            expected = Some(next);
-        }
-        Ok(())
-    }
-
-    /// Gives back the sequences that the segment begins with, and that comes after it.
-    fn segment(&mut self, segment: SegmentNumber, last: bool) -> Result<(Sequence, Sequence)> {
-        let Opened::Reader(mut reader) = SegmentReader::open(self.disk, segment, self.plan.identity)? else {
-            return Err(unfinished(segment));
-        };
-        let first = reader.header().first;
-        let before = self.recovered.progress.log_bytes;
-        loop {
-            match reader.next_group()? {
-                Next::Group(group) => {
-                    for record in group.records().filter(|record| record.sequence > self.plan.position) {
-                        self.replay.record(&record)?;
-                        self.recovered.progress.records += 1;
-                        self.recovered.transaction = self.recovered.transaction.max(record.transaction);
-                        self.recovered.timestamp = self.recovered.timestamp.max(record.timestamp);
-                    }
-                    self.recovered.progress.log_bytes = before + reader.offset();
-                    (self.report)(&self.recovered.progress);
-                }
-                Next::Sealed => break,
-                Next::End | Next::Torn if last => break,
-                Next::End | Next::Torn => return Err(unfinished(segment)),
-            }
-        }
-        Ok((first, reader.next_sequence()))
     }
 }
 
@@ -334,34 +250,48 @@ fn missing_segment(told: SegmentNumber, newest: Option<SegmentNumber>) -> Error 
     })
 }
 
-fn unfinished(segment: SegmentNumber) -> Error {
+pub(super) fn unfinished(segment: SegmentNumber) -> Error {
     Error::corrupt(format_args!("{} has no end, and is not the last", segment.file_name()))
 }
 
 impl Log {
-    /// Looks at all segments' headers and at all of the last one. The state is `None` if it depends on
-    /// the snapshot.
-    fn look(disk: &dyn Disk, identity: &mut Option<Identity>) -> Result<(Self, Option<LogState>)> {
-        let mut log = Self::default();
+    /// Looks at all segments' headers and at all of the last one; also says whether a segment is missing between
+    /// two others, and what is damaged first.
+    fn look(disk: &dyn Disk, identity: &mut Option<Identity>) -> Result<(Self, bool, Option<Error>)> {
+        let (mut log, mut damage) = (Self::default(), None);
         let numbers = list_segments(disk)?;
         let gap = numbers.windows(2).any(|pair| matches!(pair, [one, other] if one.next() != *other));
         for (place, number) in numbers.iter().enumerate() {
-            let last = place + 1 == numbers.len();
-            match SegmentReader::open(disk, *number, *identity)? {
-                Opened::Reader(reader) => {
-                    *identity = Some(reader.header().identity);
-                    log.segments.push_back((*number, reader.header().first));
-                    log.next = Some(reader.header().first);
-                    if last && !log.look_at_last(reader)? {
-                        log.segments.pop_back();
-                        log.look_before(disk, *identity, *number)?;
-                    }
-                }
-                Opened::Torn if last => log.look_before(disk, *identity, *number)?,
-                Opened::Torn => return Err(unfinished(*number)),
+            match log.look_at(disk, *number, place + 1 == numbers.len(), identity) {
+                // Others may go on from the snapshot all the same.
+                Err(error @ Error::Corrupt(_)) => damage = damage.or(Some(error)),
+                looked => looked?,
             }
         }
-        Ok((log, gap.then_some(LogState::Gap)))
+        Ok((log, gap, damage))
+    }
+
+    fn look_at(
+        &mut self,
+        disk: &dyn Disk,
+        number: SegmentNumber,
+        last: bool,
+        identity: &mut Option<Identity>,
+    ) -> Result<()> {
+        match SegmentReader::open(disk, number, *identity)? {
+            Opened::Reader(reader) => {
+                *identity = Some(reader.header().identity);
+                self.segments.push_back((number, reader.header().first));
+                self.next = Some(reader.header().first);
+                if last && !self.look_at_last(reader)? {
+                    self.segments.pop_back();
+                    self.look_before(disk, *identity, number)?;
+                }
+                Ok(())
+            }
+            Opened::Torn if last => self.look_before(disk, *identity, number),
+            Opened::Torn => Err(unfinished(number)),
+        }
     }
 
     /// Reads the last segment to its end; false if it has no records.

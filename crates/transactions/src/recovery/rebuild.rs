@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Replay, verify_digest};
+use super::{Described, Replay, verify_digest};
 use crate::ids::{Identity, PartitionId, TransactionId};
 use crate::log::{Body, Effect, Effects, Record};
 use crate::partition::{Digest, Head, Member, Partition, Scope};
@@ -134,7 +134,7 @@ impl<X: Execute> Rebuild<X> {
         };
         let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
         members.iter_mut().for_each(|member| member.transaction.head = head);
-        run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, &error))?;
+        run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, error))?;
         let mut digest = Digest::EMPTY;
         for member in &*members {
             digest = digest.and(member.partition.digest(&member.transaction)?);
@@ -154,11 +154,12 @@ fn unfinished(transaction: TransactionId) -> Error {
 }
 
 #[cold]
-fn failed(record: &Record<'_>, error: &Error) -> Error {
-    let (sequence, transaction) = (record.sequence, record.transaction.0);
-    Error::corrupt(format_args!(
-        "log record {sequence} of transaction {transaction} fails, and did not when it ran first: {error}"
-    ))
+fn failed(record: &Record<'_>, error: Error) -> Error {
+    match error {
+        // Not the record's.
+        error @ Error::CannotOpen(_) => error,
+        error => Error::corrupt(format_args!("{} fails, and did not when it ran first: {error}", Described(record))),
+    }
 }
 
 impl<X: Execute> Replay for Rebuild<X> {
@@ -198,9 +199,9 @@ impl<X: Execute> Replay for Rebuild<X> {
                 let parameters = parameters.to_vec()?;
                 self.execute(record, |execute, scope| execute.statement(scope, sql, &parameters))
             }
-            Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, &error)),
+            Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, error)),
             Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
-            Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, &error)),
+            Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, error)),
         }
     }
 

@@ -2,6 +2,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
+use crate::Semantics;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
 use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
 use crate::log::{
@@ -101,7 +102,7 @@ impl Database {
     }
 
     /// A log of several segments, and perhaps a snapshot in its middle.
-    fn filled(snapshot: SnapshotState) -> Self {
+    pub fn filled(snapshot: SnapshotState) -> Self {
         let mut database = Self::new(1);
         while database.collector.appended().0 < RECORDS {
             database.commit(2).unwrap();
@@ -206,6 +207,19 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
     Some(database)
 }
 
+/// The last record that is before what is wrong, if there is one or a snapshot.
+fn last_shown(database: &Database, snapshot: SnapshotState, log: LogState) -> Option<u64> {
+    let segments: Vec<_> = database.writer.segments().collect();
+    let (_, last) = segments.last().unwrap();
+    let (_, gap) = segments.iter().find(|(_, first)| first.0 > POSITION + 1).unwrap();
+    match (log, snapshot) {
+        (LogState::Damaged, _) => Some(last.0 - 1),
+        (LogState::Gap, _) => Some(gap.0 - 1),
+        (LogState::Missing | LogState::Late | LogState::Early, SnapshotState::Whole) => Some(POSITION),
+        _ => None,
+    }
+}
+
 #[test]
 fn every_combination_of_snapshot_and_log() {
     for (snapshot, log) in SNAPSHOTS.into_iter().flat_map(|snapshot| LOGS.map(|log| (snapshot, log))) {
@@ -222,9 +236,23 @@ fn every_combination_of_snapshot_and_log() {
                 assert!(message.starts_with(why), "{what}: {message}");
                 assert_eq!((database.disk.list().unwrap(), database.disk.operations()), (before, operations), "{what}");
             }
+            Choice::Show { load, why } => {
+                match (result, last_shown(&database, snapshot, log)) {
+                    (Ok((state, recovered)), Some(last)) => {
+                        let read_only = recovered.read_only.unwrap();
+                        assert_eq!((state, read_only.until), (numbers(last), Sequence(last)), "{what}");
+                        assert!(read_only.cause.to_string().starts_with(why), "{what}: {read_only}");
+                        assert_eq!((recovered.progress.rows > 0, recovered.cut), (load, false), "{what}");
+                    }
+                    (Err(error), None) => assert!(error.to_string().starts_with(why), "{what}: {error}"),
+                    (result, last) => panic!("{what}: {result:?}, {last:?}"),
+                }
+                assert_eq!((database.disk.list().unwrap(), database.disk.operations()), (before, operations), "{what}");
+            }
             Choice::Create => assert_eq!(result.unwrap().0, numbers(0), "{what}"),
             Choice::Recover { load, replay, cut } => {
                 let (state, recovered) = result.unwrap();
+                assert_eq!(recovered.read_only, None, "{what}");
                 let last = if cut {
                     RECORDS - 2
                 } else if replay {
@@ -244,10 +272,18 @@ fn every_combination_of_snapshot_and_log() {
     }
 }
 
+/// Why a database can only be read, or is refused.
+fn wrong(database: &Database) -> String {
+    match database.recover() {
+        Ok((_, recovered)) => recovered.read_only.unwrap().cause.to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
 #[test]
-fn a_refusal_names_the_place() {
+fn what_is_wrong_names_the_place() {
     let database = directory(SnapshotState::Whole, LogState::Damaged).unwrap();
-    let message = database.recover().unwrap_err().to_string();
+    let message = wrong(&database);
     let name = database.last_segment();
     assert!(message.starts_with(&format!("the log is damaged: {name}, offset ")), "{message}");
 }
@@ -261,7 +297,7 @@ fn the_newest_segments_are_missed_whatever_the_snapshot_covers() {
         let (before, last) = (newest[newest.len() - 2], newest[newest.len() - 1]);
         let whole = database.content(&last.file_name());
         let refused = |said: &str| {
-            let message = database.recover().unwrap_err().to_string();
+            let message = wrong(&database);
             let control =
                 format!("the end of the log is missing: control says that it goes up to {}", last.file_name());
             assert!(message.starts_with(&control) && message.ends_with(said), "{snapshot:?}: {message}");
@@ -283,12 +319,87 @@ fn damage_before_the_last_segment_is_found_while_replaying() {
     let mut bytes = database.content(&name);
     bytes[100] ^= 1;
     database.disk.overwrite(&name, bytes);
-    let message = database.recover().unwrap_err().to_string();
-    assert!(message.starts_with(&format!("{name}, offset ")), "{message}");
+    let (_, behind) = database.writer.segments().find(|(segment, _)| *segment == SegmentNumber(2)).unwrap();
+    let operations = database.disk.operations();
+    let (state, recovered) = database.recover().unwrap();
+    let ReadOnly { until, cause, .. } = recovered.read_only.unwrap();
+    assert_eq!((state, until), (numbers(behind.0 - 1), Sequence(behind.0 - 1)));
+    assert!(cause.to_string().starts_with(&format!("{name}, offset ")), "{cause}");
+    assert_eq!(database.disk.operations(), operations, "nothing is changed");
+}
+
+/// What is damaged in a segment that the snapshot covers is in nobody's way.
+#[test]
+fn damage_before_the_snapshot_loses_nothing() {
+    let mut database = Database::filled(SnapshotState::Whole);
+    let first = SegmentNumber::FIRST.file_name();
+    let mut bytes = database.content(&first);
+    bytes[20] ^= 1;
+    database.disk.overwrite(&first, bytes);
+    let (state, recovered) = database.recover().unwrap();
+    let ReadOnly { until, cause, .. } = recovered.read_only.unwrap();
+    assert_eq!((state, until), (numbers(RECORDS), Sequence(RECORDS)), "{cause}");
+
+    database = Database::filled(SnapshotState::Whole);
+    database.disk.overwrite(CONTROL, b"rubbish".to_vec());
+    let (state, recovered) = database.recover().unwrap();
+    let ReadOnly { until, cause, .. } = recovered.read_only.unwrap();
+    assert_eq!((state, until), (numbers(RECORDS), Sequence(RECORDS)), "{cause}");
+    assert!(cause.to_string().contains("control is damaged"), "{cause}");
 }
 
 #[test]
-fn another_digest_is_an_error() {
+fn the_state_of_any_record_can_be_replayed() {
+    for snapshot in [SnapshotState::None, SnapshotState::Whole] {
+        let database = Database::filled(snapshot);
+        let plan = Plan::make(&database.disk).unwrap();
+        let from = if snapshot == SnapshotState::Whole { POSITION } else { 1 };
+        for until in from..=RECORDS + 1 {
+            let mut state = Numbers::default();
+            let recovered = plan.replay_until(&database.disk, &mut state, Sequence(until), &mut |_| {}).unwrap();
+            let last = until.min(RECORDS);
+            assert_eq!((state, recovered.end.next, recovered.read_only), (numbers(last), Sequence(last + 1), None));
+        }
+    }
+}
+
+/// Sets the semantics of a segment's header.
+fn set_semantics(database: &Database, segment: SegmentNumber, semantics: u32) {
+    let name = segment.file_name();
+    let mut bytes = database.content(&name);
+    bytes[48..52].copy_from_slice(&semantics.to_le_bytes());
+    let checksum = crc32c::crc32c(&bytes[..60]);
+    bytes[60..64].copy_from_slice(&checksum.to_le_bytes());
+    database.disk.overwrite(&name, bytes);
+}
+
+#[test]
+fn a_log_of_older_semantics_is_replayed_and_one_of_newer_refused() {
+    let database = Database::filled(SnapshotState::Whole);
+    assert_eq!(database.recover().unwrap().1.older, None);
+    let segments: Vec<_> = database.writer.segments().collect();
+    let covered = segments.iter().rfind(|(_, first)| first.0 < POSITION - 5).unwrap().0;
+    set_semantics(&database, covered, 1);
+    assert_eq!(database.recover().unwrap().1.older, None, "nobody has to replay it");
+    let (last, _) = *segments.last().unwrap();
+    set_semantics(&database, last, 1);
+    let (state, recovered) = database.recover().unwrap();
+    assert_eq!((state, recovered.older, recovered.read_only), (numbers(RECORDS), Some(Semantics(1)), None));
+
+    set_semantics(&database, last, 77);
+    let operations = database.disk.operations();
+    let error = database.recover().unwrap_err();
+    let expected = format!(
+        "{} was written with version 77 of the engine's semantics, which is newer than this program: it has version {}",
+        last.file_name(),
+        Semantics::CURRENT
+    );
+    assert_eq!((error.to_string(), database.disk.operations()), (expected, operations));
+    assert!(matches!(error, Error::CannotOpen(_)));
+}
+
+#[test]
+fn the_state_before_another_digest_can_be_read() {
     let mut database = Database::new(1);
     database.commit(1).unwrap();
     let mut batch = Batch::default();
@@ -297,8 +408,24 @@ fn another_digest_is_an_error() {
     database.collector.append(&mut batch, Micros(0)).unwrap();
     let mut group = database.collector.take().unwrap();
     database.writer.write(&mut group).unwrap();
+    database.writer.sync().unwrap();
+    let operations = database.disk.operations();
+    let (state, recovered) = database.recover().unwrap();
+    let read_only = recovered.read_only.unwrap();
+    assert_eq!((state, read_only.until, recovered.end.next), (numbers(1), Sequence(1), Sequence(2)));
+    let text = read_only.to_string();
+    assert!(text.contains("log record 2 of transaction 9 (xyz) changes other rows"), "{text}");
+    assert!(text.contains("restore DB NEWDB --until 1'"), "{text}");
+    assert_eq!((read_only.refusal().sqlstate(), database.disk.operations()), ("25006", operations));
+
+    // The first record, and nothing before it.
+    let mut database = Database::new(1);
+    batch.definition(&head, "xyz").unwrap();
+    database.collector.append(&mut batch, Micros(0)).unwrap();
+    let mut group = database.collector.take().unwrap();
+    database.writer.write(&mut group).unwrap();
     let error = database.recover().unwrap_err();
-    assert!(matches!(&error, Error::Corrupt(message) if message.contains("log record 2 of transaction 9")), "{error}");
+    assert!(matches!(&error, Error::Corrupt(message) if message.contains("log record 1 of transaction 9")), "{error}");
 }
 
 /// Crashes at every operation, again and again also while recovering: nothing durable is lost.

@@ -140,7 +140,7 @@ fn definitions() -> Result<&'static Definitions> {
             .iter()
             .chain([&SCRIPT])
             .try_fold(Schema::default(), |schema, sql| schema.define(sql).map(|(after, _)| after))?;
-        Definitions::new(schema, Vec::new(), Limits::default())
+        Definitions::new(schema, std::sync::Arc::default(), Limits::default())
     });
     made.as_ref().map_err(Clone::clone)
 }

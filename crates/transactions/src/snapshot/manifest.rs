@@ -6,10 +6,12 @@ use crc32c::crc32c;
 
 use crate::disk::{Disk, read_file};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// The format of manifests that this version writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
+/// The last one whose manifests do not name the engine's semantics.
+const WITHOUT_SEMANTICS: u32 = 1;
 
 /// Bytes of a manifest at most: a line for each partition that there can be.
 const MANIFEST_BYTES_MAX: u64 = 8 << 20;
@@ -17,7 +19,8 @@ const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// What a snapshot is: a text file, so that a person can see what there is.
 ///
 /// ```text
-/// thermocline snapshot, format 1
+/// thermocline snapshot, format 2
+/// semantics 2
 /// database 0000000000000000000000000000002a
 /// position 1234
 /// transaction 5678
@@ -28,9 +31,11 @@ const MANIFEST_BYTES_MAX: u64 = 8 << 20;
 /// checksum 0badcafe
 /// ```
 ///
-/// Checksums are CRC-32C, the last one of all lines before it.
+/// Checksums are CRC-32C, the last one of all lines before it. Format 1 had no line of the [`Semantics`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Manifest {
+    /// The semantics that its rows and definitions came about with.
+    pub semantics: Semantics,
     /// The database that it is of.
     pub database: DatabaseId,
     /// It holds what all records up to this one have done, and nothing of later ones.
@@ -135,9 +140,16 @@ impl Manifest {
 
     /// Its text.
     pub fn to_text(&self) -> String {
-        let mut text = format!("thermocline snapshot, format {FORMAT_VERSION}\n");
-        let Self { database, position, transaction, timestamp, definitions, partitions } = self;
+        self.to_text_of(FORMAT_VERSION)
+    }
+
+    fn to_text_of(&self, version: u32) -> String {
+        let mut text = format!("thermocline snapshot, format {version}\n");
+        let Self { semantics, database, position, transaction, timestamp, definitions, partitions } = self;
         let written = (|| {
+            if version > WITHOUT_SEMANTICS {
+                writeln!(text, "semantics {semantics}")?;
+            }
             writeln!(text, "database {database}\nposition {position}")?;
             writeln!(text, "transaction {}\ntimestamp {}", transaction.0, timestamp.0)?;
             writeln!(text, "definitions: {} bytes, checksum {:08x}", definitions.0, definitions.1)?;
@@ -156,20 +168,35 @@ impl Manifest {
         let bytes = read_file(disk, &name, MANIFEST_BYTES_MAX)?;
         let text = String::from_utf8(bytes).unwrap_or_default();
         let version = text.strip_prefix("thermocline snapshot, format ").and_then(|rest| rest.lines().next());
-        match version.and_then(|version| version.parse::<u32>().ok()) {
-            Some(version) if version > FORMAT_VERSION => Err(Error::cannot_open(format_args!(
-                "{name} is of version {version} of the snapshots' format, which is newer than this program"
-            ))),
-            _ => Self::parse(&text)
-                .filter(|manifest| manifest.position == position)
-                .ok_or_else(|| Error::corrupt(format_args!("{name} is damaged"))),
+        let version = version.and_then(|version| version.parse::<u32>().ok()).unwrap_or(0);
+        if version > FORMAT_VERSION {
+            return Err(Error::cannot_open(format_args!(
+                "{name} is of version {version} of the snapshots' format, which is newer than this program: it reads \
+                 up to version {FORMAT_VERSION}"
+            )));
         }
+        let manifest = Self::parse(&text, version)
+            .filter(|manifest| manifest.position == position)
+            .ok_or_else(|| Error::corrupt(format_args!("{name} is damaged")))?;
+        if manifest.semantics > Semantics::CURRENT {
+            return Err(Error::cannot_open(format_args!(
+                "{name} was written with version {} of the engine's semantics, which is newer than this program: it \
+                 has version {}",
+                manifest.semantics,
+                Semantics::CURRENT
+            )));
+        }
+        Ok(manifest)
     }
 
-    /// Accepts exactly what [`to_text`](Self::to_text) writes.
-    fn parse(text: &str) -> Option<Self> {
+    /// Accepts exactly what [`to_text`](Self::to_text) writes, and wrote in the versions before.
+    fn parse(text: &str, version: u32) -> Option<Self> {
         let mut lines = text.lines().skip(1);
         let mut number = |prefix: &str| lines.next()?.strip_prefix(prefix);
+        let semantics = match version > WITHOUT_SEMANTICS {
+            true => Semantics(number("semantics ")?.parse().ok()?),
+            false => Semantics::FIRST,
+        };
         let database = DatabaseId(u128::from_str_radix(number("database ")?, 16).ok()?);
         let position = Sequence(number("position ")?.parse().ok()?);
         let transaction = TransactionId(number("transaction ")?.parse().ok()?);
@@ -182,9 +209,9 @@ impl Manifest {
             let (bytes, checksum) = size_and_checksum(rest)?;
             partitions.push(PartitionRows { rows: rows.parse().ok()?, bytes, checksum });
         }
-        let manifest = Self { database, position, transaction, timestamp, definitions, partitions };
+        let manifest = Self { semantics, database, position, transaction, timestamp, definitions, partitions };
         let right = u16::try_from(manifest.partitions.len()).is_ok_and(|count| count > 0);
-        (right && manifest.to_text() == text).then_some(manifest)
+        (right && version > 0 && manifest.to_text_of(version) == text).then_some(manifest)
     }
 }
 
@@ -201,6 +228,7 @@ mod tests {
     #[test]
     fn the_text_is_fixed_and_every_changed_bit_is_noticed() {
         let manifest = Manifest {
+            semantics: Semantics(2),
             database: DatabaseId(42),
             position: Sequence(1234),
             transaction: TransactionId(5678),
@@ -211,7 +239,8 @@ mod tests {
                 PartitionRows { rows: 0, bytes: 64, checksum: u32::MAX },
             ],
         };
-        let text = "thermocline snapshot, format 1
+        let text = "thermocline snapshot, format 2
+semantics 2
 database 0000000000000000000000000000002a
 position 1234
 transaction 5678
@@ -220,7 +249,8 @@ definitions: 345 bytes, checksum 0badcafe
 partition 0: 2 rows, 96 bytes, checksum 00000001
 partition 1: 0 rows, 64 bytes, checksum ffffffff
 ";
-        let text = format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
+        let sealed = |text: &str| format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
+        let (unsealed, text) = (text, sealed(text));
         assert_eq!(manifest.to_text(), text);
 
         let disk = SimulatedDisk::new(1, Faults::default());
@@ -229,14 +259,21 @@ partition 1: 0 rows, 64 bytes, checksum ffffffff
             disk.overwrite(&name, bytes);
             Manifest::read(&disk, Sequence(1234))
         };
-        assert_eq!(read(text.clone().into_bytes()), Ok(manifest));
+        assert_eq!(read(text.clone().into_bytes()), Ok(manifest.clone()));
+        let first = unsealed.replace("format 2\nsemantics 2", "format 1");
+        let expected = Manifest { semantics: Semantics::FIRST, ..manifest };
+        assert_eq!(read(sealed(&first).into_bytes()), Ok(expected), "of version 1");
+        let newer = sealed(&unsealed.replace("semantics 2", "semantics 9"));
+        let error = read(newer.into_bytes()).unwrap_err().to_string();
+        assert!(error.contains("version 9 of") && error.contains("it has version 2"), "{error}");
         for bit in 0..text.len() * 8 {
             let mut changed = text.clone().into_bytes();
             changed[bit / 8] ^= 1 << (bit % 8);
             assert!(matches!(read(changed), Err(Error::Corrupt(_) | Error::CannotOpen(_))), "bit {bit}");
         }
-        let newer = text.replace("format 1", "format 2").into_bytes();
-        assert!(matches!(read(newer), Err(Error::CannotOpen(message)) if message.contains("newer")));
+        let newer = text.replace("format 2", "format 3").into_bytes();
+        let error = read(newer).unwrap_err().to_string();
+        assert!(error.contains("version 3 of") && error.contains("up to version 2"), "{error}");
     }
 
     #[test]

@@ -186,7 +186,8 @@ impl RowFileReader {
         let version = Bytes::new(start.get(AT_VERSION..).unwrap_or_default()).u32().unwrap_or(0);
         if start.starts_with(MAGIC) && version > FORMAT_VERSION {
             return Err(Error::cannot_open(format_args!(
-                "{name} is of version {version} of the snapshots' format, which is newer than this program"
+                "{name} is of version {version} of the row files' format, which is newer than this program: it reads \
+                 up to version {FORMAT_VERSION}"
             )));
         }
         if start != header.to_bytes() {

@@ -8,7 +8,7 @@ use super::manifest::{Manifest, PartitionRows, SnapshotFile, list_snapshots};
 use super::rows::{RowsHeader, seal_chunk};
 use crate::disk::{AppendFile, Disk, TEMPORARY, write_file_whole};
 use crate::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// Bytes after which a row file is synced, so that a sync of the log never waits for many of them.
 const SYNC_BYTES: u64 = 1 << 20;
@@ -55,7 +55,8 @@ impl SnapshotWriter {
             partitions.push(PartitionRows { rows: 0, bytes: header.len() as u64, checksum: crc32c(&header) });
             files.push(RowFile { file, unsynced: header.len() as u64 });
         }
-        let manifest = Manifest { database, position, transaction, timestamp, definitions, partitions };
+        let semantics = Semantics::CURRENT;
+        let manifest = Manifest { semantics, database, position, transaction, timestamp, definitions, partitions };
         Ok(Some(Self { disk, manifest, files }))
     }
 

@@ -1,0 +1,29 @@
+use std::fmt;
+
+use crate::error::Error;
+
+/// Something that went wrong and that no statement's error tells: for the log of the program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Notice {
+    /// A snapshot was not taken. The one before it and the log stay as they are, and the next attempt comes by
+    /// itself; until one succeeds the log grows, and so does the time that the next start takes.
+    SnapshotFailed(Error),
+    /// Segments of the log that a snapshot covers could not be removed; the next snapshot tries again.
+    LogNotRemoved(Error),
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::SnapshotFailed(error) => {
+                write!(f, "a snapshot of the row tables failed, and is tried again; until then their log grows: {error}")
+            }
+            Self::LogNotRemoved(error) => {
+                write!(f, "a part of the log of the row tables that is not needed any more could not be removed: {error}")
+            }
+        }
+    }
+}
+
+/// Who is told of notices, from a thread of the engine: it should not take long.
+pub type Notices = dyn Fn(&Notice) + Send + Sync;

@@ -1,0 +1,81 @@
+use std::sync::Arc;
+
+use super::catalog::Definitions;
+use super::database::Database;
+use super::replay::Replayer;
+use crate::backup::check_empty;
+use crate::disk::Disk;
+use crate::error::{Class, Error, Result};
+use crate::ids::Sequence;
+use crate::log::Control;
+use crate::partition::Head;
+use crate::procedure::{Limits, Registration};
+use crate::recovery::{Plan, Progress, Rebuild};
+use crate::schema::Schema;
+use crate::snapshot::{Barrier, Manifest, Taking};
+use crate::table::Budget;
+
+/// Ids that are copied between two writes.
+const STEP_IDS: u32 = 1 << 16;
+
+impl Database {
+    /// Makes the state that a database had after one record of its log a database of its own, which can be written,
+    /// in an empty directory; changes nothing in the directory of the first, which nobody may have open. The memory
+    /// that it takes is that of the open database.
+    ///
+    /// # Errors
+    /// If there is no such state any more, because a snapshot has taken its place, or none yet; if the record is in
+    /// the middle of a transaction; if it does something else than when it ran first, or one before it does; and if
+    /// a directory cannot be read or written. What is written is no database then.
+    pub fn restore_until(
+        from: &dyn Disk,
+        into: Arc<dyn Disk>,
+        procedures: Vec<Registration>,
+        until: Sequence,
+        progress: &mut dyn FnMut(&Progress),
+    ) -> Result<Manifest> {
+        if until == Sequence::ZERO {
+            return Err(Class::InvalidParameter.error("the records of a log are numbered from 1"));
+        }
+        let _locks = (from.lock()?, into.lock()?);
+        check_empty(&*into)?;
+        let plan = Plan::make(from)?;
+        let nothing = || Error::cannot_open("there is nothing to restore: neither a log nor a snapshot");
+        let identity = plan.identity().ok_or_else(nothing)?;
+        if let Some(snapshot) = plan.snapshot().filter(|snapshot| snapshot.position > until) {
+            return Err(Class::InvalidParameter.error(format_args!(
+                "the state of log record {until} is gone: the newest snapshot is of record {}, and only later states \
+                 can be restored",
+                snapshot.position
+            )));
+        }
+        let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
+        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
+        let mut rebuild = Rebuild::new(identity, &Arc::new(Budget::unlimited()), usize::MAX, 0, replayer);
+        let recovered = plan.replay_until(from, &mut rebuild, until, progress)?;
+        let last = Sequence(recovered.end.next.0.saturating_sub(1));
+        if last < until {
+            return Err(match recovered.read_only {
+                Some(read_only) => Error::corrupt(format_args!(
+                    "log record {until} cannot be reached: {}. The last state that can be restored is that of record \
+                     {last}",
+                    read_only.cause
+                )),
+                None => Class::InvalidParameter
+                    .error(format_args!("there is no log record {until}: the last one is {last}")),
+            });
+        }
+        let (mut members, schema, _) = rebuild.into_parts();
+        let head = Head { id: recovered.transaction, timestamp: recovered.timestamp, seed: 0 };
+        // Nothing changes while it is copied, so nothing waits.
+        let barrier = Barrier::at(&mut members, head, until, &schema, usize::MAX);
+        let taking = Taking::begin(Arc::clone(&into), identity, barrier)?;
+        let mut taking = taking.ok_or_else(|| Error::internal("an empty directory has a snapshot"))?;
+        while !taking.is_copied() {
+            members.iter().try_for_each(|member| taking.step(&member.partition, STEP_IDS))?;
+        }
+        let manifest = taking.complete(until)?;
+        Control { identity, segment: None }.write(&*into)?;
+        Ok(manifest)
+    }
+}
