@@ -6,7 +6,7 @@ use std::fmt;
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, PartitionId, Sequence};
 use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
-use crate::recovery::{Choice, Execute, Plan, Progress, Rebuild};
+use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
 use crate::schema::TableId;
 use crate::snapshot::{Manifest, RowFileReader, RowsHeader, SnapshotFile, list_snapshots, read_definitions};
 use crate::table::TupleId;
@@ -114,7 +114,7 @@ fn check_state<X: Execute>(
     mut rebuild: Rebuild<X>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<()> {
-    let recovered = plan.replay(disk, &mut rebuild, progress)?;
+    let recovered = plan.replay(disk, &mut rebuild, progress).map_err(Halt::into_error)?;
     if let Some(read_only) = recovered.read_only {
         return Err(read_only.cause);
     }

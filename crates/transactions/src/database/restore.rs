@@ -10,7 +10,7 @@ use crate::ids::Sequence;
 use crate::log::Control;
 use crate::partition::Head;
 use crate::procedure::{Limits, Registration};
-use crate::recovery::{Plan, Progress, Rebuild};
+use crate::recovery::{Halt, Plan, Progress, Rebuild};
 use crate::schema::Schema;
 use crate::snapshot::{Barrier, Manifest, Taking};
 use crate::table::Budget;
@@ -52,7 +52,7 @@ impl Database {
         let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
         let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
         let mut rebuild = Rebuild::new(identity, &Arc::new(Budget::unlimited()), usize::MAX, 0, replayer);
-        let recovered = plan.replay_until(from, &mut rebuild, until, progress)?;
+        let recovered = plan.replay_until(from, &mut rebuild, until, progress).map_err(Halt::into_error)?;
         let last = Sequence(recovered.end.next.0.saturating_sub(1));
         if last < until {
             return Err(match recovered.read_only {

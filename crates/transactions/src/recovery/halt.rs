@@ -18,11 +18,12 @@ impl From<Error> for Halt {
     }
 }
 
-impl From<Halt> for Error {
-    fn from(halt: Halt) -> Self {
-        match halt {
-            Halt::Differs(read_only) => read_only.cause,
-            Halt::Failed(error) => error,
+impl Halt {
+    /// The error, for those who need the state of the last record.
+    pub fn into_error(self) -> Error {
+        match self {
+            Self::Differs(read_only) => read_only.cause,
+            Self::Failed(error) => error,
         }
     }
 }

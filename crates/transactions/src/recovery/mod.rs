@@ -109,10 +109,11 @@ pub fn recover<R: Replay>(
             // What it has done so far is in the way, and so is its memory.
             drop(state);
             state = replay(plan.identity())?;
-            let before = plan.replay_until(disk, &mut state, read_only.until, progress)?;
+            let before = plan.replay_until(disk, &mut state, read_only.until, progress);
+            let before = before.map_err(Halt::into_error)?;
             Recovered { read_only: Some(*read_only), ..before }
         }
-        replayed => replayed?,
+        replayed => replayed.map_err(Halt::into_error)?,
     };
     if recovered.read_only.is_some() {
         return Ok((state, recovered));

@@ -12,7 +12,7 @@ use crate::ids::{DatabaseId, Identity, Micros, Sequence, TransactionId};
 use crate::log::{LogEnd, LogSettings};
 use crate::partition::Member;
 use crate::random::Random;
-use crate::recovery::{Plan, Rebuild, Recovered};
+use crate::recovery::{Halt, Plan, Rebuild, Recovered};
 use crate::schema::Schema;
 use crate::table::Budget;
 use crate::{Error, Result};
@@ -448,7 +448,7 @@ impl Simulation {
         let budget = Arc::new(Budget::unlimited());
         let identity = plan.identity().unwrap_or(self.identity);
         let mut rebuild = Rebuild::new(identity, &budget, 1 << 20, self.random.next(), Calls);
-        let recovered = plan.replay(disk, &mut rebuild, &mut |_| {})?;
+        let recovered = plan.replay(disk, &mut rebuild, &mut |_| {}).map_err(Halt::into_error)?;
         let end = match recovered.read_only {
             Some(_) => recovered.end.clone(),
             None => self.repair(&plan)?,
