@@ -46,6 +46,29 @@ fn refused(database: &Path, parts: &[&str]) {
     says(&(text(&checked.stdout) + &text(&checked.stderr)), parts);
 }
 
+/// Reading works and says all of this, writing fails with it, and so does checking. No file is changed.
+fn read_only(database: &Path, query: &str, expected: &str, parts: &[&str]) {
+    let files = || {
+        let files = fs::read_dir(database.join("rows")).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = files.filter(|path| path.file_name().unwrap() != "lock").collect();
+        files.sort();
+        files.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+    };
+    let before = files();
+    let parts = [parts, &["the database is read-only", "thermocline restore DB NEWDB --until "]].concat();
+    let shown = output(Some(database), &[], query);
+    assert_eq!((shown.status.code(), text(&shown.stdout).as_str()), (Some(0), expected), "{}", text(&shown.stderr));
+    says(&text(&shown.stderr), &[&parts[..], &[database.to_str().unwrap()]].concat());
+    for write in ["DELETE FROM k", "CREATE TABLE l (l BIGINT PRIMARY KEY)", "INSERT INTO k SELECT 7, 'seven'"] {
+        let refused = error(Some(database), write);
+        says(refused.split_once("error: ").unwrap().1, &parts);
+    }
+    let checked = check(database);
+    assert_eq!(checked.status.code(), Some(1));
+    says(&(text(&checked.stdout) + &text(&checked.stderr)), &["damaged"]);
+    assert!(files() == before, "a file was changed");
+}
+
 #[test]
 fn a_file_is_no_database() {
     let folder = tempfile::tempdir().unwrap();
@@ -153,9 +176,9 @@ fn row_tables_that_are_gone_are_missed() {
     let missing = ["the end of the log is missing", "control says", newest.file_name().unwrap().to_str().unwrap()];
     assert!(logs.len() > 1);
     put_aside(&newest);
-    refused(&database, &missing);
+    read_only(&database, COUNT, "n\n2\n", &missing);
     logs.iter().filter(|log| **log != newest).for_each(put_aside);
-    refused(&database, &[&missing[..], &["there is none"]].concat());
+    read_only(&database, COUNT, "n\n1\n", &[&missing[..], &["there is none"]].concat());
     // Without what says so it would be a backup.
     let control = rows_of.join("control");
     put_aside(&control);
@@ -230,7 +253,7 @@ fn a_restored_backup_is_missed_too() {
     assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
     assert_eq!(rows(Some(&again), &format!("INSERT INTO k VALUES (2, 'two'); {COUNT}")), "n\n2\n");
     logs(&again).iter().for_each(|log| fs::remove_file(log).unwrap());
-    refused(&again, &["the end of the log is missing", "there is none"]);
+    read_only(&again, COUNT, "n\n1\n", &["the end of the log is missing", "there is none"]);
 
     let empty = path("empty");
     says(&error(Some(&empty), &format!("BACKUP TO '{}'", path("b").display())), &["nothing to back up"]);
@@ -259,16 +282,84 @@ fn a_damaged_log_is_named() {
     rows(Some(&database), TABLE);
     let log = logs(&database).remove(0);
     let bytes = fs::read(&log).unwrap();
-    let mut damaged = bytes.clone();
-    let middle = bytes.iter().rposition(|byte| *byte != 0).unwrap() / 2;
-    damaged[middle] ^= 1;
-    fs::write(&log, &damaged).unwrap();
-    let (database_name, log_name) = (database.to_str().unwrap(), log.file_name().unwrap().to_str().unwrap());
+    let log_name = log.file_name().unwrap().to_str().unwrap();
+    let place = |what: &str| bytes.windows(what.len()).position(|window| window == what.as_bytes()).unwrap();
+    let damage = |place: usize| {
+        let mut damaged = bytes.clone();
+        damaged[place] ^= 1;
+        fs::write(&log, &damaged).unwrap();
+    };
+    // Inside of a literal.
+    damage(place("'one'") + 2);
+    read_only(&database, COUNT, "n\n0\n", &[log_name, "offset", "a log record is damaged", "state of log record 1"]);
+    let again = folder.path().join("again");
+    let restore =
+        |until: &str| thermocline(&["restore", database.to_str().unwrap(), again.to_str().unwrap(), "--until", until]);
+    let failed = restore("2");
+    assert_eq!((failed.status.code(), again.join("rows").exists()), (Some(1), false));
+    says(&text(&failed.stderr), &["log record 2 cannot be reached", log_name, "that of record 1"]);
+    let restored = restore("1");
+    assert!(restored.status.success(), "{}", text(&restored.stderr));
+    assert_eq!(rows(Some(&again), "INSERT INTO k VALUES (5, 'five'); SELECT k, s FROM k"), "k,s\n5,five\n");
+    assert_eq!(rows(Some(&again), COUNT), "n\n1\n");
+    assert!(check(&again).status.success());
+    says(&text(&restore("1").stderr), &["is in the way"]);
+
+    // Before that there is nothing to show.
+    damage(place("CREATE TABLE k"));
     let failed = error(Some(&database), COUNT);
-    says(&failed, &[database_name, log_name, "offset", "damaged", "thermocline check"]);
-    assert_eq!(fs::read(&log).unwrap(), damaged, "what is refused is not changed");
+    says(&failed, &[database.to_str().unwrap(), log_name, "offset", "damaged", "thermocline check"]);
     fs::write(&log, &bytes).unwrap();
     assert_eq!(rows(Some(&database), COUNT), "n\n1\n");
+
+    // Of a database that is whole, its external tables included.
+    rows(Some(&database), "UPDATE k SET s = 'changed'; CREATE VIEW v AS SELECT s FROM k");
+    fs::remove_dir_all(&again).unwrap();
+    assert!(restore("2").status.success());
+    assert_eq!(rows(Some(&again), "SELECT s FROM v"), "s\none\n");
+    says(&text(&restore("99").stderr), &["is in the way"]);
+    fs::remove_dir_all(&again).unwrap();
+    says(&text(&restore("99").stderr), &["there is no log record 99: the last one is 3"]);
+    assert_eq!(rows(Some(&database), "SELECT s FROM v"), "s\nchanged\n");
+}
+
+/// Row tables that the engine's tests keep in every format that was released.
+#[test]
+fn row_tables_of_earlier_formats_open() {
+    let formats = Path::new(env!("CARGO_MANIFEST_DIR")).join("../transactions/tests/formats");
+    for format in fs::read_dir(formats).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("db");
+        fs::create_dir_all(database.join("rows")).unwrap();
+        for file in fs::read_dir(format.join("rows")).unwrap().map(Result::unwrap) {
+            fs::copy(file.path(), database.join("rows").join(file.file_name())).unwrap();
+        }
+        let opened = output(Some(&database), &[], "SELECT count(*) AS n, sum(balance) AS s FROM accounts");
+        assert_eq!(text(&opened.stdout), "n,s\n7,1000136.85\n", "{}{}", format.display(), text(&opened.stderr));
+        assert_eq!(text(&opened.stderr), "", "{}", format.display());
+        rows(Some(&database), "CALL transfer(1, 2, 0.25); INSERT INTO late VALUES ('new', 1)");
+        let taken = "SELECT failed_total, error, last_record FROM system.snapshots";
+        assert_eq!(rows(Some(&database), taken).lines().count(), 2);
+        assert!(check(&database).status.success());
+    }
+}
+
+#[test]
+fn a_failed_snapshot_is_shown_and_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let (database, backup) = (folder.path().join("db"), folder.path().join("backup"));
+    rows(Some(&database), TABLE);
+    let shown = "SELECT taken_total, failed_total, error FROM system.snapshots";
+    assert_eq!(rows(Some(&database), shown), "taken_total,failed_total,error\n0,0,\n");
+    let insert = "INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1000, 1400)";
+    rows(Some(&database), insert);
+    let to = format!("BACKUP TO '{}'", backup.display());
+    let failed = limited(64, &["sql", database.to_str().unwrap(), "-c", &to]);
+    says(&text(&failed.stderr), &["a snapshot of the row tables failed", "cannot write to", "snapshot-"]);
+    rows(Some(&database), &to);
+    let taken =
+        rows(Some(&database), &format!("DELETE FROM k WHERE k = 1; BACKUP TO '{0}2'; {shown}", backup.display()));
+    assert_eq!(taken, "taken_total,failed_total,error\n1,0,\n");
 }
 
 /// Runs the program where no file may be larger than so many KiB.

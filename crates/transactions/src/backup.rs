@@ -45,9 +45,7 @@ pub fn restore(backup: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
 /// An error unless the directory for a copy has no file.
 pub(crate) fn check_empty(into: &dyn Disk) -> Result<()> {
     match into.list()?.first() {
-        Some(name) => {
-            Err(Error::cannot_open(format_args!("the directory for the copy is not empty: it has {name}")))
-        }
+        Some(name) => Err(Error::cannot_open(format_args!("the directory for the copy is not empty: it has {name}"))),
         None => Ok(()),
     }
 }

@@ -279,7 +279,6 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
     let before = segments();
     assert!(before > 3);
     database.snapshot().unwrap();
-    // The log's thread does it some time later.
     let wait = |done: &dyn Fn() -> bool| {
         let start = Instant::now();
         while !done() {
@@ -299,6 +298,40 @@ fn a_segment_that_cannot_be_removed_does_not_stop_the_log() {
     assert_eq!(one(&database, "DELETE FROM a WHERE id = -1 RETURNING id"), -1);
     database.close().unwrap();
     assert_eq!(sum(&Database::open(Arc::new(disk), settings()).unwrap()), SUM);
+}
+
+/// What waits for the disk to unlink a segment is the snapshot, and no commit.
+#[test]
+fn removing_segments_does_not_hold_up_the_log() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let (removing, committed) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (removes, commits) = (Arc::clone(&removing), Arc::clone(&committed));
+    let hooked = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Remove && name.starts_with("log-") {
+            removes.store(true, Ordering::Relaxed);
+            let start = Instant::now();
+            while !commits.load(Ordering::Relaxed) {
+                if start.elapsed() > Duration::from_secs(60) {
+                    return Err(Error::Io("nothing was committed meanwhile".into()));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        Ok(())
+    });
+    let database = Database::open(Arc::new(hooked), settings()).unwrap();
+    fill(&database);
+    std::thread::scope(|scope| {
+        let snapshot = scope.spawn(|| database.snapshot());
+        while !removing.load(Ordering::Relaxed) {
+            assert!(!snapshot.is_finished(), "nothing was removed");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(one(&database, "INSERT INTO a VALUES (-1, 0, '') RETURNING id"), -1);
+        committed.store(true, Ordering::Relaxed);
+        snapshot.join().unwrap().unwrap();
+    });
+    assert_eq!(database.snapshot_status().log_error, None);
 }
 
 #[test]

@@ -40,12 +40,7 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
 ///
 /// # Errors
 /// If there is no such state, or the new database is there already. Nothing of it is left then.
-pub fn restore_until(
-    from: &Path,
-    database: &Path,
-    until: Sequence,
-    progress: &mut dyn FnMut(&Progress),
-) -> Result<()> {
+pub fn restore_until(from: &Path, database: &Path, until: Sequence, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
     if !from.join(ROWS).is_dir() {
         return exec_err!("{} has no row tables, so there is no log record to go back to", from.display());
     }

@@ -116,7 +116,9 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
             }
         }
     }
-    Ok(runner.session.close().await?)
+    // It may take a snapshot, which nobody has to wait for: the log has everything.
+    runner.interrupt.reset();
+    Ok(runner.interrupt.or(runner.session.close()).await??)
 }
 
 /// Opens the session with the settings of the command line.

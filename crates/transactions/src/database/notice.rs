@@ -16,10 +16,16 @@ impl fmt::Display for Notice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SnapshotFailed(error) => {
-                write!(f, "a snapshot of the row tables failed, and is tried again; until then their log grows: {error}")
+                write!(
+                    f,
+                    "a snapshot of the row tables failed, and is tried again; until then their log grows: {error}"
+                )
             }
             Self::LogNotRemoved(error) => {
-                write!(f, "a part of the log of the row tables that is not needed any more could not be removed: {error}")
+                write!(
+                    f,
+                    "a part of the log of the row tables that is not needed any more could not be removed: {error}"
+                )
             }
         }
     }

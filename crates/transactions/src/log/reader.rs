@@ -1,8 +1,8 @@
 //! Reading segments.
 
 use super::segment::{
-    ALIGNMENT, FORMAT_VERSION, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,
-    is_torn,
+    ALIGNMENT, FORMAT_VERSION, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
+    SegmentNumber, is_torn,
 };
 use crate::disk::{Disk, ReadFile};
 use crate::ids::{Identity, Sequence};

@@ -85,14 +85,8 @@ impl LogThread {
     pub fn start(collector: Collector, writer: Writer, budget: Arc<Budget>, on_released: OnReleased) -> Result<Self> {
         // Before the thread runs: whatever is appended meanwhile has to be told.
         let (told, is_synchronous) = (collector.released(), collector.is_synchronous());
-        let state = Mutex::new(State {
-            collector,
-            not_removed: None,
-            closing: false,
-            in_flight: 0,
-            budget,
-            charged: 0,
-        });
+        let state =
+            Mutex::new(State { collector, not_removed: None, closing: false, in_flight: 0, budget, charged: 0 });
         let (work, progress, start) = (Condvar::new(), Condvar::new(), Instant::now());
         let (segments, disk) = (writer.shared_segments(), writer.disk());
         let shared = Shared { state, work, progress, start, is_synchronous, segments, disk };

@@ -36,7 +36,7 @@ impl fmt::Display for ReadOnly {
             write!(
                 f,
                 ". The records behind it were written with version {older} of the engine's semantics, and this \
-                 program has version {}: the program that wrote them still opens the database whole",
+                 program has version {}: a program of that version may still open the database whole",
                 Semantics::CURRENT
             )?;
         }

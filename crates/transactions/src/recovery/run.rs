@@ -62,7 +62,7 @@ impl<'a> Run<'a> {
                 open.0, self.last
             ))));
         }
-        self.replay.finish().or_else(|error| Err(self.differs(error, None)))?;
+        self.replay.finish().map_err(|error| self.differs(error, None))?;
         let wrong = if is_all { self.plan.wrong().or(stopped) } else { stopped };
         let end = LogEnd { next: self.last.next(), ..self.recovered.end.clone() };
         let read_only = match wrong {

@@ -130,7 +130,11 @@ fn every_released_format_opens() {
 
         let (database, _) = open(directory.path());
         let again = database.session().execute("SELECT owner, balance FROM accounts WHERE id = 99", &[]).unwrap();
-        assert_eq!((again.rows.value(0, 0).to_string(), &again), ("SOFJA KOWALEWSKAJA".to_owned(), &changed), "{name:?}");
+        assert_eq!(
+            (again.rows.value(0, 0).to_string(), &again),
+            ("SOFJA KOWALEWSKAJA".to_owned(), &changed),
+            "{name:?}"
+        );
         database.close().unwrap();
         let disk = RealDisk::open(directory.path()).unwrap();
         let report = Database::check(&disk, vec![], &mut |_| {}).unwrap();
