@@ -52,6 +52,11 @@ impl DataType {
         matches!(self, Self::Decimal { .. } | Self::Numeric)
     }
 
+    /// Whether all values take the same number of bytes in a row.
+    pub const fn is_of_fixed_width(self) -> bool {
+        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Bytea)
+    }
+
     /// Whether arithmetic is defined on the type.
     pub const fn is_number(self) -> bool {
         self.is_integer() || self.is_decimal() || matches!(self, Self::Double)

@@ -44,6 +44,7 @@ impl Decimal {
     pub const ZERO: Self = Self { units: [0; 16], scale: 0 };
 
     /// `units / 10^scale`; an error if that takes more than 38 digits.
+    #[inline]
     pub fn new(units: i128, scale: u8) -> Result<Self> {
         if units.unsigned_abs() >= LIMIT || scale > PRECISION_MAX {
             return Err(overflow());
@@ -51,12 +52,23 @@ impl Decimal {
         Ok(Self { units: units.to_ne_bytes(), scale })
     }
 
+    /// The same of units that always fit; `None` if the scale does not.
+    #[inline]
+    pub const fn of_units(units: i64, scale: u8) -> Option<Self> {
+        if scale > PRECISION_MAX {
+            return None;
+        }
+        Some(Self { units: (units as i128).to_ne_bytes(), scale })
+    }
+
     /// The number times `10^scale`.
+    #[inline]
     pub const fn units(self) -> i128 {
         i128::from_ne_bytes(self.units)
     }
 
     /// How many digits stand after the point.
+    #[inline]
     pub const fn scale(self) -> u8 {
         self.scale
     }
@@ -130,7 +142,7 @@ impl Decimal {
 
     /// Whether it has at most this many digits.
     #[inline]
-    pub(crate) fn has_digits_of(self, precision: u8) -> bool {
+    pub fn has_digits_of(self, precision: u8) -> bool {
         power_of_ten(u32::from(precision)).is_none_or(|limit| self.units().unsigned_abs() < limit.unsigned_abs())
     }
 

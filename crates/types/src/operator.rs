@@ -134,7 +134,12 @@ impl Operator {
         !matches!(self, Self::Divide | Self::Power)
     }
 
-    fn integers(self, left: i64, right: i64) -> Result<i64> {
+    /// The value over integers, as that of [`Operator::apply`].
+    ///
+    /// # Errors
+    /// If the result does not exist or is out of range, or integers have no such operator.
+    #[inline]
+    pub fn integers(self, left: i64, right: i64) -> Result<i64> {
         match self {
             Self::Add => left.checked_add(right),
             Self::Subtract => left.checked_sub(right),

@@ -71,7 +71,24 @@ impl Value {
         }
     }
 
+    /// A bit for each kind of value.
+    #[inline]
+    pub const fn kind_bit(&self) -> u16 {
+        1 << match self {
+            Self::Null => 0,
+            Self::Boolean(_) => 1,
+            Self::Int(_) => 2,
+            Self::Float(_) => 3,
+            Self::Decimal(_) => 4,
+            Self::Text(_) => 5,
+            Self::Bytes(_) => 6,
+            Self::Date(_) => 7,
+            Self::Timestamp(_) => 8,
+        }
+    }
+
     /// The same value, borrowed.
+    #[inline]
     pub fn as_ref(&self) -> ValueRef<'_> {
         match self {
             Self::Null => ValueRef::Null,

@@ -7,7 +7,7 @@ use sqlparser::ast::Statement;
 use super::bind::Binder;
 use super::expression::Environment;
 use super::parse::{Parsed, parse};
-use super::plan::{explain_steps, read_ahead};
+use super::plan::{Points, explain_steps, read_ahead};
 use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
@@ -16,7 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
 use crate::table::{LOOK_UPS_AHEAD, OfLookUps};
-use crate::types::{DataType, Value, ValueRef, parse_text};
+use crate::types::{DataType, Decimal, Value, ValueRef, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
 ///
@@ -25,6 +25,8 @@ use crate::types::{DataType, Value, ValueRef, parse_text};
 pub struct Prepared {
     plan: Plan,
     parameters: Vec<DataType>,
+    /// By parameter, the kinds of values that it takes as they are.
+    kinds: Box<[u16]>,
     columns: Vec<OutputColumn>,
     texts: TextHint,
 }
@@ -59,12 +61,7 @@ impl Prepared {
             Parsed::Explain(inner) => {
                 let inner = Self::bind(schema, *inner, arguments)?;
                 let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
-                return Ok(Self {
-                    plan: Plan::Text(inner.explain()),
-                    parameters: inner.parameters,
-                    columns,
-                    texts: TextHint::default(),
-                });
+                return Ok(Self::new_plan(Plan::Text(inner.explain()), inner.parameters, columns));
             }
             Parsed::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
             Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
@@ -91,7 +88,12 @@ impl Prepared {
             }
             other => return Err(Error::not_here(other)),
         };
-        Ok(Self { plan, parameters: binder.into_parameters(), columns, texts: TextHint::default() })
+        Ok(Self::new_plan(plan, binder.into_parameters(), columns))
+    }
+
+    fn new_plan(plan: Plan, parameters: Vec<DataType>, columns: Vec<OutputColumn>) -> Self {
+        let kinds = parameters.iter().map(|data_type| kinds(*data_type)).collect();
+        Self { plan, parameters, kinds, columns, texts: TextHint::default() }
     }
 
     /// The type of each parameter; text where nothing in the statement says more.
@@ -160,6 +162,9 @@ impl Prepared {
                 settled.push(self.settle(parameters.as_ref())?);
             }
             if settled.len() > 1 {
+                if self.run_points(scope, environment, &settled, &mut outcome, &mut ends)? {
+                    continue;
+                }
                 self.read_ahead(scope, environment, &settled)?;
             }
             for parameters in &settled {
@@ -169,6 +174,38 @@ impl Prepared {
         }
         self.texts.note(&outcome.rows);
         Ok(Batch::new(outcome, ends))
+    }
+
+    /// Runs it for sets of parameters of which each finds at most one row, all in the same partition, where no
+    /// run changes what another one finds: then all rows are found first. False if it is not so, and nothing
+    /// is done.
+    fn run_points(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[Cow<'_, [Value]>],
+        outcome: &mut Outcome,
+        ends: &mut Vec<usize>,
+    ) -> Result<bool> {
+        let (step, routing) = match &self.plan {
+            Plan::Select(select) if select.point => (select.steps.first(), &select.routing),
+            Plan::Update(update) if update.in_place && update.step.is_point() => (Some(&update.step), &update.routing),
+            _ => return Ok(false),
+        };
+        let points = step.and_then(|step| Points::find(step, routing, scope, environment, sets));
+        let Some(points) = points else { return Ok(false) };
+        let (partition, transaction) = points.place(scope)?;
+        for (parameters, id) in sets.iter().zip(points.ids) {
+            match (&self.plan, id) {
+                (Plan::Select(select), Some(id)) => select.push_row(partition, environment, parameters, id, outcome)?,
+                (Plan::Update(update), Some(id)) => {
+                    update.change_in_place(partition, transaction, environment, parameters, id, outcome)?;
+                }
+                _ => {}
+            }
+            ends.push(outcome.rows.len());
+        }
+        Ok(true)
     }
 
     /// Adds what it finds or changes to the outcome of runs before.
@@ -222,8 +259,28 @@ impl Prepared {
                 parameters.len()
             )));
         }
+        if parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0) {
+            return Ok(Cow::Borrowed(parameters));
+        }
         settle(parameters, self.parameters.iter().copied())
     }
+}
+
+/// The kinds of values that a parameter of this type takes as they are, as bits.
+fn kinds(data_type: DataType) -> u16 {
+    let one_of_each = [
+        Value::Null,
+        Value::Boolean(false),
+        Value::Int(0),
+        Value::Float(0.0),
+        Value::Decimal(Decimal::ZERO),
+        Value::Text(Box::default()),
+        Value::Bytes(Box::default()),
+        Value::Date(0),
+        Value::Timestamp(0),
+    ];
+    let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
+    taken.fold(0, |kinds, value| kinds | value.kind_bit())
 }
 
 /// Parameters of the kinds that binding found. Numbers are taken as they are; text is read.

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Class, Error, Result};
+use crate::table::{Cell as InRow, Row};
 use crate::types::{DataType, Decimal, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
@@ -25,7 +26,7 @@ impl Clone for TextHint {
 impl TextHint {
     /// No rows, which will have this many columns.
     pub fn rows(&self, width: usize) -> Rows {
-        let text = String::with_capacity(self.0.load(Ordering::Relaxed) as usize);
+        let text = Vec::with_capacity(self.0.load(Ordering::Relaxed) as usize);
         Rows { text, ..Rows::new(width) }
     }
 
@@ -110,7 +111,8 @@ pub struct OutputColumn {
 pub struct Rows {
     width: usize,
     cells: Vec<Cell>,
-    text: String,
+    /// UTF-8, which is looked at again where it is read: rows of tables come as bytes.
+    text: Vec<u8>,
     bytes: Vec<u8>,
 }
 
@@ -133,7 +135,7 @@ const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as 
 impl Rows {
     /// No rows, which will have this many columns.
     pub const fn new(width: usize) -> Self {
-        Self { width, cells: Vec::new(), text: String::new(), bytes: Vec::new() }
+        Self { width, cells: Vec::new(), text: Vec::new(), bytes: Vec::new() }
     }
 
     /// No rows, with room for this many.
@@ -184,24 +186,50 @@ impl Rows {
             ValueRef::Int(value) => Cell::Int(value),
             ValueRef::Float(value) => Cell::Float(value),
             ValueRef::Decimal(value) => Cell::Decimal(value),
-            ValueRef::Text(value) => {
-                let from = self.text.len();
-                if self.text.capacity() == 0 {
-                    self.text.reserve(value.len().max(TEXT_BYTES_MIN));
-                }
-                self.text.push_str(value);
-                Cell::Text { from: place(from)?, to: place(self.text.len())? }
-            }
+            ValueRef::Text(value) => self.push_text(value.as_bytes())?,
             ValueRef::Bytes(value) => {
-                let from = self.bytes.len();
+                let from = place(self.bytes.len())?;
+                let to = place(self.bytes.len() + value.len())?;
                 self.bytes.extend_from_slice(value);
-                Cell::Bytes { from: place(from)?, to: place(self.bytes.len())? }
+                Cell::Bytes { from, to }
             }
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
         };
         self.cells.push(cell);
         Ok(())
+    }
+
+    /// Appends a column of a row of a table.
+    #[inline]
+    pub(crate) fn push_column(&mut self, row: Row<'_>, column: usize) -> Result<()> {
+        match row.cell(column) {
+            InRow::Value(value) => self.push(value),
+            InRow::Text(text) => self.push_bytes_of_text(text),
+        }
+    }
+
+    #[inline]
+    fn push_bytes_of_text(&mut self, text: &[u8]) -> Result<()> {
+        if self.cells.len() == self.cells.capacity() {
+            self.grow()?;
+        }
+        let cell = self.push_text(text)?;
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    #[inline]
+    fn push_text(&mut self, text: &[u8]) -> Result<Cell> {
+        if self.text.capacity() == 0 {
+            self.text.reserve(text.len().max(TEXT_BYTES_MIN));
+        }
+        let (from, to) = (self.text.len(), self.text.len() + text.len());
+        if to > RESULT_BYTES_MAX {
+            return Err(too_large());
+        }
+        self.text.extend_from_slice(text);
+        Ok(Cell::Text { from: from as u32, to: to as u32 })
     }
 
     /// Makes room for more values: first of one row, for most results have no more.
@@ -223,6 +251,15 @@ impl Rows {
         }
     }
 
+    /// The bytes of the text in a row and a column; `None` where there is no text.
+    #[inline]
+    pub fn text_bytes(&self, row: usize, column: usize) -> Option<&[u8]> {
+        match self.cells.get(row * self.width + column) {
+            Some(Cell::Text { from, to }) if column < self.width => self.text.get(*from as usize..*to as usize),
+            _ => None,
+        }
+    }
+
     /// The values of a row.
     pub fn row(&self, row: usize) -> impl ExactSizeIterator<Item = ValueRef<'_>> {
         let from = row * self.width;
@@ -234,9 +271,17 @@ impl Rows {
         (0..self.len()).map(|row| self.row(row))
     }
 
+    /// Appends the value in a row and a column of another result; NULL where there is none.
+    pub fn push_from(&mut self, other: &Self, row: usize, column: usize) -> Result<()> {
+        match other.text_bytes(row, column) {
+            Some(text) => self.push_bytes_of_text(text),
+            None => self.push(other.value(row, column)),
+        }
+    }
+
     /// Appends the first `width` values of a row of another result.
     pub fn push_row(&mut self, other: &Self, row: usize) -> Result<()> {
-        other.row(row).take(self.width).try_for_each(|value| self.push(value))
+        (0..self.width.min(other.width)).try_for_each(|column| self.push_from(other, row, column))
     }
 
     /// Appends all rows of another result with as many columns.
@@ -253,7 +298,7 @@ impl Rows {
         if self.cells.len() + other.cells.len() > CELLS_MAX {
             return Err(too_large());
         }
-        self.text.push_str(&other.text);
+        self.text.extend_from_slice(&other.text);
         self.bytes.extend_from_slice(&other.bytes);
         self.cells.extend(other.cells.iter().map(|cell| match *cell {
             Cell::Text { from, to } => Cell::Text { from: from + text as u32, to: to + text as u32 },
@@ -278,7 +323,10 @@ impl Rows {
             Cell::Int(value) => ValueRef::Int(value),
             Cell::Float(value) => ValueRef::Float(value),
             Cell::Decimal(value) => ValueRef::Decimal(value),
-            Cell::Text { from, to } => ValueRef::Text(self.text.get(from as usize..to as usize).unwrap_or_default()),
+            Cell::Text { from, to } => {
+                let text = self.text.get(from as usize..to as usize).map(std::str::from_utf8);
+                ValueRef::Text(text.and_then(std::result::Result::ok).unwrap_or_default())
+            }
             Cell::Bytes { from, to } => ValueRef::Bytes(self.bytes.get(from as usize..to as usize).unwrap_or_default()),
             Cell::Date(value) => ValueRef::Date(value),
             Cell::Timestamp(value) => ValueRef::Timestamp(value),

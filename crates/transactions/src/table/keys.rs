@@ -22,14 +22,17 @@ impl Keys {
         Self { bytes: buffer, ends: OfLookUps::new() }
     }
 
-    /// Adds the key that `write` appends to the buffer, unless it says that there is none or fails.
-    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<bool>) {
+    /// Adds the key that `write` appends to the buffer, unless it says that there is none or fails; says what it
+    /// did.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>) -> Result<bool>) -> Result<bool> {
         let before = self.bytes.len();
-        if matches!(write(&mut self.bytes), Ok(true)) {
+        let written = write(&mut self.bytes);
+        if matches!(written, Ok(true)) {
             self.ends.push(self.bytes.len());
         } else {
             self.bytes.truncate(before);
         }
+        written
     }
 
     /// The keys, in the order in which they were added.

@@ -1,6 +1,9 @@
+use std::ops::Range;
+
+use super::row::Row;
 use crate::error::{Class, Error, Result};
 use crate::schema::TableDefinition;
-use crate::types::{DataType, Decimal, ValueRef};
+use crate::types::{DataType, ValueRef};
 
 /// How the rows of a table are written.
 ///
@@ -18,25 +21,48 @@ use crate::types::{DataType, Decimal, ValueRef};
 #[derive(Debug, Clone)]
 pub struct Layout {
     columns: Vec<Field>,
+    names: Vec<Box<str>>,
     /// Bytes of nulls and fixed part.
     fixed: usize,
-    /// Bytes of an end offset: 2 or 4.
-    end_bytes: usize,
-    /// Offsets of the ends, in order.
-    ends: Vec<usize>,
+    /// Whether an end offset has 2 bytes, and not 4.
+    short_ends: bool,
+    /// How many columns are variable.
+    variable: usize,
 }
 
-#[derive(Debug, Clone)]
-struct Field {
-    name: Box<str>,
-    nullable: bool,
-    kind: Kind,
-    /// Offset in the image.
-    at: usize,
+/// Where a column is, and which values it takes as they are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Field {
+    pub kind: Kind,
+    pub nullable: bool,
+    /// Offset in the image: of the value, or of the end of a variable one.
+    at: u32,
+    /// Offset of the end of the variable column before this one; 0, where no end is, for the first.
+    before: u32,
+    /// Bytes of text that surely are no more characters than the column has.
+    bytes_max: u32,
+}
+
+impl Field {
+    #[inline]
+    pub fn at(self) -> usize {
+        self.at as usize
+    }
+
+    #[inline]
+    pub fn bytes_max(self) -> usize {
+        self.bytes_max as usize
+    }
+
+    /// The same in an image that has nothing before it.
+    #[inline]
+    pub fn at_start(self) -> Self {
+        Self { at: 0, ..self }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Boolean,
     Int2,
     Int4,
@@ -44,22 +70,17 @@ enum Kind {
     Float,
     Date,
     Timestamp,
-    Decimal8 {
-        scale: u8,
-    },
-    Decimal16 {
-        scale: u8,
-    },
-    /// The n-th of the variable columns.
-    Text(usize),
-    Bytes(usize),
+    Decimal8 { precision: u8, scale: u8 },
+    Decimal16 { precision: u8, scale: u8 },
+    Text,
+    Bytes,
 }
 
 /// Decimals of up to this many digits fit into 64 bits.
 const DIGITS_IN_8_BYTES: u8 = 18;
 
 impl Kind {
-    fn new(data_type: DataType, variable: usize) -> Result<Self> {
+    fn new(data_type: DataType) -> Result<Self> {
         Ok(match data_type {
             DataType::Boolean => Self::Boolean,
             DataType::SmallInt => Self::Int2,
@@ -68,22 +89,29 @@ impl Kind {
             DataType::Double => Self::Float,
             DataType::Date => Self::Date,
             DataType::Timestamp => Self::Timestamp,
-            DataType::Decimal { precision, scale } if precision <= DIGITS_IN_8_BYTES => Self::Decimal8 { scale },
-            DataType::Decimal { scale, .. } => Self::Decimal16 { scale },
-            DataType::Text | DataType::Varchar(_) => Self::Text(variable),
-            DataType::Bytea => Self::Bytes(variable),
+            DataType::Decimal { precision, scale } if precision <= DIGITS_IN_8_BYTES => {
+                Self::Decimal8 { precision, scale }
+            }
+            DataType::Decimal { precision, scale } => Self::Decimal16 { precision, scale },
+            DataType::Text | DataType::Varchar(_) => Self::Text,
+            DataType::Bytea => Self::Bytes,
             DataType::Numeric => return Err(Error::internal("a column of type NUMERIC without precision")),
         })
     }
 
-    fn width(self, end_bytes: usize) -> usize {
+    pub const fn is_variable(self) -> bool {
+        matches!(self, Self::Text | Self::Bytes)
+    }
+
+    /// Bytes in the fixed part, of one that is not variable.
+    pub const fn width(self) -> usize {
         match self {
             Self::Boolean => 1,
             Self::Int2 => 2,
             Self::Int4 | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
             Self::Decimal16 { .. } => 16,
-            Self::Text(_) | Self::Bytes(_) => end_bytes,
+            Self::Text | Self::Bytes => 0,
         }
     }
 }
@@ -98,30 +126,31 @@ fn bytes_max(data_type: DataType) -> Option<usize> {
     }
 }
 
-fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+#[inline]
+pub(super) fn chunk<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
 /// False if there are not that many bytes.
 #[inline]
-fn put<const N: usize>(bytes: &mut [u8], at: usize, part: [u8; N]) -> bool {
+pub(super) fn put<const N: usize>(bytes: &mut [u8], at: usize, part: [u8; N]) -> bool {
     let place = bytes.get_mut(at..).and_then(|bytes| bytes.first_chunk_mut());
     place.map(|place| *place = part).is_some()
 }
 
-fn put_slice(bytes: &mut [u8], at: usize, part: &[u8]) {
+pub(super) fn put_slice(bytes: &mut [u8], at: usize, part: &[u8]) {
     if let Some(bytes) = bytes.get_mut(at..at + part.len()) {
         bytes.copy_from_slice(part);
     }
 }
 
 #[inline]
-fn is_null(image: &[u8], column: usize) -> bool {
+pub(super) fn is_null(image: &[u8], column: usize) -> bool {
     image.get(column / 8).is_some_and(|byte| byte >> (column % 8) & 1 == 1)
 }
 
 #[inline]
-fn set_null(image: &mut [u8], column: usize, null: bool) {
+pub(super) fn set_null(image: &mut [u8], column: usize, null: bool) {
     if let Some(byte) = image.get_mut(column / 8) {
         *byte = *byte & !(1 << (column % 8)) | u8::from(null) << (column % 8);
     }
@@ -131,18 +160,28 @@ impl Layout {
     /// The layout of a table's rows.
     pub fn new(table: &TableDefinition) -> Result<Self> {
         let bound: Option<usize> = table.columns.iter().map(|column| bytes_max(column.data_type)).sum();
-        let end_bytes = if bound.is_some_and(|bytes| bytes <= u16::MAX as usize) { 2 } else { 4 };
-        let mut at = table.columns.len().div_ceil(8);
-        let (mut columns, mut ends) = (Vec::with_capacity(table.columns.len()), Vec::new());
+        let short_ends = bound.is_some_and(|bytes| bytes <= u16::MAX as usize);
+        let too_wide = |_| Error::internal("a row whose fixed part is longer than any row");
+        let mut at = u32::try_from(table.columns.len().div_ceil(8)).map_err(too_wide)?;
+        let mut columns = Vec::with_capacity(table.columns.len());
+        let (mut before, mut variable) = (0, 0);
         for column in &table.columns {
-            let kind = Kind::new(column.data_type, ends.len())?;
-            if matches!(kind, Kind::Text(_) | Kind::Bytes(_)) {
-                ends.push(at);
+            let kind = Kind::new(column.data_type)?;
+            let bytes_max = match column.data_type {
+                DataType::Varchar(characters) => characters,
+                _ => u32::MAX,
+            };
+            columns.push(Field { kind, nullable: column.nullable, at, before, bytes_max });
+            if kind.is_variable() {
+                before = at;
+                variable += 1;
+                at += if short_ends { 2 } else { 4 };
+            } else {
+                at += kind.width() as u32;
             }
-            columns.push(Field { name: column.name.clone(), nullable: column.nullable, kind, at });
-            at += kind.width(end_bytes);
         }
-        Ok(Self { columns, fixed: at, end_bytes, ends })
+        let names = table.columns.iter().map(|column| column.name.clone()).collect();
+        Ok(Self { columns, names, fixed: at as usize, short_ends, variable })
     }
 
     /// Number of columns.
@@ -152,70 +191,108 @@ impl Layout {
 
     /// Bytes of every image, if all have the same.
     pub fn length(&self) -> Option<usize> {
-        self.ends.is_empty().then_some(self.fixed)
+        (self.variable == 0).then_some(self.fixed)
     }
 
-    /// Where the n-th variable column ends.
-    fn end(&self, image: &[u8], variable: usize) -> usize {
-        let Some(at) = self.ends.get(variable) else { return 0 };
-        if self.end_bytes == 2 {
-            chunk(image, *at).map_or(0, |end| u16::from_le_bytes(end) as usize)
+    #[inline]
+    pub(super) fn field(&self, column: usize) -> Option<Field> {
+        self.columns.get(column).copied()
+    }
+
+    /// An end that is at this offset.
+    #[inline]
+    fn end(&self, image: &[u8], at: u32) -> usize {
+        if self.short_ends {
+            chunk(image, at as usize).map_or(0, |end| u16::from_le_bytes(end) as usize)
         } else {
-            chunk(image, *at).map_or(0, |end| u32::from_le_bytes(end) as usize)
+            chunk(image, at as usize).map_or(0, |end| u32::from_le_bytes(end) as usize)
         }
     }
 
-    fn range(&self, image: &[u8], variable: usize) -> std::ops::Range<usize> {
-        let start = if variable == 0 { 0 } else { self.end(image, variable - 1) };
-        self.fixed + start..self.fixed + self.end(image, variable)
+    /// Where the bytes of a variable column are.
+    #[inline]
+    fn range(&self, image: &[u8], field: Field) -> Range<usize> {
+        let start = if field.before == 0 { 0 } else { self.end(image, field.before) };
+        self.fixed + start..self.fixed + self.end(image, field.at)
     }
 
-    fn put_end(&self, image: &mut [u8], variable: usize, end: usize) {
-        let Some(at) = self.ends.get(variable) else { return };
-        if self.end_bytes == 2 {
-            put(image, *at, (end as u16).to_le_bytes());
+    /// The bytes of a variable column.
+    #[inline]
+    pub(super) fn bytes_of<'a>(&self, image: &'a [u8], field: Field) -> Option<&'a [u8]> {
+        image.get(self.range(image, field))
+    }
+
+    #[inline]
+    pub(super) fn put_end(&self, image: &mut [u8], field: Field) {
+        let end = image.len() - self.fixed;
+        if self.short_ends {
+            put(image, field.at(), (end as u16).to_le_bytes());
         } else {
-            put(image, *at, (end as u32).to_le_bytes());
+            put(image, field.at(), (end as u32).to_le_bytes());
         }
     }
 
-    /// Writes the image of the row with these values.
+    /// Writes the image of the row with these values, which are of the columns' types.
     pub fn encode<'a>(&self, image: &mut Vec<u8>, value: impl Fn(usize) -> ValueRef<'a>) -> Result<()> {
         image.clear();
         image.resize(self.fixed, 0);
-        for (position, field) in self.columns.iter().enumerate() {
-            let value = value(position);
-            match (field.kind, value) {
-                (Kind::Text(variable), ValueRef::Text(text)) => {
-                    image.extend_from_slice(text.as_bytes());
-                    let end = image.len() - self.fixed;
-                    self.put_end(image, variable, end);
-                }
-                (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
-                    image.extend_from_slice(bytes);
-                    let end = image.len() - self.fixed;
-                    self.put_end(image, variable, end);
-                }
-                (kind, ValueRef::Null) => {
-                    if !field.nullable {
-                        let name = &field.name;
-                        return Err(
-                            Class::NotNullViolation.error(format_args!("NULL in column \"{name}\", which is NOT NULL"))
-                        );
-                    }
-                    set_null(image, position, true);
-                    if let Kind::Text(variable) | Kind::Bytes(variable) = kind {
-                        let end = image.len() - self.fixed;
-                        self.put_end(image, variable, end);
-                    }
-                }
-                (_, value) => field.put_fixed(image, value)?,
-            }
-        }
-        if self.end_bytes == 2 && image.len() - self.fixed > u16::MAX as usize {
+        (0..self.columns.len()).try_for_each(|position| self.encode_one(image, position, value(position)))?;
+        self.check_length(image)
+    }
+
+    #[inline]
+    pub(super) fn check_length(&self, image: &[u8]) -> Result<()> {
+        if self.short_ends && image.len() - self.fixed > u16::MAX as usize {
             return Err(Error::internal("texts that are longer than their columns"));
         }
         Ok(())
+    }
+
+    /// Bytes of nulls and fixed part.
+    #[inline]
+    pub(super) fn fixed_bytes(&self) -> usize {
+        self.fixed
+    }
+
+    /// Writes the value of one column into an image that has those before it.
+    pub(super) fn encode_one(&self, image: &mut Vec<u8>, position: usize, value: ValueRef<'_>) -> Result<()> {
+        let Some(field) = self.field(position) else { return Ok(()) };
+        match (field.kind, value) {
+            (Kind::Text, ValueRef::Text(text)) => {
+                image.extend_from_slice(text.as_bytes());
+                self.put_end(image, field);
+            }
+            (Kind::Bytes, ValueRef::Bytes(bytes)) => {
+                image.extend_from_slice(bytes);
+                self.put_end(image, field);
+            }
+            (kind, ValueRef::Null) => {
+                if !field.nullable {
+                    let name = self.name(position);
+                    let message = format!("NULL in column \"{name}\", which is NOT NULL");
+                    return Err(Class::NotNullViolation.error(message));
+                }
+                set_null(image, position, true);
+                if kind.is_variable() {
+                    self.put_end(image, field);
+                }
+            }
+            (_, value) => self.put_fixed(image, position, field, value)?,
+        }
+        Ok(())
+    }
+
+    fn name(&self, position: usize) -> &str {
+        self.names.get(position).map_or("", |name| name)
+    }
+
+    fn put_fixed(&self, image: &mut [u8], position: usize, field: Field, value: ValueRef<'_>) -> Result<()> {
+        if field.put_fixed(image, value) { Ok(()) } else { Err(self.unfit(position, value)) }
+    }
+
+    #[cold]
+    pub(super) fn unfit(&self, position: usize, value: ValueRef<'_>) -> Error {
+        Error::internal(format_args!("value {value} for column \"{}\"", self.name(position)))
     }
 
     /// Writes the changed values into an image, if that leaves all others where they are; else `false`,
@@ -224,13 +301,13 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             let fits = match (field.kind, value) {
-                (Kind::Text(variable), ValueRef::Text(text)) => {
-                    !is_null(image, *position) && self.range(image, variable).len() == text.len()
+                (Kind::Text, ValueRef::Text(text)) => {
+                    !is_null(image, *position) && self.range(image, *field).len() == text.len()
                 }
-                (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
-                    !is_null(image, *position) && self.range(image, variable).len() == bytes.len()
+                (Kind::Bytes, ValueRef::Bytes(bytes)) => {
+                    !is_null(image, *position) && self.range(image, *field).len() == bytes.len()
                 }
-                (Kind::Text(_) | Kind::Bytes(_), _) => false,
+                (Kind::Text | Kind::Bytes, _) => false,
                 (_, ValueRef::Null) => field.nullable,
                 (_, value) => field.accepts(*value),
             };
@@ -241,17 +318,17 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             match (field.kind, value) {
-                (Kind::Text(variable), ValueRef::Text(text)) => {
-                    let at = self.range(image, variable).start;
+                (Kind::Text, ValueRef::Text(text)) => {
+                    let at = self.range(image, *field).start;
                     put_slice(image, at, text.as_bytes());
                 }
-                (Kind::Bytes(variable), ValueRef::Bytes(bytes)) => {
-                    let at = self.range(image, variable).start;
+                (Kind::Bytes, ValueRef::Bytes(bytes)) => {
+                    let at = self.range(image, *field).start;
                     put_slice(image, at, bytes);
                 }
                 (kind, ValueRef::Null) => {
                     set_null(image, *position, true);
-                    if let Some(bytes) = image.get_mut(field.at..field.at + kind.width(self.end_bytes)) {
+                    if let Some(bytes) = image.get_mut(field.at()..field.at() + kind.width()) {
                         bytes.fill(0);
                     }
                 }
@@ -259,7 +336,7 @@ impl Layout {
                     if field.nullable {
                         set_null(image, *position, false);
                     }
-                    field.put_fixed(image, *value)?;
+                    self.put_fixed(image, *position, *field, *value)?;
                 }
             }
         }
@@ -271,8 +348,8 @@ impl Layout {
     pub fn validate(&self, image: &[u8]) -> Result<()> {
         let wrong = || Error::Corrupt("the bytes of a row do not fit its table's columns".into());
         let mut end = self.fixed;
-        for variable in 0..self.ends.len() {
-            let range = self.range(image, variable);
+        for field in self.columns.iter().filter(|field| field.kind.is_variable()) {
+            let range = self.range(image, *field);
             if range.start != end || range.end < range.start {
                 return Err(wrong());
             }
@@ -281,10 +358,10 @@ impl Layout {
         if end != image.len() {
             return Err(wrong());
         }
-        let row = Row { layout: self, image };
+        let row = Row::new(self, image);
         for (position, field) in self.columns.iter().enumerate() {
-            if let Kind::Text(variable) = field.kind
-                && image.get(self.range(image, variable)).is_none_or(|text| std::str::from_utf8(text).is_err())
+            if field.kind == Kind::Text
+                && self.bytes_of(image, *field).is_none_or(|text| std::str::from_utf8(text).is_err())
             {
                 return Err(wrong());
             }
@@ -309,18 +386,36 @@ impl Field {
             | (Kind::Timestamp, ValueRef::Timestamp(_)) => true,
             (Kind::Int2, ValueRef::Int(number)) => i16::try_from(number).is_ok(),
             (Kind::Int4, ValueRef::Int(number)) => i32::try_from(number).is_ok(),
-            (Kind::Decimal8 { scale }, ValueRef::Decimal(number)) => {
+            (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) => {
                 number.scale() == scale && i64::try_from(number.units()).is_ok()
             }
-            (Kind::Decimal16 { scale }, ValueRef::Decimal(number)) => number.scale() == scale,
+            (Kind::Decimal16 { scale, .. }, ValueRef::Decimal(number)) => number.scale() == scale,
             _ => false,
         }
     }
 
+    /// Writes a value that is surely stored as it is; false, and nothing is written, for any other.
     #[inline]
-    fn put_fixed(&self, image: &mut [u8], value: ValueRef<'_>) -> Result<()> {
-        let at = self.at;
-        let written = match (self.kind, value) {
+    pub fn put_as_is(&self, image: &mut [u8], value: ValueRef<'_>) -> bool {
+        let at = self.at();
+        match (self.kind, value) {
+            (Kind::Int4, ValueRef::Int(number)) => {
+                i32::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
+            }
+            (Kind::Int8, ValueRef::Int(number)) => put(image, at, number.to_le_bytes()),
+            (Kind::Decimal8 { precision, .. }, ValueRef::Decimal(number)) => {
+                number.has_digits_of(precision) && self.put_fixed(image, value)
+            }
+            (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
+            _ => false,
+        }
+    }
+
+    /// Writes a value of the column's type; false, and nothing is written, for any other.
+    #[inline]
+    pub fn put_fixed(&self, image: &mut [u8], value: ValueRef<'_>) -> bool {
+        let at = self.at();
+        match (self.kind, value) {
             (Kind::Boolean, ValueRef::Boolean(value)) => put(image, at, [value.into()]),
             (Kind::Int2, ValueRef::Int(number)) => {
                 i16::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
@@ -332,83 +427,13 @@ impl Field {
             (Kind::Float, ValueRef::Float(number)) => put(image, at, number.to_bits().to_le_bytes()),
             (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
             (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
-            (Kind::Decimal8 { scale }, ValueRef::Decimal(number)) if number.scale() == scale => {
+            (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) if number.scale() == scale => {
                 i64::try_from(number.units()).is_ok_and(|units| put(image, at, units.to_le_bytes()))
             }
-            (Kind::Decimal16 { scale }, ValueRef::Decimal(number)) if number.scale() == scale => {
+            (Kind::Decimal16 { scale, .. }, ValueRef::Decimal(number)) if number.scale() == scale => {
                 put(image, at, number.units().to_le_bytes())
             }
             _ => false,
-        };
-        if written { Ok(()) } else { Err(self.unfit(value)) }
-    }
-
-    #[cold]
-    fn unfit(&self, value: ValueRef<'_>) -> Error {
-        Error::internal(format_args!("value {value} for column \"{}\"", self.name))
-    }
-}
-
-/// A row in memory, borrowed from its table.
-#[derive(Debug, Clone, Copy)]
-pub struct Row<'a> {
-    layout: &'a Layout,
-    image: &'a [u8],
-}
-
-impl<'a> Row<'a> {
-    /// The row of an image of this layout.
-    pub fn new(layout: &'a Layout, image: &'a [u8]) -> Self {
-        Self { layout, image }
-    }
-
-    /// The row's bytes, which are the same wherever the row came from.
-    pub fn image(self) -> &'a [u8] {
-        self.image
-    }
-
-    /// Number of columns.
-    pub fn columns(self) -> usize {
-        self.layout.columns()
-    }
-
-    /// Is the column NULL?
-    #[inline]
-    pub fn is_null(self, column: usize) -> bool {
-        is_null(self.image, column)
-    }
-
-    /// The value of a column; NULL for a column that the table does not have.
-    #[inline]
-    pub fn value(self, column: usize) -> ValueRef<'a> {
-        if self.is_null(column) {
-            return ValueRef::Null;
         }
-        self.not_null(column).unwrap_or(ValueRef::Null)
-    }
-
-    #[inline]
-    fn not_null(self, column: usize) -> Option<ValueRef<'a>> {
-        let field = self.layout.columns.get(column)?;
-        let (image, at) = (self.image, field.at);
-        Some(match field.kind {
-            Kind::Boolean => ValueRef::Boolean(*image.get(at)? != 0),
-            Kind::Int2 => ValueRef::Int(i16::from_le_bytes(chunk(image, at)?).into()),
-            Kind::Int4 => ValueRef::Int(i32::from_le_bytes(chunk(image, at)?).into()),
-            Kind::Int8 => ValueRef::Int(i64::from_le_bytes(chunk(image, at)?)),
-            Kind::Float => ValueRef::Float(f64::from_bits(u64::from_le_bytes(chunk(image, at)?))),
-            Kind::Date => ValueRef::Date(i32::from_le_bytes(chunk(image, at)?)),
-            Kind::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(chunk(image, at)?)),
-            Kind::Decimal8 { scale } => {
-                ValueRef::Decimal(Decimal::new(i64::from_le_bytes(chunk(image, at)?).into(), scale).ok()?)
-            }
-            Kind::Decimal16 { scale } => {
-                ValueRef::Decimal(Decimal::new(i128::from_le_bytes(chunk(image, at)?), scale).ok()?)
-            }
-            Kind::Text(variable) => {
-                ValueRef::Text(std::str::from_utf8(image.get(self.layout.range(image, variable))?).ok()?)
-            }
-            Kind::Bytes(variable) => ValueRef::Bytes(image.get(self.layout.range(image, variable))?),
-        })
     }
 }

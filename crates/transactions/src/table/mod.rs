@@ -12,11 +12,14 @@
 mod arena;
 mod budget;
 mod charge;
+mod encoder;
 mod index;
 mod keys;
 mod layout;
 mod locator;
+mod patch;
 mod region;
+mod row;
 mod slab;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod table;
@@ -26,11 +29,15 @@ mod unread;
 
 pub use budget::{Budget, Full, Working};
 pub use charge::Charge;
+pub use encoder::{Encoder, Written};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
-pub use layout::{Layout, Row};
+pub use layout::Layout;
+pub use patch::Patch;
+pub use row::Row;
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 
+pub(crate) use row::Cell;
 pub(crate) use unread::Unread;

@@ -2,15 +2,18 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::budget::{Budget, Full, Growth};
+use super::encoder::Encoder;
 use super::index::{Entries, Index, Matches};
-use super::layout::{Layout, Row};
+use super::layout::Layout;
 use super::locator::{Locator, Locators};
+use super::patch::Patch;
+use super::row::Row;
 use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
 use crate::error::{Class, Error, Result};
 use crate::schema::{IndexId, TableDefinition, TableId};
-use crate::types::ValueRef;
+use crate::types::{Value, ValueRef};
 
 mod ahead;
 mod reshape;
@@ -163,7 +166,7 @@ impl Table {
 
     #[cold]
     fn no_row(&self, id: TupleId) -> Error {
-        Error::internal(format_args!("table \"{}\" has no row {}", self.definition.name, id.0))
+        no_row(&self.definition, id)
     }
 
     #[cold]
@@ -218,10 +221,25 @@ impl Table {
     /// Adds a row. The values are of the columns' types.
     pub fn insert(&mut self, values: &[ValueRef<'_>], undo: &mut Undo) -> Result<TupleId> {
         let mut image = std::mem::take(&mut self.scratch.image);
-        let result = self
-            .layout
-            .encode(&mut image, |column| values.get(column).copied().unwrap_or_default())
-            .and_then(|()| self.insert_image(&image, undo));
+        let result = self.layout.encode(&mut image, |column| values.get(column).copied().unwrap_or_default());
+        let result = result.and_then(|()| self.insert_image(&image, undo));
+        self.scratch.image = image;
+        result
+    }
+
+    /// Adds a row of a statement's parameters and of `other` values by column; see [`Encoder`].
+    #[inline]
+    pub fn insert_encoded<'v>(
+        &mut self,
+        encoder: &Encoder,
+        parameters: &'v [Value],
+        other: impl Fn(usize) -> ValueRef<'v>,
+        convert: impl Fn(usize, ValueRef<'v>) -> Result<ValueRef<'v>>,
+        undo: &mut Undo,
+    ) -> Result<TupleId> {
+        let mut image = std::mem::take(&mut self.scratch.image);
+        let result = encoder.encode(&self.layout, &mut image, parameters, other, convert);
+        let result = result.and_then(|()| self.insert_image(&image, undo));
         self.scratch.image = image;
         result
     }
@@ -266,6 +284,19 @@ impl Table {
             undo.forget_last();
         }
         result
+    }
+
+    /// Changes columns of fixed width that no index holds, and gives back the row as it is then.
+    pub fn patch_row(&mut self, id: TupleId, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
+        if !self.ids.contains(id) {
+            return Err(self.no_row(id));
+        }
+        let item = self.item(id)?;
+        let image = self.rows.get_mut(item).and_then(|bytes| bytes.get_mut(HEADER_BYTES..));
+        let Some(image) = image else { return Err(no_row(&self.definition, id)) };
+        undo.push(self.definition.id, id, Some(image))?;
+        patch.apply(image);
+        Ok(Row::new(&self.layout, image))
     }
 
     /// Writes changes in place; false if they do not fit there.
@@ -482,6 +513,11 @@ fn enter(
         Ok(false) => Err(duplicate(table, index, &key.bytes)),
         Err(full) => Err(no_room(table, full)),
     }
+}
+
+#[cold]
+fn no_row(table: &TableDefinition, id: TupleId) -> Error {
+    Error::internal(format_args!("table \"{}\" has no row {}", table.name, id.0))
 }
 
 #[cold]

@@ -56,13 +56,29 @@ impl KeyColumn {
 
 /// Appends one column's value, which must be of the column's type (see
 /// [`assign`](crate::types::assign)).
-#[inline]
+#[inline(always)]
 pub fn encode(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
     // What most keys are made of.
     if !column.nullable && !column.descending && !value.is_null() {
         return encode_value(out, column.data_type, value);
     }
     encode_any(out, column, value)
+}
+
+/// Appends the integer of a column that is never NULL; false, and nothing is appended, for another column or one
+/// that does not have this number.
+#[inline]
+pub fn push_integer(out: &mut Vec<u8>, column: KeyColumn, number: i64) -> bool {
+    match column.data_type {
+        _ if column.nullable || column.descending => return false,
+        DataType::BigInt => out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
+        DataType::Integer => match i32::try_from(number) {
+            Ok(number) => out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes()),
+            Err(_) => return false,
+        },
+        _ => return false,
+    }
+    true
 }
 
 fn encode_any(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {
@@ -84,17 +100,16 @@ fn encode_any(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Resu
     Ok(())
 }
 
-#[inline]
+#[inline(always)]
 fn encode_value(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> Result<()> {
-    match (value, data_type) {
-        (ValueRef::Int(number), DataType::BigInt) => out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
-        (ValueRef::Int(number), DataType::Integer) => {
-            let number = i32::try_from(number).map_err(|_| wrong(value, data_type))?;
-            out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes());
+    match value {
+        ValueRef::Int(number)
+            if push_integer(out, KeyColumn { data_type, nullable: false, descending: false }, number) =>
+        {
+            Ok(())
         }
-        _ => return encode_other(out, data_type, value),
+        _ => encode_other(out, data_type, value),
     }
-    Ok(())
 }
 
 /// Of what is neither an INTEGER nor a BIGINT, which most are.

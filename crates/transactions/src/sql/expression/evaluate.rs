@@ -92,6 +92,18 @@ impl<'a> Frame<'a> {
         }
     }
 
+    /// The integer of a column of the row in a slot; `None` if it is none.
+    #[inline]
+    fn integer(&self, slot: usize, column: usize) -> Option<i64> {
+        match self.sources.get(slot)? {
+            Source::Row(row) => row.integer(column),
+            other => match other.value(column) {
+                ValueRef::Int(number) => Some(number),
+                _ => None,
+            },
+        }
+    }
+
     /// A column of the row in a slot.
     #[inline]
     fn column(&self, slot: usize, column: usize) -> ValueRef<'a> {
@@ -122,11 +134,51 @@ impl Expr {
         }
     }
 
+    /// The value where all that it is made of are integers; `None` where [`Expr::evaluate`] has to say what it is,
+    /// or that it is an error.
+    #[inline]
+    pub fn integer(&self, frame: &Frame<'_>) -> Option<i64> {
+        match self {
+            Self::Parameter(position) => match frame.parameters.get(*position) {
+                Some(Value::Int(number)) => Some(*number),
+                _ => None,
+            },
+            Self::Column { slot, column } => frame.integer(*slot, *column),
+            Self::Literal(Value::Int(number)) => Some(*number),
+            Self::Arithmetic(..) | Self::Case(..) | Self::Cast(..) => self.computed_integer(frame),
+            _ => None,
+        }
+    }
+
+    fn computed_integer(&self, frame: &Frame<'_>) -> Option<i64> {
+        match self {
+            Self::Arithmetic(operator, sides) => {
+                let [left, right] = &**sides;
+                operator.integers(left.integer(frame)?, right.integer(frame)?).ok()
+            }
+            Self::Case(branches, otherwise) => {
+                for (condition, result) in branches {
+                    let Self::Compare(comparison, sides) = condition else { return None };
+                    let [left, right] = &**sides;
+                    if comparison.is(left.integer(frame)?.cmp(&right.integer(frame)?)) {
+                        return result.integer(frame);
+                    }
+                }
+                otherwise.integer(frame)
+            }
+            Self::Cast(inner, to) if to.is_integer() => inner.integer(frame).filter(|number| to.holds(*number)),
+            _ => None,
+        }
+    }
+
     /// Appends the value to a row of a result.
     #[inline]
     pub fn push_to(&self, frame: &Frame<'_>, rows: &mut Rows) -> Result<()> {
         match self {
-            Self::Column { slot, column } => rows.push(frame.column(*slot, *column)),
+            Self::Column { slot, column } => match frame.sources.get(*slot) {
+                Some(Source::Row(row)) => rows.push_column(*row, *column),
+                _ => rows.push(frame.column(*slot, *column)),
+            },
             _ => rows.push(self.evaluate(frame)?.get()),
         }
     }
@@ -187,14 +239,7 @@ fn compare(comparison: Comparison, sides: &[Expr; 2], frame: &Frame<'_>) -> Resu
     let (left, right) = (left.evaluate(frame)?, right.evaluate(frame)?);
     let (left, right) = (left.get(), right.get());
     Ok(match left.compare(right) {
-        Some(order) => Some(match comparison {
-            Comparison::Equal => order == Ordering::Equal,
-            Comparison::NotEqual => order != Ordering::Equal,
-            Comparison::Less => order == Ordering::Less,
-            Comparison::LessOrEqual => order != Ordering::Greater,
-            Comparison::Greater => order == Ordering::Greater,
-            Comparison::GreaterOrEqual => order != Ordering::Less,
-        }),
+        Some(order) => Some(comparison.is(order)),
         None if left.is_null() || right.is_null() => None,
         None => return Err(incomparable(left, right)),
     })

@@ -14,6 +14,8 @@ pub(crate) use evaluate::{Evaluated, Frame, Source};
 pub(crate) use function::{Function, Signature};
 pub(crate) use like::Pattern;
 
+use std::cmp::Ordering;
+
 use crate::error::Result;
 use crate::types::{DataType, Operator, Value};
 
@@ -85,6 +87,18 @@ impl Comparison {
             Self::Greater => Self::Less,
             Self::GreaterOrEqual => Self::LessOrEqual,
             same => same,
+        }
+    }
+
+    /// Whether it is true of a left side that is less, equal or greater.
+    pub fn is(self, order: Ordering) -> bool {
+        match self {
+            Self::Equal => order == Ordering::Equal,
+            Self::NotEqual => order != Ordering::Equal,
+            Self::Less => order == Ordering::Less,
+            Self::LessOrEqual => order != Ordering::Greater,
+            Self::Greater => order == Ordering::Greater,
+            Self::GreaterOrEqual => order != Ordering::Less,
         }
     }
 
@@ -167,6 +181,21 @@ impl Expr {
         let mut constant = true;
         self.walk(&mut |part| constant &= !matches!(part, Self::Column { .. } | Self::Computed(_)));
         constant
+    }
+
+    /// Whether [`Expr::integer`] is worth trying: with these columns of integers in slot 0, and parameters that are.
+    pub fn is_integral(&self, is_integer: impl Fn(usize) -> bool) -> bool {
+        let mut integral = true;
+        self.walk(&mut |part| {
+            integral &= match part {
+                Self::Parameter(_) | Self::Literal(Value::Int(_)) => true,
+                Self::Column { slot, column } => *slot == 0 && is_integer(*column),
+                Self::Arithmetic(..) | Self::Case(..) | Self::Compare(..) => true,
+                Self::Cast(_, to) => to.is_integer(),
+                _ => false,
+            }
+        });
+        integral
     }
 
     /// Calls `change` for this expression and, where that says so, for all in it.

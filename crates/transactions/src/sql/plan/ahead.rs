@@ -28,7 +28,8 @@ pub(crate) fn read_ahead(
     let mut keys = Keys::new(environment.buffer());
     for parameters in sets {
         let frame = Frame::new(parameters, environment);
-        keys.push(|key| push_parts(key, parts, &frame));
+        // What fails will fail again where it is looked up.
+        let _ = keys.push(|key| push_parts(key, parts, &frame));
     }
     match routing {
         // Every copy has them.
@@ -64,7 +65,7 @@ impl<'a> Next<'a> {
         let mut keys = Keys::new(frame.environment.buffer());
         for id in ids {
             frame.set(step.slot, Source::Row(table.row(*id)?));
-            keys.push(|key| push_parts(key, self.parts, frame));
+            let _ = keys.push(|key| push_parts(key, self.parts, frame));
         }
         self.table.read_ahead(self.index, &keys)?;
         frame.environment.keep(keys.into_buffer());

@@ -4,6 +4,7 @@ mod access;
 mod ahead;
 mod explain;
 mod join;
+mod point;
 mod route;
 mod walk;
 
@@ -11,8 +12,9 @@ pub(crate) use access::{Access, OrderColumn};
 pub(crate) use ahead::read_ahead;
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
+pub(crate) use point::Points;
 pub(crate) use route::{PartitionKey, Routing};
-pub(crate) use walk::{Tables, find_rows, walk};
+pub(crate) use walk::{Tables, all_hold, find_rows, walk};
 
 use std::sync::Arc;
 

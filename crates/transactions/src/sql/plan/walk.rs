@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::partition::Partition;
 use crate::sql::expression::{Expr, Frame, Source, TABLES_MAX};
 use crate::table::{LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
-use crate::types::key::{KeyColumn, encode};
+use crate::types::key::{KeyColumn, encode, push_integer};
 use crate::types::{Rounded, round_into};
 
 /// The tables of a nested loop, by step.
@@ -66,7 +66,8 @@ fn walk_from<'a>(
     Ok(go_on)
 }
 
-fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
+#[inline]
+pub(crate) fn all_hold(conditions: &[Expr], frame: &Frame<'_>) -> Result<bool> {
     for condition in conditions {
         if !condition.holds(frame)? {
             return Ok(false);
@@ -159,6 +160,12 @@ fn find_joined<'a>(
 /// Appends the key's values; false if no row can have them.
 pub(super) fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
     for part in parts {
+        // What most keys are made of.
+        if let Some(number) = part.value.integer(frame)
+            && push_integer(key, part.column, number)
+        {
+            continue;
+        }
         let value = part.value.evaluate(frame)?;
         match round_into(value.get(), part.column.data_type)? {
             Rounded::Exact(value) => encode(key, part.column, value)?,

@@ -91,6 +91,7 @@ pub(crate) fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Sel
         ordered: false,
         limit,
         offset,
+        point: false,
     };
     regroup(binder, &mut planned)?;
     plan(&mut planned, &tables, condition)?;
@@ -111,6 +112,12 @@ fn plan(select: &mut Select, tables: &[Joined], condition: Option<Expr>) -> Resu
         Some(group) => group.first_only = sorted,
     }
     select.steps = joins.steps;
+    select.point = matches!(select.steps.as_slice(), [step] if step.is_point())
+        && select.group.is_none()
+        && !select.distinct
+        && select.limit.is_none()
+        && select.offset.is_none()
+        && matches!(select.routing, Routing::Any | Routing::One(_));
     Ok(())
 }
 

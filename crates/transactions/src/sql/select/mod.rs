@@ -41,6 +41,8 @@ pub(crate) struct Select {
     pub ordered: bool,
     pub limit: Option<Expr>,
     pub offset: Option<Expr>,
+    /// Whether it is at most one row, found by its key, whose values are the result.
+    pub point: bool,
 }
 
 /// `GROUP BY`, or aggregates over all rows.

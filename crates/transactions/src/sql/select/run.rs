@@ -5,9 +5,10 @@ use super::aggregate::Groups;
 use super::sort::{arrange, distinct};
 use crate::error::{Class, Result};
 use crate::partition::{Partition, Scope};
-use crate::sql::expression::{Environment, Expr, Frame};
-use crate::sql::plan::{Routing, Tables, walk};
+use crate::sql::expression::{Environment, Expr, Frame, Source};
+use crate::sql::plan::{Routing, Tables, all_hold, walk};
 use crate::sql::rows::{Outcome, Rows};
+use crate::table::TupleId;
 use crate::types::{Value, ValueRef};
 
 impl Select {
@@ -19,6 +20,9 @@ impl Select {
         parameters: &[Value],
         outcome: &mut Outcome,
     ) -> Result<()> {
+        if self.point {
+            return self.run_point(scope, environment, parameters, outcome);
+        }
         let rows = &mut outcome.rows;
         let before = rows.len();
         if self.ordered && self.keeps_rows() && self.routing != Routing::All {
@@ -29,6 +33,49 @@ impl Select {
             if before == 0 { *rows = result } else { rows.append(&result)? }
         }
         outcome.affected += (rows.len() - before) as u64;
+        Ok(())
+    }
+
+    fn run_point(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let Some(step) = self.steps.first() else { return Ok(()) };
+        let (partition, _) = match &self.routing {
+            Routing::Any => scope.any()?,
+            routing => match routing.one(scope, parameters)? {
+                Some(hash) => scope.one(hash)?,
+                None => return Ok(()),
+            },
+        };
+        let found = step.find_point(partition.table(step.table.id)?, &Frame::new(parameters, environment))?;
+        found.map_or(Ok(()), |id| self.push_row(partition, environment, parameters, id, outcome))
+    }
+
+    /// Adds the row of a point to the result, if all else holds of it.
+    pub fn push_row(
+        &self,
+        partition: &Partition,
+        environment: &Environment,
+        parameters: &[Value],
+        id: TupleId,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        environment.spend(1)?;
+        let Some(step) = self.steps.first() else { return Ok(()) };
+        let row = partition.table(step.table.id)?.row(id)?;
+        let mut frame = Frame::new(parameters, environment);
+        frame.set(step.slot, Source::Row(row));
+        if !all_hold(&step.on, &frame)? {
+            return Ok(());
+        }
+        for output in self.outputs.iter().take(self.visible) {
+            output.push_to(&frame, &mut outcome.rows)?;
+        }
+        outcome.affected += 1;
         Ok(())
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
 
 use super::{
@@ -17,7 +18,7 @@ use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::PartitionKey;
 use crate::sql::rows::{Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
-use crate::table::TupleId;
+use crate::table::{Encoder, Layout, TupleId, Written};
 use crate::types::key::{KeyColumn, encode};
 use crate::types::{PartitionHash, Value, ValueRef};
 
@@ -29,6 +30,28 @@ pub(crate) struct Insert {
     checks: Vec<Check>,
     conflict: Option<Conflict>,
     returning: Returning,
+    /// Of one row of VALUES that goes in without a further look at it, into a table that is partitioned.
+    plain: Option<Plain>,
+}
+
+/// How a row is written as its values are made.
+#[derive(Debug, Clone)]
+struct Plain {
+    /// The partition column.
+    by: usize,
+    encoder: Encoder,
+}
+
+impl Plain {
+    fn new(table: &TableDefinition, row: &[Expr]) -> Result<Option<Self>> {
+        let Some(by) = table.partition_by else { return Ok(None) };
+        let written = row.iter().map(|value| match value {
+            Expr::Parameter(position) => Written::Parameter(*position),
+            Expr::Literal(value) => Written::Constant(value),
+            _ => Written::Computed,
+        });
+        Ok(Some(Self { by, encoder: Encoder::new(&Layout::new(table)?, written)? }))
+    }
 }
 
 /// Where rows come from.
@@ -96,7 +119,14 @@ impl Insert {
         };
         let (returning, columns) = bind_returning(binder, insert.returning.as_ref())?;
         let checks = bind_checks(binder.schema(), &table, None)?;
-        Ok((Self { table, source, checks, conflict, returning }, columns))
+        let plain = match &source {
+            Values::Rows(rows) if checks.is_empty() && conflict.is_none() => match rows.as_slice() {
+                [row] => Plain::new(&table, row)?,
+                _ => None,
+            },
+            _ => None,
+        };
+        Ok((Self { table, source, checks, conflict, returning, plain }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -139,6 +169,10 @@ impl Insert {
         match &self.source {
             Values::Rows(rows) => {
                 for row in rows {
+                    if let Some(plain) = &self.plain {
+                        self.insert_plain(plain, row, scope, parameters, environment, outcome)?;
+                        continue;
+                    }
                     // What is not a parameter has to stand somewhere while the row is made.
                     let mut others: OfRow<Evaluated<'_>> = OfRow::new();
                     for value in row.iter().filter(|value| !matches!(value, Expr::Parameter(_))) {
@@ -170,6 +204,45 @@ impl Insert {
             }
         }
         Ok(())
+    }
+
+    /// Writes a row's values to where they are stored as they are made.
+    fn insert_plain(
+        &self,
+        plain: &Plain,
+        row: &[Expr],
+        scope: &mut Scope<'_>,
+        parameters: &[Value],
+        environment: &Environment,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        environment.spend(1)?;
+        let frame = Frame::new(parameters, environment);
+        // What is computed has to stand somewhere meanwhile.
+        let mut computed: SmallVec<[(usize, Evaluated<'_>); 2]> = SmallVec::new();
+        for (column, value) in row.iter().enumerate() {
+            if !matches!(value, Expr::Parameter(_) | Expr::Literal(_)) {
+                computed.push((column, value.evaluate(&frame)?));
+            }
+        }
+        let other = |column: usize| match row.get(column) {
+            Some(Expr::Parameter(position)) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
+            Some(Expr::Literal(value)) => value.as_ref(),
+            _ => computed.iter().find(|(of, _)| *of == column).map(|(_, value)| value.get()).unwrap_or_default(),
+        };
+        let table = &*self.table;
+        let convert = |column: usize, value| match table.columns.get(column) {
+            Some(column) => store(table, column, value),
+            None => Ok(value),
+        };
+        let (partition, transaction) = scope.one(PartitionHash::of(convert(plain.by, other(plain.by))?))?;
+        let rows = partition.table_mut(table.id)?;
+        let id = rows.insert_encoded(&plain.encoder, parameters, other, convert, &mut transaction.undo)?;
+        outcome.affected += 1;
+        if self.returning.outputs.is_empty() {
+            return Ok(());
+        }
+        self.returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)
     }
 
     fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {

@@ -33,6 +33,8 @@ pub(crate) struct Assignment {
     pub value: Expr,
     /// Whether the value is the same for all rows of a statement.
     pub fixed: bool,
+    /// Whether it is made of integers, if the parameters are.
+    pub integral: bool,
 }
 
 /// A CHECK, over slot 0.
@@ -155,7 +157,10 @@ fn bind_assignments(
         }
         let value = bind_value(binder, &assignment.value, definition)?;
         let fixed = value.is_constant() && !value.is_volatile();
-        assignments.push(Assignment { column, value, fixed });
+        let is_integer =
+            |column| table.columns.get(column).is_some_and(|column: &ColumnDefinition| column.data_type.is_integer());
+        let integral = value.is_integral(is_integer);
+        assignments.push(Assignment { column, value, fixed, integral });
     }
     Ok(assignments)
 }

@@ -6,12 +6,13 @@ use sqlparser::ast;
 use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
 use crate::error::{Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
+use crate::schema::IndexDefinition;
 use crate::sql::bind::Binder;
 use crate::sql::expression::{Environment, Evaluated, Frame, Source};
-use crate::sql::plan::{Routing, Step, conjuncts, explain_steps, find_rows, plan_joins};
+use crate::sql::plan::{Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
-use crate::table::TupleId;
+use crate::table::{Patch, TupleId};
 use crate::types::{Value, ValueRef};
 
 /// A planned `UPDATE`.
@@ -22,6 +23,8 @@ pub(crate) struct Update {
     assignments: Vec<Assignment>,
     checks: Vec<Check>,
     returning: Returning,
+    /// Whether it changes columns of fixed width that no index holds, of a table that is partitioned.
+    pub in_place: bool,
 }
 
 impl Update {
@@ -41,7 +44,15 @@ impl Update {
         let (returning, columns) = bind_returning(binder, update.returning.as_ref())?;
         let checks = bind_checks(binder.schema(), &joined.table, Some(&assignments))?;
         let (step, routing) = one_step(joined, condition)?;
-        Ok((Self { step, routing, assignments, checks, returning }, columns))
+        let table = &step.table;
+        let in_place = table.partition_by.is_some()
+            && checks.is_empty()
+            && assignments.iter().all(|Assignment { column, .. }| {
+                let fixed = table.columns.get(*column).is_some_and(|column| column.data_type.is_of_fixed_width());
+                let indexed = |index: &IndexDefinition| index.columns.iter().any(|held| held.column == *column);
+                fixed && !table.indexes.iter().any(indexed)
+            });
+        Ok((Self { step, routing, assignments, checks, returning, in_place }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -69,6 +80,15 @@ impl Update {
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
         let definition = &self.step.table;
+        if let Some(outcome) = &mut outcome
+            && self.in_place
+            && self.step.is_point()
+        {
+            let frame = Frame::new(parameters, environment);
+            let found = self.step.find_point(partition.table(definition.id)?, &frame)?;
+            let change = |id| self.change_in_place(partition, transaction, environment, parameters, id, outcome);
+            return found.map_or(Ok(()), change);
+        }
         let ids = matching(&self.step, partition, environment, parameters)?;
         let frame = Frame::new(parameters, environment);
         // Values that are the same for all rows borrow from the parameters.
@@ -109,6 +129,41 @@ impl Update {
             }
         }
         Ok(())
+    }
+}
+
+impl Update {
+    /// Changes the row of a point where it is, if all else holds of it.
+    pub fn change_in_place(
+        &self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        parameters: &[Value],
+        id: TupleId,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        environment.spend(1)?;
+        let definition = &*self.step.table;
+        let table = partition.table_mut(definition.id)?;
+        let mut frame = Frame::new(parameters, environment);
+        frame.set(0, Source::Row(table.row(id)?));
+        if !all_hold(&self.step.on, &frame)? {
+            return Ok(());
+        }
+        let mut patch = Patch::default();
+        for assignment in &self.assignments {
+            let Some(column) = definition.columns.get(assignment.column) else { continue };
+            let convert = |value| store(definition, column, value);
+            let number = if assignment.integral { assignment.value.integer(&frame) } else { None };
+            if !number.is_some_and(|number| patch.set_integer(table.layout(), assignment.column, number)) {
+                let value = assignment.value.evaluate(&frame)?;
+                patch.set(table.layout(), assignment.column, value.get(), convert)?;
+            }
+        }
+        let row = table.patch_row(id, &patch, &mut transaction.undo)?;
+        outcome.affected += 1;
+        self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)
     }
 }
 

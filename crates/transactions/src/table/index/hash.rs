@@ -267,29 +267,29 @@ impl HashMap {
         })
     }
 
-    /// Looks up many keys, in steps that each wait for memory once and not once for each key. Calls `found` for the
-    /// values.
-    pub fn read_ahead(&self, keys: &Keys, mut found: impl FnMut(u32)) {
+    /// Looks up many keys, in steps that each wait for memory once and not once for each key. Calls `found` with the
+    /// value of each, in their order.
+    pub fn get_all(&self, keys: &Keys, mut found: impl FnMut(Option<u32>)) {
         fn packed<const W: usize>(
             hasher: &FixedState,
             segments: &Segments<W>,
             keys: &Keys,
-            found: &mut impl FnMut(u32),
+            found: &mut impl FnMut(Option<u32>),
         ) {
             let hashed: OfLookUps<(u64, [u8; W])> =
                 keys.iter().map(pad::<W>).map(|key| (hasher.hash_one(key), key)).collect();
             // The first entry whose tag is the key's: its address, which is read from the tags alone.
             let entries: OfLookUps<Option<&Entry<W>>> = hashed.iter().map(|(hash, _)| segments.likely(*hash)).collect();
             for (entry, (hash, key)) in entries.iter().zip(&hashed) {
-                match entry {
-                    Some(entry) if entry.key == *key => found(u32::from_le_bytes(entry.value)),
-                    Some(_) => segments.get(*hash, |other| other == key).into_iter().for_each(&mut *found),
-                    None => {}
-                }
+                found(match entry {
+                    Some(entry) if entry.key == *key => Some(u32::from_le_bytes(entry.value)),
+                    Some(_) => segments.get(*hash, |other| other == key),
+                    None => None,
+                });
             }
         }
         each!(&self.entries, segments => packed(&self.hasher, segments, keys, &mut found), (_segments, _keys) => {
-            keys.iter().filter_map(|key| self.get(key)).for_each(found);
+            keys.iter().for_each(|key| found(self.get(key)));
         });
     }
 

@@ -11,7 +11,7 @@ use ordered::{OrderedSet, Range};
 
 use super::budget::{Budget, Full, Growth};
 use super::keys::{Keys, OfLookUps};
-use super::layout::Row;
+use super::row::Row;
 use super::tuple_ids::{TupleId, TupleIds};
 use crate::error::{Class, Result};
 use crate::schema::{IndexDefinition, IndexKind, TableDefinition};
@@ -92,6 +92,12 @@ impl Index {
         key.clear();
         let mut distinct = self.definition.unique;
         for (column, place) in self.columns.iter().zip(&self.definition.columns) {
+            // What most keys are made of.
+            if let Some(number) = row.integer(place.column)
+                && key::push_integer(key, *column, number)
+            {
+                continue;
+            }
             let value = row.value(place.column);
             distinct &= !value.is_null();
             key::encode(key, *column, value)?;
@@ -134,12 +140,22 @@ impl Index {
     /// id of a key that several rows have, and any of an ordered index, is not among them.
     pub fn read_ahead(&self, keys: &Keys, ids: &mut OfLookUps<TupleId>) {
         if let Body::Hash { map, .. } = &self.body {
-            map.read_ahead(keys, |id| {
-                if id & LIST == 0 {
-                    ids.push(TupleId(id));
-                }
-            });
+            map.get_all(keys, |id| ids.extend(id.filter(|id| id & LIST == 0).map(TupleId)));
         }
+    }
+
+    /// Some row with each of these keys, in their order.
+    pub fn first_of_each(&self, keys: &Keys) -> OfLookUps<Option<TupleId>> {
+        let mut ids = OfLookUps::new();
+        match &self.body {
+            Body::Hash { map, .. } => map.get_all(keys, |id| ids.push(id.map(TupleId))),
+            Body::Ordered(_) => ids.extend(keys.iter().map(|key| self.first(key))),
+        }
+        // Several rows with one key.
+        for (id, key) in ids.iter_mut().zip(keys.iter()).filter(|(id, _)| id.is_some_and(|id| id.0 & LIST != 0)) {
+            *id = self.first(key);
+        }
+        ids
     }
 
     /// Some row with this key.

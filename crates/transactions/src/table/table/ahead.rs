@@ -20,6 +20,15 @@ impl Table {
         Ok(())
     }
 
+    /// The rows of a unique index with these keys, in their order. They are in the processor's caches then, as by
+    /// [`Table::read_ahead`].
+    pub fn find_each(&self, index: IndexId, keys: &Keys) -> Result<OfLookUps<Option<TupleId>>> {
+        let found = self.index(index)?.first_of_each(keys);
+        let ids: OfLookUps<TupleId> = found.iter().copied().flatten().collect();
+        self.read_rows_ahead(&ids);
+        Ok(found)
+    }
+
     /// Brings rows into the processor's caches: first their locators, then themselves.
     pub fn read_rows_ahead(&self, ids: &[TupleId]) {
         let items: OfLookUps<Item> = ids

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::schema::IndexDefinition;
-use crate::types::Value;
 
 impl Table {
     /// Builds a new index from the rows. `definition` is the table's with the index in it.

@@ -109,25 +109,51 @@ impl Procedure for NewOrder {
         context.execute(ORDER, &[w, d, o, customer.clone(), count, Value::Int(all_local.into())])?;
 
         let order = Order { warehouse, district, id, home: *home, stock };
-        let mut body = Rows::with_capacity(8, lines.len());
-        let sum = order.lines(context, &lines, &mut body)?;
+        let taken = order.lines(context, &lines)?;
         let one = Decimal::from(1);
+        let sum = taken.amounts.iter().try_fold(Decimal::ZERO, |sum, amount| sum.plus(*amount))?;
         let total = sum.times(one.minus(discount)?)?.times(one.plus(w_tax)?.plus(d_tax)?)?;
 
-        let mut rows = Rows::with_capacity(8, 1 + body.len());
-        let (last, credit) = (text(&person, 0, 1)?, text(&person, 0, 2)?);
-        let head = [ValueRef::Int(id), ValueRef::Text(last), ValueRef::Text(credit), ValueRef::Decimal(discount)];
-        let rest = [w_tax, d_tax].map(ValueRef::Decimal);
+        let mut rows = Rows::with_capacity(8, 1 + lines.len());
+        rows.push(ValueRef::Int(id))?;
+        rows.push_from(&person, 0, 1)?;
+        rows.push_from(&person, 0, 2)?;
+        let rest = [discount, w_tax, d_tax].map(ValueRef::Decimal);
         let end = [ValueRef::Timestamp(context.now().0), ValueRef::Decimal(total)];
-        head.into_iter().chain(rest).chain(end).try_for_each(|value| rows.push(value))?;
-        rows.append(&body)?;
+        rest.into_iter().chain(end).try_for_each(|value| rows.push(value))?;
+        taken.push_to(&mut rows, &lines)?;
         Ok(Answer { affected: rows.len() as u64, rows, ..Answer::default() })
     }
 }
 
+/// Lines that were taken from the stock, with their rows of ITEM and STOCK.
+struct Taken {
+    items: Rows,
+    stocks: Rows,
+    amounts: Vec<Decimal>,
+}
+
+impl Taken {
+    fn push_to(&self, rows: &mut Rows, lines: &[Line]) -> Result<()> {
+        let original = |of: &Rows, row, column| Ok(text(of, row, column)?.contains("ORIGINAL"));
+        for (row, (line, amount)) in lines.iter().zip(&self.amounts).enumerate() {
+            let brand = original(&self.items, row, 2)? && original(&self.stocks, row, 1)?;
+            rows.push(ValueRef::Int(line.supplier))?;
+            rows.push(ValueRef::Int(line.item))?;
+            rows.push_from(&self.items, row, 1)?;
+            rows.push(ValueRef::Int(line.quantity))?;
+            rows.push_from(&self.stocks, row, 0)?;
+            rows.push(ValueRef::Text(if brand { "B" } else { "G" }))?;
+            rows.push_from(&self.items, row, 0)?;
+            rows.push(ValueRef::Decimal(*amount))?;
+        }
+        Ok(())
+    }
+}
+
 impl Order<'_> {
-    /// Takes the lines from the stock and writes them; gives back the sum of their amounts.
-    fn lines(&self, context: &mut Context<'_, '_>, lines: &[Line], out: &mut Rows) -> Result<Decimal> {
+    /// Takes the lines from the stock and writes them.
+    fn lines(&self, context: &mut Context<'_, '_>, lines: &[Line]) -> Result<Taken> {
         let keys: Vec<[Value; 1]> = lines.iter().map(|line| [Value::Int(line.item)]).collect();
         let items = context.execute_batch(ITEM, &keys)?;
         // Clause 2.4.2.3: all is done but for a line whose item there is not.
@@ -137,33 +163,18 @@ impl Order<'_> {
         let taken: Vec<[Value; 4]> = known.iter().map(|line| self.taken(line)).collect();
         let stocks = one_each(context.execute_batch(self.stock, &taken)?, "stock")?;
         let mut written = Vec::with_capacity(known.len());
-        let mut sum = Decimal::ZERO;
+        let mut amounts = Vec::with_capacity(known.len());
         for (row, line) in known.iter().enumerate() {
-            let price = decimal(&items.rows, row, 0)?;
-            let amount = price.times(Decimal::from(line.quantity))?;
-            sum = sum.plus(amount)?;
+            let amount = decimal(&items.rows, row, 0)?.times(Decimal::from(line.quantity))?;
+            amounts.push(amount);
             written.push(self.written(line, amount, text(&stocks, row, 2)?));
-            let original = |of: &Rows, column| Ok(text(of, row, column)?.contains("ORIGINAL"));
-            let brand = original(&items.rows, 2)? && original(&stocks, 1)?;
-            [
-                ValueRef::Int(line.supplier),
-                ValueRef::Int(line.item),
-                ValueRef::Text(text(&items.rows, row, 1)?),
-                ValueRef::Int(line.quantity),
-                stocks.value(row, 0),
-                ValueRef::Text(if brand { "B" } else { "G" }),
-                ValueRef::Decimal(price),
-                ValueRef::Decimal(amount),
-            ]
-            .into_iter()
-            .try_for_each(|value| out.push(value))?;
         }
         context.execute_batch(ORDER_LINE, &written)?;
         if known.len() < lines.len() {
             // Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
             return Err(Class::Raised.error("Item number is not valid"));
         }
-        Ok(sum)
+        Ok(Taken { items: items.rows, stocks, amounts })
     }
 
     /// Parameters of [`take_from_stock`].
@@ -181,16 +192,33 @@ impl Order<'_> {
 
 fn parse(lines: &str) -> Result<Vec<Line>> {
     let mut parsed = Vec::with_capacity(LINES_MAX);
-    for (line, number) in lines.split_ascii_whitespace().zip(1..) {
-        let mut parts = line.split(':').map(|part| part.parse().ok());
-        match (parts.next(), parts.next(), parts.next(), parts.next()) {
-            (Some(Some(item)), Some(Some(supplier)), Some(Some(quantity)), None) => {
-                parsed.push(Line { number, item, supplier, quantity });
-            }
-            _ => return Err(wrong(format_args!("\"{line}\" is not item:warehouse:quantity"))),
+    let mut rest = lines.as_bytes();
+    for number in 1.. {
+        rest = rest.trim_ascii_start();
+        if rest.is_empty() {
+            break;
+        }
+        let line = [b':', b':', b' '].map(|end| digits(&mut rest, end));
+        match line {
+            [Some(item), Some(supplier), Some(quantity)] => parsed.push(Line { number, item, supplier, quantity }),
+            _ => return Err(wrong(format_args!("\"{lines}\" is not item:warehouse:quantity, line by line"))),
         }
     }
     Ok(parsed)
+}
+
+/// Takes the digits off the front up to `end`, which the end of all is as good as behind the last; `None` if it
+/// is no number.
+fn digits(rest: &mut &[u8], end: u8) -> Option<i64> {
+    let mut number: Option<i64> = None;
+    while let Some((byte, behind)) = rest.split_first() {
+        *rest = behind;
+        match byte {
+            b'0'..=b'9' => number = Some(number.unwrap_or(0).checked_mul(10)?.checked_add((byte - b'0').into())?),
+            byte => return number.filter(|_| *byte == end),
+        }
+    }
+    number.filter(|_| end == b' ')
 }
 
 fn wrong(what: impl std::fmt::Display) -> thermocline_transactions::Error {

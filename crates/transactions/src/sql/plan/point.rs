@@ -1,0 +1,98 @@
+//! Rows that are found one by one, by the whole key of a unique index.
+
+use std::borrow::Cow;
+
+use super::access::Access;
+use super::walk::push_parts;
+use super::{Routing, Step};
+use crate::error::{Error, Result};
+use crate::partition::{Partition, Scope, Transaction};
+use crate::sql::expression::{Environment, Frame};
+use crate::table::{Keys, OfLookUps, Table, TupleId};
+use crate::types::{PartitionHash, Value};
+
+impl Step {
+    /// Whether it finds at most one row, by what is known before the table is read.
+    pub fn is_point(&self) -> bool {
+        !self.outer && matches!(self.access, Access::Key { unique: true, .. })
+    }
+
+    /// The row of a point; what else must hold of it is not looked at.
+    pub fn find_point(&self, table: &Table, frame: &Frame<'_>) -> Result<Option<TupleId>> {
+        let Access::Key { index, parts, .. } = &self.access else { return Err(no_point()) };
+        let mut key = frame.environment.buffer();
+        let found = if push_parts(&mut key, parts, frame)? { table.find(*index, &key)? } else { None };
+        frame.environment.keep(key);
+        Ok(found)
+    }
+}
+
+#[cold]
+fn no_point() -> Error {
+    Error::internal("a step that is no point")
+}
+
+/// What a point finds with each of several sets of parameters, all in the same partition.
+pub(crate) struct Points {
+    /// Where it is; `None` for any partition.
+    hash: Option<PartitionHash>,
+    /// By set.
+    pub ids: OfLookUps<Option<TupleId>>,
+}
+
+impl Points {
+    /// Finds the rows, whose index entries and images are waited for together. `None` if they are in several
+    /// partitions or something fails, which the runs one behind the other will tell.
+    pub fn find(
+        step: &Step,
+        routing: &Routing,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[Cow<'_, [Value]>],
+    ) -> Option<Self> {
+        let Access::Key { index, parts, .. } = &step.access else { return None };
+        let mut hash = None;
+        if let Routing::One(_) = routing {
+            for parameters in sets {
+                let next = routing.one(scope, parameters).ok()??;
+                match hash {
+                    None => hash = Some(next),
+                    Some(first) if first == next => {}
+                    Some(first) if scope.one(first).ok()?.0.owns(next) => {}
+                    Some(_) => return None,
+                }
+            }
+        } else if *routing != Routing::Any {
+            return None;
+        }
+        let mut keys = Keys::new(environment.buffer());
+        let mut known: OfLookUps<bool> = OfLookUps::new();
+        for parameters in sets {
+            let frame = Frame::new(parameters, environment);
+            known.push(keys.push(|key| push_parts(key, parts, &frame)).ok()?);
+        }
+        let (partition, _) = Self::place_of(hash, scope).ok()?;
+        let mut found = partition.table(step.table.id).ok()?.find_each(*index, &keys).ok()?;
+        environment.keep(keys.into_buffer());
+        if found.len() < known.len() {
+            let mut rest = found.into_iter();
+            found = known.iter().map(|known| if *known { rest.next().flatten() } else { None }).collect();
+        }
+        Some(Self { hash, ids: found })
+    }
+
+    /// The partition of the rows.
+    pub fn place<'s>(&self, scope: &'s mut Scope<'_>) -> Result<(&'s mut Partition, &'s mut Transaction)> {
+        Self::place_of(self.hash, scope)
+    }
+
+    fn place_of<'s>(
+        hash: Option<PartitionHash>,
+        scope: &'s mut Scope<'_>,
+    ) -> Result<(&'s mut Partition, &'s mut Transaction)> {
+        match hash {
+            Some(hash) => scope.one(hash),
+            None => scope.any(),
+        }
+    }
+}

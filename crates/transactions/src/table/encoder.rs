@@ -1,0 +1,110 @@
+use super::layout::{Field, Kind, Layout, put, set_null};
+use crate::error::{Error, Result};
+use crate::types::{Value, ValueRef};
+
+/// How the rows that a statement inserts are written: where each parameter goes in the image, and the bytes of what
+/// is the same in all of them.
+///
+/// ```text
+/// template: nulls | fixed part with the constants      steps: parameter -> offset, or the end of the image
+/// ```
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    template: Box<[u8]>,
+    steps: Box<[Step]>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    column: u32,
+    source: Source,
+    field: Field,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Parameter(u32),
+    /// Asked for by column.
+    Other,
+}
+
+/// Where the value of a column comes from.
+#[derive(Debug, Clone, Copy)]
+pub enum Written<'v> {
+    /// A parameter, by its position.
+    Parameter(usize),
+    /// This, in every row.
+    Constant(&'v Value),
+    /// What is computed for each row.
+    Computed,
+}
+
+impl Encoder {
+    /// Of rows of this layout, given where each column's value comes from.
+    pub fn new<'v>(layout: &Layout, written: impl Iterator<Item = Written<'v>>) -> Result<Self> {
+        let mut template = vec![0; layout.fixed_bytes()];
+        let mut steps = Vec::with_capacity(layout.columns());
+        for (column, written) in written.enumerate() {
+            let Some(field) = layout.field(column) else { return Err(Error::internal("a value without a column")) };
+            let source = match written {
+                Written::Constant(Value::Null) if field.nullable && !field.kind.is_variable() => {
+                    set_null(&mut template, column, true);
+                    continue;
+                }
+                Written::Constant(value) if field.put_as_is(&mut template, value.as_ref()) => continue,
+                Written::Parameter(position) => u32::try_from(position).map_or(Source::Other, Source::Parameter),
+                Written::Constant(_) | Written::Computed => Source::Other,
+            };
+            steps.push(Step { column: column as u32, source, field });
+        }
+        Ok(Self { template: template.into(), steps: steps.into() })
+    }
+
+    /// Writes the image of a row: of parameters, and `other` values by column. `convert` makes
+    /// those that a column may not store as they are what it stores, as for [`Patch::set`](super::Patch::set).
+    #[inline]
+    pub(super) fn encode<'v>(
+        &self,
+        layout: &Layout,
+        image: &mut Vec<u8>,
+        parameters: &'v [Value],
+        other: impl Fn(usize) -> ValueRef<'v>,
+        convert: impl Fn(usize, ValueRef<'v>) -> Result<ValueRef<'v>>,
+    ) -> Result<()> {
+        if self.template.len() != layout.fixed_bytes() {
+            return Err(Error::internal("a row of another layout than its table's"));
+        }
+        image.clear();
+        image.extend_from_slice(&self.template);
+        for Step { column, source, field } in &self.steps {
+            let value = match source {
+                Source::Parameter(position) => parameters.get(*position as usize),
+                Source::Other => None,
+            };
+            let at = field.at();
+            let written = match (field.kind, value) {
+                (Kind::Int4, Some(Value::Int(number))) => {
+                    i32::try_from(*number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
+                }
+                (Kind::Int8, Some(Value::Int(number))) => put(image, at, number.to_le_bytes()),
+                (Kind::Text, Some(Value::Text(text))) if text.len() <= field.bytes_max() => {
+                    image.extend_from_slice(text.as_bytes());
+                    layout.put_end(image, *field);
+                    true
+                }
+                _ => false,
+            };
+            if !written {
+                let column = *column as usize;
+                let value = match source {
+                    Source::Parameter(_) => value.map(Value::as_ref).unwrap_or_default(),
+                    Source::Other => other(column),
+                };
+                if !field.put_as_is(image, value) {
+                    layout.encode_one(image, column, convert(column, value)?)?;
+                }
+            }
+        }
+        layout.check_length(image)
+    }
+}
