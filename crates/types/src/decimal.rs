@@ -181,9 +181,16 @@ impl Decimal {
 
     /// The sum, with the larger scale.
     pub fn plus(self, other: Self) -> Result<Self> {
+        let sum = |left: Self, right: Self| {
+            let units = left.units().checked_add(right.units()).ok_or_else(overflow)?;
+            Self::new(units, left.scale)
+        };
+        if self.scale == other.scale {
+            return sum(self, other);
+        }
         let scale = self.scale.max(other.scale);
         match (self.rescale(scale), other.rescale(scale)) {
-            (Ok(left), Ok(right)) => Self::new(left.units().checked_add(right.units()).ok_or_else(overflow)?, scale),
+            (Ok(left), Ok(right)) => sum(left, right),
             _ => Err(overflow()),
         }
     }

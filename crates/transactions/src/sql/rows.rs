@@ -144,6 +144,11 @@ impl Rows {
         Self { cells, ..Self::new(width) }
     }
 
+    /// Makes room for so many bytes of text.
+    pub fn reserve_text(&mut self, bytes: usize) {
+        self.text.reserve(bytes.min(RESULT_BYTES_MAX));
+    }
+
     /// Makes room for this many more rows.
     pub(crate) fn reserve(&mut self, rows: usize) {
         self.cells.reserve(self.width.saturating_mul(rows).min(CELLS_MAX.saturating_sub(self.cells.len())));
@@ -180,33 +185,47 @@ impl Rows {
         if self.cells.len() == self.cells.capacity() {
             self.grow()?;
         }
-        let cell = match value {
+        let cell = self.cell_of(value)?;
+        self.cells.push(cell);
+        Ok(())
+    }
+
+    /// The cell of a value, whose text or bytes are in the buffers then.
+    #[inline(always)]
+    fn cell_of(&mut self, value: ValueRef<'_>) -> Result<Cell> {
+        Ok(match value {
             ValueRef::Null => Cell::Null,
             ValueRef::Boolean(value) => Cell::Boolean(value),
             ValueRef::Int(value) => Cell::Int(value),
             ValueRef::Float(value) => Cell::Float(value),
             ValueRef::Decimal(value) => Cell::Decimal(value),
             ValueRef::Text(value) => self.push_text(value.as_bytes())?,
-            ValueRef::Bytes(value) => {
-                let from = place(self.bytes.len())?;
-                let to = place(self.bytes.len() + value.len())?;
-                self.bytes.extend_from_slice(value);
-                Cell::Bytes { from, to }
-            }
+            ValueRef::Bytes(value) => self.push_bytes(value)?,
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
-        };
-        self.cells.push(cell);
-        Ok(())
+        })
+    }
+
+    #[inline(never)]
+    fn push_bytes(&mut self, value: &[u8]) -> Result<Cell> {
+        let from = place(self.bytes.len())?;
+        let to = place(self.bytes.len() + value.len())?;
+        self.bytes.extend_from_slice(value);
+        Ok(Cell::Bytes { from, to })
     }
 
     /// Appends a column of a row of a table.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push_column(&mut self, row: Row<'_>, column: usize) -> Result<()> {
-        match row.cell(column) {
-            InRow::Value(value) => self.push(value),
-            InRow::Text(text) => self.push_bytes_of_text(text),
+        if self.cells.len() == self.cells.capacity() {
+            self.grow()?;
         }
+        let cell = match row.cell(column) {
+            InRow::Value(value) => self.cell_of(value)?,
+            InRow::Text(text) => self.push_text(text)?,
+        };
+        self.cells.push(cell);
+        Ok(())
     }
 
     #[inline]
@@ -219,7 +238,7 @@ impl Rows {
         Ok(())
     }
 
-    #[inline]
+    #[inline(never)]
     fn push_text(&mut self, text: &[u8]) -> Result<Cell> {
         if self.text.capacity() == 0 {
             self.text.reserve(text.len().max(TEXT_BYTES_MIN));
@@ -233,6 +252,7 @@ impl Rows {
     }
 
     /// Makes room for more values: first of one row, for most results have no more.
+    #[cold]
     fn grow(&mut self) -> Result<()> {
         if self.cells.len() >= CELLS_MAX {
             return Err(too_large());

@@ -1,3 +1,5 @@
+use std::ops::Range;
+
 use super::budget::{Budget, Full, Growth};
 use super::region::{REGION_BYTES, Region};
 
@@ -84,6 +86,7 @@ impl Slots {
         self.bytes
     }
 
+    #[inline]
     fn place(&self, slot: u32) -> (usize, usize) {
         let arena = (slot >> self.shift) as usize;
         let within = (slot & ((1 << self.shift) - 1)) as usize;
@@ -95,6 +98,22 @@ impl Slots {
     pub fn get(&self, slot: u32) -> Option<&[u8]> {
         let (arena, at) = self.place(slot);
         self.arenas.get(arena)?.bytes.get(at..at + self.slot_bytes)
+    }
+
+    /// A part of the bytes of a slot.
+    #[inline]
+    pub fn get_part(&self, slot: u32, part: Range<usize>) -> Option<&[u8]> {
+        let (arena, at) = self.place(slot);
+        let bytes = self.arenas.get(arena)?.bytes.get(at + part.start..at + part.end)?;
+        (part.end <= self.slot_bytes).then_some(bytes)
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_part_mut(&mut self, slot: u32, part: Range<usize>) -> Option<&mut [u8]> {
+        let (arena, at) = self.place(slot);
+        let bytes = self.arenas.get_mut(arena)?.bytes.get_mut(at + part.start..at + part.end)?;
+        (part.end <= self.slot_bytes).then_some(bytes)
     }
 
     /// The bytes of a slot, to be changed.

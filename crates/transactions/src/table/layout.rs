@@ -199,6 +199,15 @@ impl Layout {
         self.columns.get(column).copied()
     }
 
+    /// The offsets of these columns, if all are of type INTEGER and never NULL.
+    pub(super) fn integers_at(&self, columns: impl Iterator<Item = usize>) -> Option<Box<[usize]>> {
+        let offset = |column| {
+            let field = self.field(column)?;
+            (field.kind == Kind::Int4 && !field.nullable).then(|| field.at())
+        };
+        columns.map(offset).collect()
+    }
+
     /// An end that is at this offset.
     #[inline]
     fn end(&self, image: &[u8], at: u32) -> usize {

@@ -112,13 +112,25 @@ impl Slabs {
     /// The bytes of an item; `None` for what is no item of these slabs.
     #[inline]
     pub fn get(&self, item: Item) -> Option<&[u8]> {
-        self.classes.get(item.class())?.get(item.slot())?.get(..item.len())
+        self.get_from(item, 0)
+    }
+
+    /// The bytes of an item from an offset on.
+    #[inline]
+    pub fn get_from(&self, item: Item, from: usize) -> Option<&[u8]> {
+        self.classes.get(item.class())?.get_part(item.slot(), from..item.len())
+    }
+
+    /// The same, to be changed.
+    #[inline]
+    pub fn get_from_mut(&mut self, item: Item, from: usize) -> Option<&mut [u8]> {
+        self.classes.get_mut(item.class())?.get_part_mut(item.slot(), from..item.len())
     }
 
     /// The bytes of an item, to be changed.
     #[inline]
     pub fn get_mut(&mut self, item: Item) -> Option<&mut [u8]> {
-        self.classes.get_mut(item.class())?.get_mut(item.slot())?.get_mut(..item.len())
+        self.get_from_mut(item, 0)
     }
 
     /// Room for `length` bytes, whose content is arbitrary.

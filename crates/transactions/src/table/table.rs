@@ -94,7 +94,7 @@ impl Table {
     pub fn new(definition: Arc<TableDefinition>, budget: Arc<Budget>, seed: u64) -> Result<Self> {
         let layout = Layout::new(&definition)?;
         let rows = rows_for(&layout);
-        let indexes = definition.indexes.iter().map(|index| Index::new(&definition, index, seed)).collect();
+        let indexes = definition.indexes.iter().map(|index| Index::new(&definition, &layout, index, seed)).collect();
         Ok(Self {
             definition,
             layout,
@@ -148,8 +148,8 @@ impl Table {
         if !self.ids.contains(id) {
             return Ok(None);
         }
-        let bytes = self.rows.get(self.item(id)?).and_then(|bytes| bytes.get(HEADER_BYTES..));
-        Ok(Some(Row::new(&self.layout, bytes.ok_or_else(|| self.no_row(id))?)))
+        let image = self.rows.get_from(self.item(id)?, HEADER_BYTES);
+        Ok(Some(Row::new(&self.layout, image.ok_or_else(|| self.no_row(id))?)))
     }
 
     #[inline]
@@ -292,7 +292,7 @@ impl Table {
             return Err(self.no_row(id));
         }
         let item = self.item(id)?;
-        let image = self.rows.get_mut(item).and_then(|bytes| bytes.get_mut(HEADER_BYTES..));
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         undo.push(self.definition.id, id, Some(image))?;
         patch.apply(image);
@@ -302,7 +302,7 @@ impl Table {
     /// Writes changes in place; false if they do not fit there.
     fn patch(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
         let item = self.item(id)?;
-        let image = self.rows.get_mut(item).and_then(|bytes| bytes.get_mut(HEADER_BYTES..));
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
         match image {
             Some(image) => self.layout.patch(image, changes),
             None => Err(self.no_row(id)),

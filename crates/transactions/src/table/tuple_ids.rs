@@ -56,6 +56,7 @@ impl TupleIds {
     }
 
     /// Is the id taken?
+    #[inline]
     pub fn contains(&self, id: TupleId) -> bool {
         let word = self.levels.first().and_then(|level| level.get(id.0 as usize / 64));
         word.is_some_and(|word| word & 1 << (id.0 % 64) != 0)

@@ -73,12 +73,18 @@ pub fn push_integer(out: &mut Vec<u8>, column: KeyColumn, number: i64) -> bool {
         _ if column.nullable || column.descending => return false,
         DataType::BigInt => out.extend_from_slice(&(number ^ i64::MIN).to_be_bytes()),
         DataType::Integer => match i32::try_from(number) {
-            Ok(number) => out.extend_from_slice(&(number ^ i32::MIN).to_be_bytes()),
+            Ok(number) => out.extend_from_slice(&integer(number)),
             Err(_) => return false,
         },
         _ => return false,
     }
     true
+}
+
+/// The bytes of an INTEGER of a column that is never NULL and ascends.
+#[inline]
+pub const fn integer(number: i32) -> [u8; 4] {
+    (number ^ i32::MIN).to_be_bytes()
 }
 
 fn encode_any(out: &mut Vec<u8>, column: KeyColumn, value: ValueRef<'_>) -> Result<()> {

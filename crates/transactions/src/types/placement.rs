@@ -16,6 +16,7 @@ pub struct PartitionHash(u64);
 
 impl PartitionHash {
     /// The hash of a value.
+    #[inline]
     pub fn of(value: ValueRef<'_>) -> Self {
         Self(match value {
             ValueRef::Int(number) | ValueRef::Timestamp(number) => of_integer(number),
@@ -30,6 +31,7 @@ impl PartitionHash {
     }
 
     /// The partition, of `count` (at least 1).
+    #[inline]
     pub fn partition(self, count: u32) -> u32 {
         // The high bits are the good ones.
         u32::try_from((u128::from(self.0) * u128::from(count)) >> 64).unwrap_or(0)

@@ -19,6 +19,9 @@ pub struct Environment {
     buffer: RefCell<Vec<u8>>,
 }
 
+/// Bytes that the buffer begins with: the keys of a batch.
+const BUFFER_BYTES: usize = 256;
+
 /// Steps between two looks at the interrupt: a few microseconds.
 const STEPS_BETWEEN: u64 = 128;
 
@@ -49,7 +52,8 @@ impl Environment {
     /// An empty buffer, which may be kept for the next statement with [`Environment::keep`].
     #[inline]
     pub(crate) fn buffer(&self) -> Vec<u8> {
-        self.buffer.take()
+        let buffer = self.buffer.take();
+        if buffer.capacity() == 0 { Vec::with_capacity(BUFFER_BYTES) } else { buffer }
     }
 
     /// Keeps a buffer.

@@ -92,18 +92,6 @@ impl<'a> Frame<'a> {
         }
     }
 
-    /// The integer of a column of the row in a slot; `None` if it is none.
-    #[inline]
-    fn integer(&self, slot: usize, column: usize) -> Option<i64> {
-        match self.sources.get(slot)? {
-            Source::Row(row) => row.integer(column),
-            other => match other.value(column) {
-                ValueRef::Int(number) => Some(number),
-                _ => None,
-            },
-        }
-    }
-
     /// A column of the row in a slot.
     #[inline]
     fn column(&self, slot: usize, column: usize) -> ValueRef<'a> {
@@ -134,8 +122,7 @@ impl Expr {
         }
     }
 
-    /// The value where all that it is made of are integers; `None` where [`Expr::evaluate`] has to say what it is,
-    /// or that it is an error.
+    /// The value if that is an integer which is there already; `None` if [`Expr::evaluate`] has to say what it is.
     #[inline]
     pub fn integer(&self, frame: &Frame<'_>) -> Option<i64> {
         match self {
@@ -143,30 +130,11 @@ impl Expr {
                 Some(Value::Int(number)) => Some(*number),
                 _ => None,
             },
-            Self::Column { slot, column } => frame.integer(*slot, *column),
+            Self::Column { slot, column } => match frame.sources.get(*slot)? {
+                Source::Row(row) => row.integer(*column),
+                _ => None,
+            },
             Self::Literal(Value::Int(number)) => Some(*number),
-            Self::Arithmetic(..) | Self::Case(..) | Self::Cast(..) => self.computed_integer(frame),
-            _ => None,
-        }
-    }
-
-    fn computed_integer(&self, frame: &Frame<'_>) -> Option<i64> {
-        match self {
-            Self::Arithmetic(operator, sides) => {
-                let [left, right] = &**sides;
-                operator.integers(left.integer(frame)?, right.integer(frame)?).ok()
-            }
-            Self::Case(branches, otherwise) => {
-                for (condition, result) in branches {
-                    let Self::Compare(comparison, sides) = condition else { return None };
-                    let [left, right] = &**sides;
-                    if comparison.is(left.integer(frame)?.cmp(&right.integer(frame)?)) {
-                        return result.integer(frame);
-                    }
-                }
-                otherwise.integer(frame)
-            }
-            Self::Cast(inner, to) if to.is_integer() => inner.integer(frame).filter(|number| to.holds(*number)),
             _ => None,
         }
     }

@@ -7,11 +7,13 @@
 mod environment;
 mod evaluate;
 mod function;
+mod integers;
 mod like;
 
 pub use environment::Environment;
 pub(crate) use evaluate::{Evaluated, Frame, Source};
 pub(crate) use function::{Function, Signature};
+pub(crate) use integers::IntegerSteps;
 pub(crate) use like::Pattern;
 
 use std::cmp::Ordering;
@@ -181,21 +183,6 @@ impl Expr {
         let mut constant = true;
         self.walk(&mut |part| constant &= !matches!(part, Self::Column { .. } | Self::Computed(_)));
         constant
-    }
-
-    /// Whether [`Expr::integer`] is worth trying: with these columns of integers in slot 0, and parameters that are.
-    pub fn is_integral(&self, is_integer: impl Fn(usize) -> bool) -> bool {
-        let mut integral = true;
-        self.walk(&mut |part| {
-            integral &= match part {
-                Self::Parameter(_) | Self::Literal(Value::Int(_)) => true,
-                Self::Column { slot, column } => *slot == 0 && is_integer(*column),
-                Self::Arithmetic(..) | Self::Case(..) | Self::Compare(..) => true,
-                Self::Cast(_, to) => to.is_integer(),
-                _ => false,
-            }
-        });
-        integral
     }
 
     /// Calls `change` for this expression and, where that says so, for all in it.

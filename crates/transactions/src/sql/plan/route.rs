@@ -5,7 +5,7 @@ use crate::engine::Route;
 use crate::error::{Error, Result};
 use crate::partition::Scope;
 use crate::sql::expression::{Comparison, Environment, Expr, Frame};
-use crate::types::{DataType, PartitionHash, Rounded, Value, round_into};
+use crate::types::{DataType, PartitionHash, Rounded, Value, ValueRef, round_into};
 
 /// How a statement's route follows from its parameters.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +38,13 @@ impl PartitionKey {
         if let Expr::Parameter(position) = &self.value
             && let Some(value) = parameters.get(*position)
         {
+            // What most tables are partitioned by.
+            if let Value::Int(number) = value
+                && self.data_type.is_integer()
+                && self.data_type.holds(*number)
+            {
+                return Ok(Some(PartitionHash::of(ValueRef::Int(*number))));
+            }
             return hash(value.as_ref());
         }
         hash(self.value.evaluate(&Frame::new(parameters, &Environment::new(0, 0, 0)))?.get())

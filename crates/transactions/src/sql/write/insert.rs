@@ -39,6 +39,8 @@ pub(crate) struct Insert {
 struct Plain {
     /// The partition column.
     by: usize,
+    /// Columns whose values are neither parameters nor constants.
+    computed: Vec<usize>,
     encoder: Encoder,
 }
 
@@ -50,7 +52,9 @@ impl Plain {
             Expr::Literal(value) => Written::Constant(value),
             _ => Written::Computed,
         });
-        Ok(Some(Self { by, encoder: Encoder::new(&Layout::new(table)?, written)? }))
+        let is_computed = |value: &Expr| !matches!(value, Expr::Parameter(_) | Expr::Literal(_));
+        let computed = row.iter().enumerate().filter(|(_, value)| is_computed(value)).map(|(column, _)| column);
+        Ok(Some(Self { by, computed: computed.collect(), encoder: Encoder::new(&Layout::new(table)?, written)? }))
     }
 }
 
@@ -220,10 +224,8 @@ impl Insert {
         let frame = Frame::new(parameters, environment);
         // What is computed has to stand somewhere meanwhile.
         let mut computed: SmallVec<[(usize, Evaluated<'_>); 2]> = SmallVec::new();
-        for (column, value) in row.iter().enumerate() {
-            if !matches!(value, Expr::Parameter(_) | Expr::Literal(_)) {
-                computed.push((column, value.evaluate(&frame)?));
-            }
+        for (column, value) in plain.computed.iter().filter_map(|column| Some((*column, row.get(*column)?))) {
+            computed.push((column, value.evaluate(&frame)?));
         }
         let other = |column: usize| match row.get(column) {
             Some(Expr::Parameter(position)) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),

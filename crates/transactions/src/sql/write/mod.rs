@@ -15,7 +15,7 @@ use sqlparser::ast::{Assignment as AstAssignment, AssignmentTarget, SelectItem};
 use smallvec::SmallVec;
 
 use super::bind::Binder;
-use super::expression::{Environment, Expr, Frame, Source};
+use super::expression::{Environment, Expr, Frame, IntegerSteps, Source};
 use super::rows::{OutputColumn, Rows};
 use super::select::outputs;
 use crate::error::{Class, Error, Result};
@@ -33,8 +33,8 @@ pub(crate) struct Assignment {
     pub value: Expr,
     /// Whether the value is the same for all rows of a statement.
     pub fixed: bool,
-    /// Whether it is made of integers, if the parameters are.
-    pub integral: bool,
+    /// The same for integers; `None` if it is of others too.
+    pub integers: Option<IntegerSteps>,
 }
 
 /// A CHECK, over slot 0.
@@ -157,10 +157,9 @@ fn bind_assignments(
         }
         let value = bind_value(binder, &assignment.value, definition)?;
         let fixed = value.is_constant() && !value.is_volatile();
-        let is_integer =
-            |column| table.columns.get(column).is_some_and(|column: &ColumnDefinition| column.data_type.is_integer());
-        let integral = value.is_integral(is_integer);
-        assignments.push(Assignment { column, value, fixed, integral });
+        let is_integer = |column: usize| table.columns.get(column).is_some_and(|column| column.data_type.is_integer());
+        let integers = IntegerSteps::new(&value, &is_integer);
+        assignments.push(Assignment { column, value, fixed, integers });
     }
     Ok(assignments)
 }

@@ -147,7 +147,8 @@ impl Update {
         let definition = &*self.step.table;
         let table = partition.table_mut(definition.id)?;
         let mut frame = Frame::new(parameters, environment);
-        frame.set(0, Source::Row(table.row(id)?));
+        let row = table.row(id)?;
+        frame.set(0, Source::Row(row));
         if !all_hold(&self.step.on, &frame)? {
             return Ok(());
         }
@@ -155,7 +156,7 @@ impl Update {
         for assignment in &self.assignments {
             let Some(column) = definition.columns.get(assignment.column) else { continue };
             let convert = |value| store(definition, column, value);
-            let number = if assignment.integral { assignment.value.integer(&frame) } else { None };
+            let number = assignment.integers.as_ref().and_then(|steps| steps.value(row, parameters));
             if !number.is_some_and(|number| patch.set_integer(table.layout(), assignment.column, number)) {
                 let value = assignment.value.evaluate(&frame)?;
                 patch.set(table.layout(), assignment.column, value.get(), convert)?;

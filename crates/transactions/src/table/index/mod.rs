@@ -11,6 +11,7 @@ use ordered::{OrderedSet, Range};
 
 use super::budget::{Budget, Full, Growth};
 use super::keys::{Keys, OfLookUps};
+use super::layout::{Layout, chunk};
 use super::row::Row;
 use super::tuple_ids::{TupleId, TupleIds};
 use crate::error::{Class, Result};
@@ -31,6 +32,9 @@ const _: () = assert!(TupleId::MAX.0 < LIST);
 pub struct Index {
     definition: IndexDefinition,
     columns: Vec<KeyColumn>,
+    /// Where the columns are in a row's image if all are of type INTEGER, never NULL and ascending, as most keys
+    /// of several columns are.
+    integers_at: Option<Box<[usize]>>,
     body: Body,
 }
 
@@ -49,7 +53,7 @@ enum Body {
 
 impl Index {
     /// An index without entries. The seed decides where hashed keys are, which nothing can see.
-    pub fn new(table: &TableDefinition, definition: &IndexDefinition, seed: u64) -> Self {
+    pub fn new(table: &TableDefinition, layout: &Layout, definition: &IndexDefinition, seed: u64) -> Self {
         let columns = table.key_columns(definition);
         let body = match definition.kind {
             IndexKind::Hash => {
@@ -58,7 +62,18 @@ impl Index {
             }
             IndexKind::Ordered => Body::Ordered(OrderedSet::new()),
         };
-        Self { definition: definition.clone(), columns, body }
+        let mut index = Self { definition: definition.clone(), columns, integers_at: None, body };
+        index.set_layout(layout);
+        index
+    }
+
+    /// Rows have another layout from now on, which gives the same keys.
+    pub fn set_layout(&mut self, layout: &Layout) {
+        let held = &self.definition.columns;
+        self.integers_at = match held.iter().any(|column| column.descending) {
+            true => None,
+            false => layout.integers_at(held.iter().map(|column| column.column)),
+        };
     }
 
     /// What the index is.
@@ -91,25 +106,31 @@ impl Index {
     pub fn key(&self, row: Row<'_>, key: &mut Vec<u8>) -> Result<bool> {
         key.clear();
         let mut distinct = self.definition.unique;
-        for (column, place) in self.columns.iter().zip(&self.definition.columns) {
-            // What most keys are made of.
-            if let Some(number) = row.integer(place.column)
-                && key::push_integer(key, *column, number)
-            {
-                continue;
+        if let Some(offsets) = &self.integers_at {
+            for at in offsets {
+                let number = chunk(row.image(), *at).map_or(0, i32::from_le_bytes);
+                key.extend_from_slice(&key::integer(number));
             }
+            return self.check_length(key).map(|()| distinct);
+        }
+        for (column, place) in self.columns.iter().zip(&self.definition.columns) {
             let value = row.value(place.column);
             distinct &= !value.is_null();
             key::encode(key, *column, value)?;
         }
-        if key.len() > KEY_BYTES_MAX {
-            return Err(Class::LimitExceeded.error(format_args!(
-                "a key of index \"{}\" has {} bytes, more than {KEY_BYTES_MAX}",
-                self.definition.name,
-                key.len()
-            )));
+        self.check_length(key).map(|()| distinct)
+    }
+
+    #[inline]
+    fn check_length(&self, key: &[u8]) -> Result<()> {
+        if key.len() <= KEY_BYTES_MAX {
+            return Ok(());
         }
-        Ok(distinct)
+        Err(Class::LimitExceeded.error(format_args!(
+            "a key of index \"{}\" has {} bytes, more than {KEY_BYTES_MAX}",
+            self.definition.name,
+            key.len()
+        )))
     }
 
     /// A key as SQL would write it.

@@ -29,6 +29,22 @@ pub struct OrderedSet {
     entries: usize,
     /// Behind the entry that was inserted last: the next one is often its neighbour, as lines of an order are.
     finger: Position,
+    /// The same of entries of some columns, by a hash of the first ones: orders of a district follow one another,
+    /// while those of other districts come between.
+    fingers: [Position; FINGERS],
+}
+
+const FINGERS: usize = 16;
+/// Bytes of a key that choose its finger: of a key that has no more, the last finger is as good.
+const FINGER_BYTES: usize = 8;
+
+/// Which finger a key of several columns has.
+#[inline]
+fn finger_of(key: &[u8]) -> Option<usize> {
+    let (head, rest) = key.split_first_chunk::<FINGER_BYTES>()?;
+    // The tuple id stands behind the columns.
+    let hash = u64::from_be_bytes(*head).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - FINGERS.ilog2());
+    (rest.len() > size_of::<u32>()).then_some(hash as usize)
 }
 
 /// Before an entry: its page and index; `NONE` behind the last entry.
@@ -63,7 +79,7 @@ impl Path {
 impl OrderedSet {
     /// An empty set.
     pub fn new() -> Self {
-        Self { pages: Slots::new(PAGE_BYTES), root: NONE, height: 0, entries: 0, finger: END }
+        Self { pages: Slots::new(PAGE_BYTES), root: NONE, height: 0, entries: 0, finger: END, fingers: [END; FINGERS] }
     }
 
     /// Number of entries.
@@ -100,16 +116,22 @@ impl OrderedSet {
         (path, Position { page: number, index })
     }
 
-    /// Where `key` belongs if that is within the leaf of the finger, and not at one of its ends: what is there
-    /// may belong to a neighbour.
-    fn find_by_finger(&self, key: &[u8]) -> Option<Position> {
-        let Position { page: number, index } = self.finger;
+    /// Whether `key` belongs to a finger itself.
+    #[inline]
+    fn is_at(&self, finger: Position, key: &[u8]) -> bool {
+        let Some(leaf) = self.pages.get(finger.page).map(Page) else { return false };
+        let (index, count) = (finger.index, leaf.count());
+        let before = |index: usize| compare(leaf.entry(index), key).is_lt();
+        let is_first_behind = |index: usize| if index < count { !before(index) } else { leaf.next() == NONE };
+        index > 0 && index <= count && before(index - 1) && is_first_behind(index)
+    }
+
+    /// Where `key` belongs if that is within the leaf of a finger, and not at one of its ends, where what is there
+    /// may belong to a neighbour; but behind the last leaf there is none.
+    fn find_by_finger(&self, Position { page: number, .. }: Position, key: &[u8]) -> Option<Position> {
         let leaf = Page(self.pages.get(number)?);
         let last = leaf.count().checked_sub(1)?;
         let before = |index: usize| compare(leaf.entry(index), key).is_lt();
-        if index > 0 && index <= last && before(index - 1) && !before(index) {
-            return Some(self.finger);
-        }
         let within = before(0) && !before(last);
         within.then(|| Position { page: number, index: leaf.partition_point(0, |entry| compare(entry, key).is_lt()) })
     }
@@ -145,7 +167,14 @@ impl OrderedSet {
         }
         let prefix = key.get(..distinct).unwrap_or(key);
         // The finger serves only where there is room: to split a leaf takes the way from the root.
-        let near = self.find_by_finger(key).filter(|at| self.page(at.page).has_room(key.len()));
+        let own = finger_of(key);
+        let own_finger = own.and_then(|own| self.fingers.get(own).copied()).unwrap_or(END);
+        let near = match () {
+            () if self.is_at(self.finger, key) => Some(self.finger),
+            () if own_finger != END && self.is_at(own_finger, key) => Some(own_finger),
+            () => self.find_by_finger(self.finger, key),
+        };
+        let near = near.filter(|at| self.page(at.page).has_room(key.len()));
         let (path, at) = match near {
             Some(at) => (None, at),
             None => {
@@ -167,6 +196,9 @@ impl OrderedSet {
             _ => {
                 self.page_mut(at.page).insert(at.index, key, &[]);
                 self.finger = Position { index: at.index + 1, ..at };
+                if let Some(finger) = own.and_then(|own| self.fingers.get_mut(own)) {
+                    *finger = self.finger;
+                }
             }
         }
         self.entries += 1;
@@ -224,10 +256,9 @@ impl OrderedSet {
 
     /// Splits `left` while it takes a new entry before `index`; `right` is a new page.
     fn split_page(&mut self, left: u32, right: u32, index: usize, entry: [&[u8]; 2]) {
-        let mut copy = [0; PAGE_BYTES];
-        if let Some(bytes) = self.pages.get(left) {
-            copy.copy_from_slice(bytes);
-        }
+        let Some(copy) = self.pages.get(left).and_then(|bytes| <[u8; PAGE_BYTES]>::try_from(bytes).ok()) else {
+            return;
+        };
         let mut copy = Page(copy);
         let next = copy.next();
         let level = copy.level();
@@ -264,7 +295,7 @@ impl OrderedSet {
     /// Unlinks and frees a leaf that became empty, and the inner pages that become empty by that.
     fn drop_page(&mut self, leaf: u32, mut path: Path, budget: &Budget) {
         let (previous, next) = (self.page(leaf).previous(), self.page(leaf).next());
-        self.finger = END;
+        (self.finger, self.fingers) = (END, [END; FINGERS]);
         let mut empty = leaf;
         while let Some((parent, at)) = path.pop() {
             if empty == leaf {

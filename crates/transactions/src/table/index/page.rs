@@ -164,7 +164,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
 
     #[inline]
     fn put_u16(&mut self, at: usize, value: usize) {
-        self.put(at, &(value as u16).to_le_bytes());
+        if let Some(place) = self.0.as_mut().get_mut(at..).and_then(|bytes| bytes.first_chunk_mut()) {
+            *place = (value as u16).to_le_bytes();
+        }
     }
 
     /// Makes the page an empty one.
@@ -196,11 +198,32 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         if index < count {
             self.0.as_mut().copy_within(slot..SLOTS + 2 * count, slot + 2);
         }
-        self.put_u16(slot, at);
-        self.put_u16(at, length);
-        self.put(at + 2, first);
-        self.put(at + 2 + first.len(), second);
+        self.write(slot, at, [first, second]);
         self.put_u16(COUNT, count + 1);
+        self.put_u16(HEAP, at);
+    }
+
+    /// Writes a slot and its entry.
+    #[inline]
+    fn write(&mut self, slot: usize, at: usize, [first, second]: [&[u8]; 2]) {
+        self.put_u16(slot, at);
+        self.put_u16(at, first.len() + second.len());
+        self.put(at + 2, first);
+        if !second.is_empty() {
+            self.put(at + 2 + first.len(), second);
+        }
+    }
+
+    /// Puts entries into an empty page, in their order. There is room for them.
+    fn fill<'e>(&mut self, entries: impl Iterator<Item = [&'e [u8]; 2]>) {
+        let (mut slot, mut at) = (SLOTS, PAGE_BYTES);
+        for entry in entries {
+            let [first, second] = entry;
+            at = at.saturating_sub(first.len() + second.len() + 2);
+            self.write(slot, at, entry);
+            slot += 2;
+        }
+        self.put_u16(COUNT, (slot - SLOTS) / 2);
         self.put_u16(HEAP, at);
     }
 
@@ -216,21 +239,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
 
     /// Moves the entries together.
     fn compact(&mut self) {
-        let mut copy = [0; PAGE_BYTES];
-        copy.copy_from_slice(self.bytes());
+        let Ok(copy) = <[u8; PAGE_BYTES]>::try_from(self.bytes()) else { return };
         let copy = Page(copy);
         self.clear(copy.level(), copy.previous(), copy.next());
-        for index in 0..copy.count() {
-            self.insert(index, copy.entry(index), &[]);
-        }
+        self.fill((0..copy.count()).map(|index| [copy.entry(index), &[]]));
     }
 
     /// Distributes this page's entries and a new one, which belongs before entry `index`, over this page
     /// and `right`, which is empty: about half of the bytes each, or only the new one to the right where
     /// it is the last of all, so that ascending keys fill their pages.
     pub fn split(&mut self, right: &mut Page<impl AsRef<[u8]> + AsMut<[u8]>>, index: usize, entry: [&[u8]; 2]) {
-        let mut copy = [0; PAGE_BYTES];
-        copy.copy_from_slice(self.bytes());
+        let Ok(copy) = <[u8; PAGE_BYTES]>::try_from(self.bytes()) else { return };
         let copy = Page(copy);
         let count = copy.count();
         let at = |position: usize| match position.cmp(&index) {
@@ -241,24 +260,19 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         let bytes = |position: usize| at(position).iter().map(|part| part.len()).sum::<usize>() + ENTRY_OVERHEAD;
         let mut left = count;
         if index < count || copy.next() != NONE {
-            let total: usize = (0..=count).map(bytes).sum();
+            let held = PAGE_BYTES.saturating_sub(copy.heap() + u16_at(copy.bytes(), DEAD)) + 2 * count;
+            let half = (held + bytes(index)) / 2;
             let mut sum = 0;
             left = (0..=count)
                 .take_while(|position| {
                     sum += bytes(*position);
-                    sum <= total / 2
+                    sum <= half
                 })
                 .count();
         }
         self.clear(copy.level(), copy.previous(), copy.next());
-        for position in 0..=count {
-            let [first, second] = at(position);
-            if position < left {
-                self.insert(position, first, second);
-            } else {
-                right.insert(position - left, first, second);
-            }
-        }
+        self.fill((0..left).map(at));
+        right.fill((left..=count).map(at));
     }
 }
 

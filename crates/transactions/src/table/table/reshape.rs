@@ -6,7 +6,7 @@ use crate::schema::IndexDefinition;
 impl Table {
     /// Builds a new index from the rows. `definition` is the table's with the index in it.
     pub fn add_index(&mut self, definition: Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
-        let mut built = Index::new(&definition, index, self.seed);
+        let mut built = Index::new(&definition, &self.layout, index, self.seed);
         let mut key = Vec::new();
         let mut build = || -> Result<()> {
             for id in self.ids.iter() {
@@ -90,6 +90,7 @@ impl Table {
             std::mem::swap(&mut self.rows, &mut rows);
             std::mem::swap(&mut self.locators, &mut locators);
             self.layout = layout;
+            self.indexes.iter_mut().for_each(|index| index.set_layout(&self.layout));
             self.definition = definition;
         }
         self.budget.resize(rows.bytes() + locators.bytes(), 0);

@@ -115,6 +115,7 @@ impl Procedure for NewOrder {
         let total = sum.times(one.minus(discount)?)?.times(one.plus(w_tax)?.plus(d_tax)?)?;
 
         let mut rows = Rows::with_capacity(8, 1 + lines.len());
+        rows.reserve_text(32 * (1 + lines.len()));
         rows.push(ValueRef::Int(id))?;
         rows.push_from(&person, 0, 1)?;
         rows.push_from(&person, 0, 2)?;
@@ -157,8 +158,9 @@ impl Order<'_> {
         let keys: Vec<[Value; 1]> = lines.iter().map(|line| [Value::Int(line.item)]).collect();
         let items = context.execute_batch(ITEM, &keys)?;
         // Clause 2.4.2.3: all is done but for a line whose item there is not.
-        let known = lines.iter().enumerate().filter(|(run, _)| !items.rows_of(*run).is_empty());
-        let known: Vec<Line> = known.map(|(_, line)| *line).collect();
+        let mut known = Vec::with_capacity(lines.len());
+        known
+            .extend(lines.iter().enumerate().filter(|(run, _)| !items.rows_of(*run).is_empty()).map(|(_, line)| *line));
 
         let taken: Vec<[Value; 4]> = known.iter().map(|line| self.taken(line)).collect();
         let stocks = one_each(context.execute_batch(self.stock, &taken)?, "stock")?;

@@ -154,3 +154,43 @@ fn no_room_leaves_the_set_as_it_was() {
     check(&set, &model);
     assert!(set.insert(&[1; 30], 30, &budget, Growth::Forced).unwrap());
 }
+
+/// Runs of ascending keys under many heads, as orders of districts are, with their beginnings deleted meanwhile.
+#[test]
+fn runs_that_grow_side_by_side() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut rng = StdRng::seed_from_u64(seed);
+        let budget = Budget::new(1 << 28);
+        let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());
+        let heads = [1, 3, 40][seed as usize % 3];
+        let mut runs = vec![(0_u32, 0_u32); heads];
+        let key = |head: usize, number: u32| {
+            [(head as u64).to_be_bytes().as_slice(), &number.to_be_bytes(), b"line"].concat()
+        };
+        for step in 0..20_000 {
+            let head = rng.random_range(0..heads);
+            let (first, next) = &mut runs[head];
+            if rng.random_bool(if step < 12_000 { 0.9 } else { 0.3 }) {
+                let key = key(head, *next);
+                assert!(set.insert(&key, key.len() - 4, &budget, Growth::Asked).unwrap());
+                assert!(!set.insert(&key, key.len() - 4, &budget, Growth::Asked).unwrap(), "it is there already");
+                model.insert(key);
+                *next += 1;
+            } else if first < next {
+                let key = key(head, *first);
+                assert!(set.remove(&key, &budget));
+                model.remove(&key);
+                *first += 1;
+            }
+            if step % 1000 == 0 {
+                check(&set, &model);
+                for key in model.iter().step_by(7) {
+                    assert_eq!(set.first_with(key), Some(key.as_slice()));
+                }
+            }
+        }
+        check(&set, &model);
+        assert_eq!(budget.used(), set.bytes() as u64);
+    }
+}
