@@ -61,6 +61,7 @@ impl<'c, 's> Context<'c, 's> {
         self.unless_failed(|context| context.call_inside(procedure, arguments))
     }
 
+    #[inline]
     fn statement(&self, position: usize) -> Result<&'c Prepared> {
         match self.statements.get(position) {
             Some(Ok(prepared)) => Ok(prepared),
@@ -69,12 +70,14 @@ impl<'c, 's> Context<'c, 's> {
         }
     }
 
+    #[inline]
     fn unless_failed<T>(&mut self, run: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         self.check()?;
         run(self).inspect_err(|error| self.failed = Some(error.clone()))
     }
 
     /// What has ended the transaction.
+    #[inline]
     pub(super) fn check(&self) -> Result<()> {
         self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
     }
@@ -116,12 +119,14 @@ impl<'c, 's> Context<'c, 's> {
         self.environment
     }
 
+    #[inline]
     pub(super) fn run(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         self.note(prepared)?;
         prepared.run(self.scope, self.environment, parameters)
     }
 
     /// Notes that a statement runs, unless it may not.
+    #[inline]
     fn note(&mut self, prepared: &Prepared) -> Result<()> {
         if !prepared.is_read_only() {
             self.definitions.check_writable()?;

@@ -137,6 +137,7 @@ impl Prepared {
 
     /// Runs it in the partitions of a transaction. [`Error::OtherPartition`] means that it needs more of
     /// them.
+    #[inline]
     pub fn run(&self, scope: &mut Scope<'_>, environment: &Environment, parameters: &[Value]) -> Result<Outcome> {
         let parameters = self.settle(parameters)?;
         let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
@@ -251,6 +252,7 @@ impl Prepared {
         }
     }
 
+    #[inline]
     fn settle<'p>(&self, parameters: &'p [Value]) -> Result<Cow<'p, [Value]>> {
         if parameters.len() != self.parameters.len() {
             return Err(Class::UndefinedParameter.error(format_args!(

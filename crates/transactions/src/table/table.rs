@@ -55,6 +55,13 @@ pub struct Table {
     scratch: Scratch,
 }
 
+/// Where a row is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    id: TupleId,
+    item: Item,
+}
+
 /// Buffers that operations use, kept so that they do not allocate.
 #[derive(Debug, Default)]
 struct Scratch {
@@ -286,12 +293,25 @@ impl Table {
         result
     }
 
-    /// Changes columns of fixed width that no index holds, and gives back the row as it is then.
-    pub fn patch_row(&mut self, id: TupleId, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
+    /// Where the row with this id is, as long as the table is not changed.
+    #[inline]
+    pub(crate) fn place_of(&self, id: TupleId) -> Result<Place> {
         if !self.ids.contains(id) {
             return Err(self.no_row(id));
         }
-        let item = self.item(id)?;
+        Ok(Place { id, item: self.item(id)? })
+    }
+
+    /// The row in a place.
+    #[inline]
+    pub(crate) fn row_at(&self, place: Place) -> Result<Row<'_>> {
+        let image = self.rows.get_from(place.item, HEADER_BYTES);
+        Ok(Row::new(&self.layout, image.ok_or_else(|| self.no_row(place.id))?))
+    }
+
+    /// Changes columns of fixed width that no index holds, and gives back the row as it is then.
+    #[inline]
+    pub(crate) fn patch_row(&mut self, Place { id, item }: Place, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
         let image = self.rows.get_from_mut(item, HEADER_BYTES);
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         undo.push(self.definition.id, id, Some(image))?;

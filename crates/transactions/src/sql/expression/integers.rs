@@ -120,12 +120,15 @@ fn push(expr: &Expr, is_integer: &dyn Fn(usize) -> bool, depth: usize, steps: &m
         Expr::Parameter(position) => steps.push(Step::Parameter(*position)),
         Expr::Literal(Value::Int(number)) => steps.push(Step::Constant(*number)),
         Expr::Column { slot: 0, column } if is_integer(*column) => steps.push(Step::Column(*column)),
-        Expr::Arithmetic(operator, sides) => {
-            let [left, right] = &**sides;
-            push(left, is_integer, depth, steps)?;
-            push(right, is_integer, depth + 1, steps)?;
-            steps.push(Step::Apply(*operator));
-        }
+        Expr::Arithmetic(operator, sides) => match change(expr, is_integer, DataType::BigInt) {
+            Some(change) => steps.push(change),
+            None => {
+                let [left, right] = &**sides;
+                push(left, is_integer, depth, steps)?;
+                push(right, is_integer, depth + 1, steps)?;
+                steps.push(Step::Apply(*operator));
+            }
+        },
         Expr::Cast(inner, to) if to.is_integer() => match change(inner, is_integer, *to) {
             Some(change) => steps.push(change),
             None => {

@@ -147,7 +147,8 @@ impl Update {
         let definition = &*self.step.table;
         let table = partition.table_mut(definition.id)?;
         let mut frame = Frame::new(parameters, environment);
-        let row = table.row(id)?;
+        let place = table.place_of(id)?;
+        let row = table.row_at(place)?;
         frame.set(0, Source::Row(row));
         if !all_hold(&self.step.on, &frame)? {
             return Ok(());
@@ -162,7 +163,7 @@ impl Update {
                 patch.set(table.layout(), assignment.column, value.get(), convert)?;
             }
         }
-        let row = table.patch_row(id, &patch, &mut transaction.undo)?;
+        let row = table.patch_row(place, &patch, &mut transaction.undo)?;
         outcome.affected += 1;
         self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)
     }

@@ -139,18 +139,18 @@ impl OrderedSet {
     /// Whether an entry on either side of a position starts with `prefix`.
     fn is_beside(&self, position: Position, prefix: &[u8]) -> bool {
         let leaf = self.page(position.page);
-        let starts = |page: u32, index: usize| {
-            self.pages.get(page).is_some_and(|bytes| entry_of(bytes, index).starts_with(prefix))
-        };
+        let is_one = |entry: &[u8]| entry.get(..prefix.len()).is_some_and(|head| compare(head, prefix).is_eq());
         let behind = if position.index < leaf.count() {
-            starts(position.page, position.index)
+            is_one(leaf.entry(position.index))
         } else {
-            leaf.next() != NONE && starts(leaf.next(), 0)
+            leaf.next() != NONE && is_one(self.page(leaf.next()).entry(0))
         };
         let before = match position.index.checked_sub(1) {
-            Some(index) => starts(position.page, index),
+            Some(index) => is_one(leaf.entry(index)),
+            None if leaf.previous() == NONE => false,
             None => {
-                leaf.previous() != NONE && starts(leaf.previous(), self.page(leaf.previous()).count().saturating_sub(1))
+                let previous = self.page(leaf.previous());
+                is_one(previous.entry(previous.count().saturating_sub(1)))
             }
         };
         behind || before

@@ -35,7 +35,7 @@ pub struct Page<B>(pub B);
 
 /// The order of two byte strings: the same as `Ord`'s, and faster for keys of a few words, which are what an
 /// index compares all the time.
-#[inline]
+#[inline(always)]
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let ((left_words, left_rest), (right_words, right_rest)) = (left.as_chunks::<8>(), right.as_chunks::<8>());
     for (left, right) in left_words.iter().zip(right_words) {
