@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
 
+use super::plain::Plain;
 use super::{
     Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
 };
@@ -18,7 +18,7 @@ use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::PartitionKey;
 use crate::sql::rows::{Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
-use crate::table::{Encoder, Layout, TupleId, Written};
+use crate::table::TupleId;
 use crate::types::key::{KeyColumn, encode};
 use crate::types::{PartitionHash, Value, ValueRef};
 
@@ -32,30 +32,6 @@ pub(crate) struct Insert {
     returning: Returning,
     /// Of one row of VALUES that goes in without a further look at it, into a table that is partitioned.
     plain: Option<Plain>,
-}
-
-/// How a row is written as its values are made.
-#[derive(Debug, Clone)]
-struct Plain {
-    /// The partition column.
-    by: usize,
-    /// Columns whose values are neither parameters nor constants.
-    computed: Vec<usize>,
-    encoder: Encoder,
-}
-
-impl Plain {
-    fn new(table: &TableDefinition, row: &[Expr]) -> Result<Option<Self>> {
-        let Some(by) = table.partition_by else { return Ok(None) };
-        let written = row.iter().map(|value| match value {
-            Expr::Parameter(position) => Written::Parameter(*position),
-            Expr::Literal(value) => Written::Constant(value),
-            _ => Written::Computed,
-        });
-        let is_computed = |value: &Expr| !matches!(value, Expr::Parameter(_) | Expr::Literal(_));
-        let computed = row.iter().enumerate().filter(|(_, value)| is_computed(value)).map(|(column, _)| column);
-        Ok(Some(Self { by, computed: computed.collect(), encoder: Encoder::new(&Layout::new(table)?, written)? }))
-    }
 }
 
 /// Where rows come from.
@@ -174,7 +150,7 @@ impl Insert {
             Values::Rows(rows) => {
                 for row in rows {
                     if let Some(plain) = &self.plain {
-                        self.insert_plain(plain, row, scope, parameters, environment, outcome)?;
+                        plain.insert(&self.table, row, scope, (parameters, environment), &self.returning, outcome)?;
                         continue;
                     }
                     // What is not a parameter has to stand somewhere while the row is made.
@@ -208,43 +184,6 @@ impl Insert {
             }
         }
         Ok(())
-    }
-
-    /// Writes a row's values to where they are stored as they are made.
-    fn insert_plain(
-        &self,
-        plain: &Plain,
-        row: &[Expr],
-        scope: &mut Scope<'_>,
-        parameters: &[Value],
-        environment: &Environment,
-        outcome: &mut Outcome,
-    ) -> Result<()> {
-        environment.spend(1)?;
-        let frame = Frame::new(parameters, environment);
-        // What is computed has to stand somewhere meanwhile.
-        let mut computed: SmallVec<[(usize, Evaluated<'_>); 2]> = SmallVec::new();
-        for (column, value) in plain.computed.iter().filter_map(|column| Some((*column, row.get(*column)?))) {
-            computed.push((column, value.evaluate(&frame)?));
-        }
-        let other = |column: usize| match row.get(column) {
-            Some(Expr::Parameter(position)) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
-            Some(Expr::Literal(value)) => value.as_ref(),
-            _ => computed.iter().find(|(of, _)| *of == column).map(|(_, value)| value.get()).unwrap_or_default(),
-        };
-        let table = &*self.table;
-        let convert = |column: usize, value| match table.columns.get(column) {
-            Some(column) => store(table, column, value),
-            None => Ok(value),
-        };
-        let (partition, transaction) = scope.one(PartitionHash::of(convert(plain.by, other(plain.by))?))?;
-        let rows = partition.table_mut(table.id)?;
-        let id = rows.insert_encoded(&plain.encoder, parameters, other, convert, &mut transaction.undo)?;
-        outcome.affected += 1;
-        if self.returning.outputs.is_empty() {
-            return Ok(());
-        }
-        self.returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)
     }
 
     fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {

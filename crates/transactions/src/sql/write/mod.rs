@@ -2,6 +2,7 @@
 
 mod delete;
 mod insert;
+mod plain;
 mod update;
 
 use std::sync::Arc;
