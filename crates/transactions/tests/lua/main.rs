@@ -1,0 +1,8 @@
+//! Procedures in Lua: what they can do, and what they cannot.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod bench;
+mod hostile;
+mod language;
+mod sealed;
