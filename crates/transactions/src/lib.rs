@@ -8,6 +8,7 @@ pub mod database;
 pub mod disk;
 pub mod engine;
 pub use thermocline_types::error;
+pub mod fuzz;
 pub mod ids;
 pub mod interrupt;
 pub mod log;

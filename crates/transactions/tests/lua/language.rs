@@ -374,9 +374,9 @@ fn errors_say_where() {
         ("return db.value('SELECT k FROM t WHERE k = $1', {})", "42804", "parameter $1"),
         ("return db.value('SELECT k FROM t WHERE v = $1', '\\xff')", "22P02", "parameter $1"),
         ("return db.query()", "38000", "bad argument #1 to 'query' (statement expected, got no value)"),
-        ("return ('x'):rep(1, {})", "38000", "bad argument #3 to 'rep' (string expected, got table)"),
-        ("return ('x'):find('[a')", "22023", "missing ']'"),
-        ("return ('x'):match('(')", "22023", "unfinished capture"),
+        ("return ('x'):rep(1, {})", "38000", "bad argument #2 to 'rep' (string expected, got table)"),
+        ("return ('x'):find('[a')", "38000", "missing ']'"),
+        ("return ('x'):match('(')", "38000", "unfinished capture"),
         ("return '10' + 1", "38000", "attempt to perform arithmetic on a string value"),
         ("db.execute('CREATE TABLE u (k BIGINT PRIMARY KEY)')", "0A000", ""),
         ("db.execute('CALL p()')", "42601", ""),
@@ -419,8 +419,8 @@ fn limits_are_counts() {
     for body in [
         "local t = {} while true do t[#t + 1] = {} end",
         "local s = 'x' while true do s = s .. s end",
-        "return ('x'):rep(1 << 40)",
-        "pcall(string.rep, 'x', 1 << 40) return 1",
+        "return ('x'):rep(1 << 30)",
+        "pcall(string.rep, 'x', 1 << 30) return 1",
         "local s = ('x'):rep(1 << 20) return (s:gsub('x', s))",
         "local t = {} for i = 1, 1 << 20 do t[i] = 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx' .. i end",
         "local t = {} while true do pcall(function() t[#t + 1] = ('x'):rep(1000) .. #t end) end",
@@ -429,12 +429,8 @@ fn limits_are_counts() {
     ] {
         bench.fails(body, "53200", "");
     }
-    for body in [
-        "local function f() return 1 + f() end f()",
-        "local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x",
-    ] {
-        assert_eq!(bench.error(body).sqlstate(), "38000", "{body}");
-    }
+    bench.fails("local function f() return 1 + f() end f()", "53200", "");
+    bench.fails("local t = setmetatable({}, {}) getmetatable(t).__index = t return t.x", "38000", "possible loop");
     // Afterwards everything is as before.
     bench.check("return db.value('SELECT count(*) FROM t')", "3");
 }

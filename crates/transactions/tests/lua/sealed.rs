@@ -42,7 +42,8 @@ const LOOKS: &str = "
     say(pcall(db.value, 'SELECT 1'), db.value('SELECT count(*) FROM t'), db.decimal('1.5') + 1, #db.uuid())
     say(db.prepare('SELECT 2'):value(), db.query('SELECT 3')[1], db.date('2024-01-01').year)
     say(coroutine.isyieldable(), (select(2, coroutine.running())), coroutine.status(coroutine.create(say)))
-    local depth = 0 local function deep() depth = depth + 1 return 1 + deep() end pcall(deep) say(depth)
+    local depth, m = 0, {} m.__concat = function(a, b) depth = depth + 1 return a .. b end
+    pcall(function() return setmetatable({}, m) .. 1 end) say(depth)
     depth = 0 local m = {} m.__index = function(t) depth = depth + 1 return t.x end
     pcall(function() return setmetatable({}, m).x end) say(depth)
     local objects, lengths = {}, {}

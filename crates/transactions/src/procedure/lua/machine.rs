@@ -6,26 +6,45 @@ use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
+use thermocline_lua::{Function, Host, Kind, Lent, Lines, Loan, Meter, Raised, Stack, State, c_name};
 
-use super::library::{self, Metatables};
+use super::library::{self, Kept};
+use super::loaded::Loaded;
 use super::procedure::LuaProcedure;
-use super::vm::{Active, Function, Host, Kind, Loan, Meter, Raised, Stack, State, c_name};
 use crate::database::Answer;
 use crate::error::{Class, Error, Result};
 use crate::procedure::{Context, Limits};
 use crate::types::Value;
 
-use super::loaded::Loaded;
-
 /// Garbage that may lie about between two calls.
 const GARBAGE_BYTES_MAX: usize = 2 << 20;
 
+/// What scripts are told of an error that they can do nothing about.
+const FAILED: &[u8] = b"the transaction has failed";
+
 thread_local! {
-    static MACHINE: OnceCell<Box<Machine>> = const { OnceCell::new() };
+    static MACHINE: OnceCell<State<Machine>> = const { OnceCell::new() };
 }
 
 /// The stack of a function of the library.
 pub(super) type L<'s> = Stack<'s, Machine>;
+
+/// A [`Context`], whose two lifetimes a callback does not know.
+pub(super) trait AnyContext {
+    fn lend(&mut self, run: &mut dyn FnMut(&mut Context<'_, '_>));
+}
+
+impl AnyContext for Context<'_, '_> {
+    fn lend(&mut self, run: &mut dyn FnMut(&mut Context<'_, '_>)) {
+        run(self);
+    }
+}
+
+struct LentContext;
+
+impl Lent for LentContext {
+    type Of<'l> = dyn AnyContext + 'l;
+}
 
 /// A thread's Lua, with the procedures that have run there.
 ///
@@ -35,12 +54,10 @@ pub(super) type L<'s> = Stack<'s, Machine>;
 ///    +-- the outermost call ends: globals, names and `failure` are gone
 /// ```
 pub(super) struct Machine {
-    // Dropped before what it points to.
-    state: OnceCell<(State<Machine>, Metatables)>,
     meter: Rc<Meter>,
-    functions: Vec<Function<Machine>>,
-    active: Active,
-    context: Loan,
+    functions: Vec<Function<Self>>,
+    kept: OnceCell<Kept>,
+    context: Loan<LentContext>,
     procedures: RefCell<HashMap<u64, Rc<Loaded>, RandomState>>,
     /// The procedure that runs, innermost.
     current: RefCell<Option<Rc<Loaded>>>,
@@ -68,47 +85,37 @@ impl Host for Machine {
         &self.functions
     }
 
-    fn meter(&self) -> &Meter {
-        &self.meter
-    }
-
-    fn active(&self) -> &Active {
-        &self.active
-    }
-
-    fn must_stop(&self, stack: &Stack<'_, Self>, within_budget: bool) -> bool {
+    fn must_stop(&self, lines: Lines<'_>, within_budget: bool) -> Option<&'static [u8]> {
         let error = if self.has_failed() {
-            None
+            return Some(FAILED);
         } else if self.meter.is_exhausted() || self.meter.is_over() {
-            Some(self.out_of_memory())
+            self.out_of_memory()
         } else if within_budget {
             // Not in the log, so that replay is not stopped: by the client, or at its deadline.
-            match self.context.with(|context| context.environment().check()) {
-                Some(Err(error)) => Some(error),
-                _ => return false,
+            match self.with_context(|context| context.environment().check()) {
+                Some(Err(error)) => error,
+                _ => return None,
             }
         } else {
             let limit = self.limits.get().instructions_max;
-            Some(Error::Cancelled(format!("the procedure took more than {limit} instructions").into()))
+            Error::Cancelled(format!("the procedure took more than {limit} instructions").into())
         };
-        match error {
-            Some(error) => self.abort(stack, error),
-            None => self.stop_again(stack),
-        };
-        true
+        self.fail(lines, error);
+        Some(FAILED)
     }
 
-    fn panicked(&self, stack: &Stack<'_, Self>) {
-        self.abort(stack, Error::internal("a function of the Lua library panicked"));
+    fn panicked(&self, lines: Lines<'_>) -> &'static [u8] {
+        self.fail(lines, Error::internal("a function of the Lua library panicked"));
+        FAILED
     }
 }
 
 impl Machine {
     /// Uses the machine of this thread, and makes it if there is none yet.
-    pub fn with<T>(run: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+    pub fn with<T>(run: impl FnOnce(&State<Self>) -> Result<T>) -> Result<T> {
         MACHINE.with(|machine| {
             if machine.get().is_none() {
-                let made = Self::new()?;
+                let made = Self::new_state()?;
                 // Nothing else of this thread was here meanwhile.
                 let _ = machine.set(made);
             }
@@ -116,12 +123,12 @@ impl Machine {
         })
     }
 
-    fn new() -> Result<Box<Self>> {
-        let machine = Box::new(Self {
-            state: OnceCell::new(),
-            meter: Rc::default(),
+    fn new_state() -> Result<State<Self>> {
+        let meter = Rc::<Meter>::default();
+        let machine = Self {
+            meter: Rc::clone(&meter),
             functions: library::functions(),
-            active: Active::default(),
+            kept: OnceCell::new(),
             context: Loan::default(),
             procedures: RefCell::default(),
             current: RefCell::default(),
@@ -131,25 +138,21 @@ impl Machine {
             line: Cell::new(0),
             idle_bytes: Cell::new(0),
             panic: Cell::default(),
-        });
-        let state = State::new(&*machine).ok_or_else(|| Error::OutOfMemory("no memory for Lua".into()))?;
-        machine.meter.begin(u64::MAX, usize::MAX);
-        let stack = state.stack(&machine);
-        let metatables = library::open(&stack)
-            .map_err(|Raised| Error::internal(format_args!("the library of Lua: {:?}", stack.kind(-1))))?;
-        stack.set_top(0);
-        let _ = machine.state.set((state, metatables));
-        machine.collect();
-        Ok(machine)
+        };
+        meter.begin(u64::MAX, usize::MAX);
+        let state = State::new(machine, meter);
+        let kept = state.enter(|stack| {
+            library::open(stack)
+                .map_err(|Raised| Error::internal(format_args!("the library of Lua: {:?}", stack.kind(-1))))
+        })?;
+        let _ = state.host().kept.set(kept);
+        Self::collect(&state);
+        Ok(state)
     }
 
-    fn state(&self) -> Result<&(State<Self>, Metatables)> {
-        self.state.get().ok_or_else(|| Error::internal("a machine without Lua"))
-    }
-
-    /// Metatables of the types of Rust.
-    pub fn metatables(&self) -> Option<&Metatables> {
-        self.state.get().map(|(_, metatables)| metatables)
+    /// What the library keeps in Lua.
+    pub fn kept(&self) -> Result<&Kept> {
+        self.kept.get().ok_or_else(|| Error::internal("a machine without a library"))
     }
 
     /// What memory is counted with.
@@ -162,44 +165,68 @@ impl Machine {
         self.current.borrow().clone()
     }
 
+    /// Compiles a procedure in this thread.
+    pub fn compile(lua: &State<Self>, procedure: &LuaProcedure) -> Result<()> {
+        lua.enter(|stack| lua.host().load(stack, procedure).map(|_| ()))
+    }
+
     /// The procedure, compiled in this thread.
-    pub fn load(&self, procedure: &LuaProcedure) -> Result<Rc<Loaded>> {
+    fn load(&self, stack: &L<'_>, procedure: &LuaProcedure) -> Result<Rc<Loaded>> {
         if let Some(loaded) = self.procedures.borrow().get(&*procedure.id) {
             return Ok(Rc::clone(loaded));
         }
-        let (state, metatables) = self.state()?;
-        let stack = state.stack(self);
-        let top = stack.top();
+        let source = c_name(&format!("={}", procedure.name));
         // A body of a megabyte is compiled to no more than some hundred of them.
-        let loaded = stack.load(&procedure.source, &c_name(&format!("={}", procedure.name)));
-        if let Err(Raised) = loaded {
+        let chunk = stack.load(&procedure.source, &source).map_err(|Raised| {
             let text = text_of(stack.kind(-1));
-            stack.set_top(top);
             let (line, message) = placed(&procedure.name, &text).unwrap_or((1, &text));
-            return Err(Class::Syntax.error(message).in_procedure(&procedure.name, line));
-        }
-        let loaded = Rc::new(Loaded::new(procedure, stack.keep()));
-        loaded.renew_globals(&stack, metatables);
-        stack.set_top(top);
+            Class::Syntax.error(message).in_procedure(&procedure.name, line)
+        })?;
+        let loaded = Rc::new(Loaded::new(procedure, source, chunk));
         let mut procedures = self.procedures.borrow_mut();
-        procedures.retain(|_, old| {
-            let keep = old.owner.strong_count() > 0;
-            if !keep {
-                stack.forget(old.function);
+        let is_gone = |old: &Rc<Loaded>| old.owner.strong_count() == 0 && Rc::strong_count(old) == 1;
+        for (_, gone) in procedures.extract_if(|_, old| is_gone(old)) {
+            if let Some(gone) = Rc::into_inner(gone) {
+                stack.forget(gone.chunk);
             }
-            keep
-        });
+        }
         procedures.insert(*procedure.id, Rc::clone(&loaded));
         Ok(loaded)
     }
 
     /// Runs a procedure.
-    pub fn call(&self, procedure: &LuaProcedure, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
-        let loaded = self.load(procedure)?;
+    pub fn call(
+        lua: &State<Self>,
+        procedure: &LuaProcedure,
+        context: &mut Context<'_, '_>,
+        arguments: &[Value],
+    ) -> Result<Answer> {
+        let machine = lua.host();
+        let result = lua.enter(|stack| machine.call_on(stack, procedure, context, arguments));
+        if machine.current.borrow().is_none() {
+            *machine.failure.borrow_mut() = None;
+            *machine.raised.borrow_mut() = None;
+            if machine.meter.held() > machine.idle_bytes.get() + GARBAGE_BYTES_MAX {
+                Self::collect(lua);
+            }
+        }
+        if let Some(panic) = machine.panic.take() {
+            resume_unwind(panic);
+        }
+        result
+    }
+
+    fn call_on(
+        &self,
+        stack: &L<'_>,
+        procedure: &LuaProcedure,
+        context: &mut Context<'_, '_>,
+        arguments: &[Value],
+    ) -> Result<Answer> {
+        let loaded = self.load(stack, procedure)?;
         if loaded.is_running.replace(true) {
             return Err(Class::TooDeep.error(format_args!("procedure \"{}\" calls itself", procedure.name)));
         }
-        let (state, metatables) = self.state()?;
         let before = self.current.replace(Some(Rc::clone(&loaded)));
         if before.is_none() {
             let Limits { instructions_max, lua_bytes_max, .. } = procedure.limits;
@@ -207,22 +234,13 @@ impl Machine {
             self.meter.begin(instructions_max, lua_bytes_max);
             *self.failure.borrow_mut() = None;
         }
-        let stack = state.stack(self);
-        let top = stack.top();
-        let result = self.context.lend(context, || self.run(&stack, &loaded, arguments));
-        stack.set_top(top);
-        loaded.end(&stack, metatables);
+        loaded.begin();
+        let result = self.context.lend(context, || self.run(stack, &loaded, arguments));
+        // What the call has set can be freed.
+        stack.push_nil();
+        stack.push_chunk(&loaded.chunk);
+        loaded.end();
         self.current.replace(before);
-        if self.current.borrow().is_none() {
-            *self.failure.borrow_mut() = None;
-            *self.raised.borrow_mut() = None;
-            if self.meter.held() > self.idle_bytes.get() + GARBAGE_BYTES_MAX {
-                self.collect();
-            }
-        }
-        if let Some(panic) = self.panic.take() {
-            resume_unwind(panic);
-        }
         result
     }
 
@@ -232,8 +250,13 @@ impl Machine {
         if !stack.has_space(count) {
             return Err(Class::LimitExceeded.error("too many arguments"));
         }
-        stack.push_function(library::HANDLER);
-        stack.push_kept(loaded.function);
+        let kept = self.kept()?;
+        stack.push_kept(&kept.handler);
+        // Globals of its own, whatever a call before has done to its `_ENV`.
+        stack.push_table(0, 0);
+        stack.push_kept(&kept.globals);
+        stack.set_metatable(-2);
+        stack.push_chunk(&loaded.chunk);
         for argument in arguments {
             library::push_value(stack, argument.as_ref());
         }
@@ -271,24 +294,27 @@ impl Machine {
     }
 
     /// The line that runs in the innermost procedure.
-    pub fn line(&self, stack: &L<'_>) -> u32 {
-        self.current().map_or(0, |loaded| stack.line_of(|chunk| chunk == &*loaded.chunk))
+    fn line(&self, lines: Lines<'_>) -> u32 {
+        self.current().map_or(0, |loaded| lines.line_of(|source| source == &*loaded.source))
     }
 
     /// Keeps the line of an error on its way out of a procedure.
     pub fn note_line(&self, stack: &L<'_>) {
-        self.line.set(self.line(stack));
+        self.line.set(self.line(stack.lines()));
     }
 
     /// Ends the transaction: the script can do nothing about this error.
     pub fn abort(&self, stack: &L<'_>, error: Error) -> Raised {
+        self.fail(stack.lines(), error);
+        self.stop_again(stack)
+    }
+
+    fn fail(&self, lines: Lines<'_>, error: Error) {
         let mut failure = self.failure.borrow_mut();
         if failure.is_none() {
             let name = self.current().map_or_else(Box::default, |loaded| loaded.name.clone());
-            *failure = Some(error.in_procedure(&name, self.line(stack)));
+            *failure = Some(error.in_procedure(&name, self.line(lines)));
         }
-        drop(failure);
-        self.stop_again(stack)
     }
 
     /// Whether the transaction has failed.
@@ -298,13 +324,13 @@ impl Machine {
 
     /// Raises what has ended the transaction, again.
     pub fn stop_again(&self, stack: &L<'_>) -> Raised {
-        stack.push_bytes(b"the transaction has failed");
+        stack.push_bytes(FAILED);
         Raised
     }
 
     /// An error that a script may catch.
     pub fn raise(&self, stack: &L<'_>, error: Error) -> Raised {
-        let told = match (self.current(), self.line(stack)) {
+        let told = match (self.current(), self.line(stack.lines())) {
             (Some(loaded), line) if line > 0 => format!("{}:{line}: {error}", loaded.name),
             _ => error.to_string(),
         };
@@ -315,8 +341,13 @@ impl Machine {
 
     /// Takes instructions for what the library does; an error if there are none left.
     pub fn spend(&self, stack: &L<'_>, instructions: usize) -> Result<(), Raised> {
-        let within = self.meter.spend(instructions as u64);
-        if !within && self.must_stop(stack, within) { Err(Raised) } else { Ok(()) }
+        if self.meter.spend(instructions as u64) {
+            return Ok(());
+        }
+        match self.must_stop(stack.lines(), false) {
+            Some(_) => Err(self.stop_again(stack)),
+            None => Ok(()),
+        }
     }
 
     /// Does something in the transaction. An error ends the transaction.
@@ -325,7 +356,7 @@ impl Machine {
             return Err(self.stop_again(stack));
         }
         // A panic of the engine goes on behind the script: rows may be half changed.
-        match catch_unwind(AssertUnwindSafe(|| self.context.with(run))) {
+        match catch_unwind(AssertUnwindSafe(|| self.with_context(run))) {
             Ok(Some(Ok(value))) => Ok(value),
             Ok(Some(Err(error))) => Err(self.abort(stack, error)),
             Ok(None) => Err(self.abort(stack, Error::internal("a script without a transaction"))),
@@ -336,16 +367,21 @@ impl Machine {
         }
     }
 
+    fn with_context<T>(&self, run: impl FnOnce(&mut Context<'_, '_>) -> T) -> Option<T> {
+        let (mut run, mut result) = (Some(run), None);
+        self.context.with(|lent| lent.lend(&mut |context| result = run.take().map(|run| run(context))))?;
+        result
+    }
+
     fn out_of_memory(&self) -> Error {
         let limit = self.limits.get().lua_bytes_max;
         Error::OutOfMemory(format!("the procedure holds more than {limit} bytes").into())
     }
 
-    fn collect(&self) {
-        if let Ok((state, _)) = self.state() {
-            state.collect();
-            self.idle_bytes.set(self.meter.held());
-        }
+    fn collect(lua: &State<Self>) {
+        lua.collect();
+        let machine = lua.host();
+        machine.idle_bytes.set(machine.meter.held());
     }
 }
 

@@ -45,13 +45,13 @@ impl LuaProcedure {
             limits,
             id: Arc::new(NEXT.fetch_add(1, Ordering::Relaxed)),
         };
-        Machine::with(|machine| machine.load(&procedure).map(|_| ()))?;
+        Machine::with(|lua| Machine::compile(lua, &procedure))?;
         Ok(procedure)
     }
 
     /// Runs it.
     pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
-        Machine::with(|machine| machine.call(self, context, arguments))
+        Machine::with(|lua| Machine::call(lua, self, context, arguments))
     }
 }
 

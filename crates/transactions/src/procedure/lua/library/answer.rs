@@ -1,11 +1,13 @@
 use std::sync::Arc;
 
+use thermocline_lua::Kind;
+
 use super::super::machine::L;
-use super::super::vm::Kind;
 use super::result::ResultSet;
 use super::value::value_at;
 use crate::database::Answer;
 use crate::error::{Class, Result};
+use crate::schema::COLUMNS_MAX;
 use crate::sql::{OutputColumn, Rows};
 use crate::types::DataType;
 
@@ -19,6 +21,10 @@ pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
         && let Some(result) = stack.user::<ResultSet>(first)
     {
         return Ok(result.to_answer());
+    }
+    if usize::try_from(values).is_ok_and(|values| values > COLUMNS_MAX) {
+        let message = format!("a procedure returns at most {COLUMNS_MAX} values, and more rows by db.rows");
+        return Err(Class::LimitExceeded.error(message));
     }
     let mut rows = Rows::new(usize::try_from(values).unwrap_or(0));
     let mut columns = Vec::new();

@@ -1,7 +1,8 @@
 //! Reading what a function of the library was given.
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised};
 use super::buffer::Buffer;
 use crate::error::Class;
 
@@ -32,7 +33,7 @@ pub fn bytes<'a>(stack: &'a L<'_>, position: i32, function: &str) -> Result<&'a 
         Kind::Integer(_) | Kind::Float(_) => {
             stack.push_copy(position);
             stack.print_number();
-            match stack.kind(stack.top()) {
+            match stack.kind(-1) {
                 Kind::Text(text) => Ok(text),
                 _ => Err(expected(stack, position, function, "string")),
             }
@@ -71,11 +72,6 @@ pub fn float(stack: &L<'_>, position: i32, function: &str) -> Result<f64, Raised
     }
 }
 
-/// Whether a condition is true as Lua has it.
-pub fn truth(stack: &L<'_>, position: i32) -> bool {
-    !matches!(stack.kind(position), Kind::Nil | Kind::Boolean(false))
-}
-
 /// A float as the integer that it is.
 pub fn whole(value: f64) -> Option<i64> {
     #[expect(clippy::cast_possible_truncation, reason = "within the range of integers")]
@@ -88,13 +84,29 @@ pub fn count(length: usize) -> i64 {
     i64::try_from(length).unwrap_or(i64::MAX)
 }
 
-/// Appends a value as `tostring` has it.
+/// Appends a value as `tostring` has it. Addresses are never told.
 pub fn print(stack: &L<'_>, position: i32, out: &mut Buffer<'_, '_>) -> Result<(), Raised> {
-    super::base::push_printed(stack, position)?;
-    let printed = match stack.kind(-1) {
-        Kind::Text(text) => out.push(text),
-        _ => Ok(()),
-    };
-    stack.pop(1);
-    printed
+    stack.scoped(|stack| {
+        if stack.push_metamethod(position, b"__tostring") {
+            stack.push_copy(position);
+            stack.call(1, 1, 0)?;
+            return match stack.kind(-1) {
+                Kind::Text(text) => out.push(text),
+                _ => Err(stack.host().raise(stack, Class::Procedure.error("'__tostring' must return a string"))),
+            };
+        }
+        match stack.kind(position) {
+            Kind::Text(text) => out.push(text),
+            Kind::Boolean(value) => out.push(if value { b"true" } else { b"false" }),
+            Kind::Integer(_) | Kind::Float(_) => {
+                stack.push_copy(position);
+                stack.print_number();
+                match stack.kind(-1) {
+                    Kind::Text(text) => out.push(text),
+                    _ => Ok(()),
+                }
+            }
+            _ => out.push(name_of(stack, position).as_bytes()),
+        }
+    })
 }

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised};
 use super::Named;
 use super::arguments::{expected, integer};
-use crate::error::Class;
+use crate::error::{Class, Error};
 
 /// What scripts look for in vain, and why.
 const FORBIDDEN: [&str; 13] = [
@@ -27,21 +28,19 @@ const FORBIDDEN: [&str; 13] = [
 
 pub const FUNCTIONS: &[Named] = &[
     ("check", check),
-    ("getmetatable", getmetatable),
-    ("gmatch_from", super::string::gmatch_from),
+    ("format", super::format::format),
+    ("handler", handler),
     ("keys", keys),
     ("metafield", metafield),
     ("missing", missing),
     ("next", next),
     ("random", random),
     ("rawset", rawset),
-    ("set_global", set_global),
     ("setmetatable", setmetatable),
-    ("tostring", tostring),
 ];
 
 /// Sees an error on its way out of a procedure.
-pub fn handler(stack: &L<'_>) -> Result<i32, Raised> {
+fn handler(stack: &L<'_>) -> Result<i32, Raised> {
     stack.host().note_line(stack);
     stack.set_top(1);
     Ok(1)
@@ -54,19 +53,6 @@ fn check(stack: &L<'_>) -> Result<i32, Raised> {
         return Err(machine.stop_again(stack));
     }
     Ok(0)
-}
-
-fn getmetatable(stack: &L<'_>) -> Result<i32, Raised> {
-    if stack.is_none(1) {
-        return Err(expected(stack, 1, "getmetatable", "value"));
-    }
-    if stack.push_metamethod(1, b"__metatable") {
-        return Ok(1);
-    }
-    if !stack.push_metatable(1) {
-        stack.push_nil();
-    }
-    Ok(1)
 }
 
 fn setmetatable(stack: &L<'_>) -> Result<i32, Raised> {
@@ -105,24 +91,15 @@ fn rawset(stack: &L<'_>) -> Result<i32, Raised> {
     if stack.push_metamethod(1, b"__metatable") {
         return Err(stack.host().raise(stack, Class::Procedure.error("rawset of a protected table")));
     }
-    match stack.kind(2) {
-        Kind::Nil => return Err(expected(stack, 2, "rawset", "key")),
-        Kind::Float(value) if value.is_nan() => return Err(expected(stack, 2, "rawset", "number that is one")),
-        _ => {}
+    if stack.is_nil(2) {
+        return Err(expected(stack, 2, "rawset", "key"));
+    }
+    if stack.float(2).is_some_and(f64::is_nan) {
+        return Err(expected(stack, 2, "rawset", "number that is one"));
     }
     stack.set_top(3);
     stack.raw_set(1);
     Ok(1)
-}
-
-/// Sets a global variable, until the call ends.
-fn set_global(stack: &L<'_>) -> Result<i32, Raised> {
-    if let Some(loaded) = stack.host().current() {
-        loaded.has_globals.set(true);
-    }
-    stack.set_top(3);
-    stack.raw_set(1);
-    Ok(0)
 }
 
 /// What a global is that nobody has set.
@@ -155,17 +132,25 @@ enum Key {
 }
 
 impl Key {
-    fn at(stack: &L<'_>, position: i32) -> Result<Self, Raised> {
-        Ok(match stack.kind(position) {
-            Kind::Boolean(value) => Self::Boolean(value),
-            Kind::Integer(value) => Self::Integer(value),
-            Kind::Float(value) => Self::Float(value),
-            Kind::Text(text) => Self::Text(text.into()),
-            other => {
-                let message = format!("a table with a {} as a key has no order to go through it by", other.name());
-                return Err(stack.host().raise(stack, Class::Procedure.error(message)));
-            }
+    /// The key at a position; the name of its type if it has no place in an order.
+    fn at(stack: &L<'_>, position: i32) -> Result<Result<Self, &'static str>, Raised> {
+        stack.scoped(|stack| {
+            Ok(match stack.kind(position) {
+                Kind::Boolean(value) => Ok(Self::Boolean(value)),
+                Kind::Integer(value) => Ok(Self::Integer(value)),
+                Kind::Float(value) => Ok(Self::Float(value)),
+                Kind::Text(text) => Ok(Self::Text(text.into())),
+                other => Err(other.name()),
+            })
         })
+    }
+
+    /// Bytes that it has next to itself.
+    fn byte_size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            _ => 0,
+        }
     }
 
     fn push(&self, stack: &L<'_>) {
@@ -210,18 +195,48 @@ fn compare_mixed(integer: i64, float: f64) -> Ordering {
     }
 }
 
-/// An array of a table's keys in their order.
-fn keys(stack: &L<'_>) -> Result<i32, Raised> {
-    let mut keys = Vec::new();
-    stack.set_top(1);
+/// Goes through the keys of the table at 1, in the order of Lua's memory. All of them are seen before one without
+/// an order is an error, so that it is the same error.
+fn for_each_key(stack: &L<'_>, mut with: impl FnMut(Key) -> usize) -> Result<(), Raised> {
+    let (mut disordered, mut seen, mut bytes): (Option<&str>, usize, usize) = (None, 0, 0);
     stack.push_nil();
     while stack.next(1) {
         stack.pop(1);
-        keys.push(Key::at(stack, -1)?);
+        seen += 1;
+        match Key::at(stack, stack.top())? {
+            Ok(key) => {
+                let held = with(key);
+                bytes += held;
+                if held > 0 && !stack.may_hold(bytes) {
+                    let message = "no memory for the keys of a table";
+                    return Err(stack.host().abort(stack, Error::OutOfMemory(message.into())));
+                }
+            }
+            Err(name) => disordered = Some(disordered.map_or(name, |other| other.min(name))),
+        }
     }
+    stack.host().spend(stack, seen)?;
+    match disordered {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("a table with a {name} as a key has no order to go through it by");
+            Err(stack.host().raise(stack, Class::Procedure.error(message)))
+        }
+    }
+}
+
+/// An array of a table's keys in their order.
+fn keys(stack: &L<'_>) -> Result<i32, Raised> {
+    stack.set_top(1);
+    let mut keys = Vec::new();
+    for_each_key(stack, |key| {
+        let bytes = size_of::<Key>() + key.byte_size();
+        keys.push(key);
+        bytes
+    })?;
     // Numbers of comparisons are of the order of n log n.
     let depth = usize::BITS - keys.len().leading_zeros();
-    stack.host().spend(stack, keys.len() * (1 + depth as usize / 4))?;
+    stack.host().spend(stack, keys.len() * (depth as usize / 4))?;
     keys.sort_unstable_by(Key::compare);
     stack.push_table(keys.len(), 0);
     for (index, key) in (1..).zip(&keys) {
@@ -233,26 +248,25 @@ fn keys(stack: &L<'_>) -> Result<i32, Raised> {
 
 /// The key after another one, and its value.
 fn next(stack: &L<'_>) -> Result<i32, Raised> {
-    if stack.kind(1) != Kind::Table {
+    if !stack.is_table(1) {
         return Err(expected(stack, 1, "next", "table"));
     }
-    let after = match stack.kind(2) {
-        Kind::Nil => None,
-        _ => Some(Key::at(stack, 2)?),
-    };
-    let (mut least, mut seen): (Option<Key>, usize) = (None, 0);
     stack.set_top(2);
-    stack.push_nil();
-    while stack.next(1) {
-        stack.pop(1);
-        seen += 1;
-        let key = Key::at(stack, -1)?;
+    let after = match stack.is_nil(2) {
+        true => None,
+        false => Some(Key::at(stack, 2)?.map_err(|name| {
+            let message = format!("a table with a {name} as a key has no order to go through it by");
+            stack.host().raise(stack, Class::Procedure.error(message))
+        })?),
+    };
+    let mut least: Option<Key> = None;
+    for_each_key(stack, |key| {
         let is_after = after.as_ref().is_none_or(|after| key.compare(after) == Ordering::Greater);
         if is_after && least.as_ref().is_none_or(|least| key.compare(least) == Ordering::Less) {
             least = Some(key);
         }
-    }
-    stack.host().spend(stack, seen)?;
+        0
+    })?;
     match least {
         Some(key) => {
             key.push(stack);
@@ -265,36 +279,6 @@ fn next(stack: &L<'_>) -> Result<i32, Raised> {
             Ok(1)
         }
     }
-}
-
-fn tostring(stack: &L<'_>) -> Result<i32, Raised> {
-    if stack.is_none(1) {
-        return Err(expected(stack, 1, "tostring", "value"));
-    }
-    push_printed(stack, 1)?;
-    Ok(1)
-}
-
-/// Pushes a value as text. Addresses are never told.
-pub fn push_printed(stack: &L<'_>, position: i32) -> Result<(), Raised> {
-    if stack.push_metamethod(position, b"__tostring") {
-        stack.push_copy(position);
-        stack.call(1, 1, 0)?;
-        return match stack.kind(-1) {
-            Kind::Text(_) => Ok(()),
-            _ => Err(stack.host().raise(stack, Class::Procedure.error("'__tostring' must return a string"))),
-        };
-    }
-    match stack.kind(position) {
-        Kind::Text(_) => stack.push_copy(position),
-        Kind::Integer(_) | Kind::Float(_) => {
-            stack.push_copy(position);
-            stack.print_number();
-        }
-        Kind::Boolean(value) => stack.push_bytes(if value { b"true" } else { b"false" }),
-        _ => stack.push_bytes(super::arguments::name_of(stack, position).as_bytes()),
-    }
-    Ok(())
 }
 
 /// A random number of the transaction: a float less than 1, or an integer between two.

@@ -1,5 +1,6 @@
+use thermocline_lua::Raised;
+
 use super::super::machine::L;
-use super::super::vm::Raised;
 use crate::error::Error;
 
 /// A string that is being made; it takes instructions, and no more memory than there is.
@@ -23,24 +24,16 @@ impl<'b, 's> Buffer<'b, 's> {
     pub fn reserve(&mut self, more: usize) -> Result<(), Raised> {
         let (held, machine) = (self.bytes.len(), self.stack.host());
         // Twice, because Lua copies the string when it is done.
-        if !machine.meter_of().allows(held.saturating_add(more).saturating_mul(2)) {
+        if !self.stack.may_hold(held.saturating_add(more).saturating_mul(2)) {
             let message = format!("no memory for a string of {} bytes", held.saturating_add(more));
             return Err(machine.abort(self.stack, Error::OutOfMemory(message.into())));
         }
         machine.spend(self.stack, 1 + more / 64)
     }
 
-    /// Appends a text so many times, with another one between; the space was reserved.
-    pub fn repeat(&mut self, text: &[u8], between: &[u8], times: usize) {
-        if text.is_empty() && between.is_empty() {
-            return;
-        }
-        for time in 0..times {
-            if time > 0 {
-                self.bytes.extend_from_slice(between);
-            }
-            self.bytes.extend_from_slice(text);
-        }
+    /// Takes instructions for what was done to make the string.
+    pub fn spend(&self, instructions: usize) -> Result<(), Raised> {
+        self.stack.host().spend(self.stack, instructions)
     }
 
     /// Pushes the string onto Lua's stack.

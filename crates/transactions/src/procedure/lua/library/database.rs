@@ -3,9 +3,10 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::loaded::{Statement, StatementHandle};
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised};
 use super::Named;
 use super::arguments::{bad, bytes, count, expected};
 use super::result::{push_result, push_row};
@@ -138,9 +139,9 @@ fn prepare(stack: &L<'_>) -> Result<i32, Raised> {
             loaded.name_statement(name, Rc::clone(&statement));
         }
     }
-    match machine.metatables() {
-        Some(metatables) => stack.push_user(StatementHandle(statement), metatables.statement),
-        None => stack.push_nil(),
+    match machine.kept() {
+        Ok(kept) => stack.push_user(StatementHandle(statement), &kept.statement),
+        Err(error) => return Err(machine.abort(stack, error)),
     }
     Ok(1)
 }
@@ -184,7 +185,7 @@ fn abort(stack: &L<'_>) -> Result<i32, Raised> {
 /// `db.rows({"id", "total"}, {{1, 2}, {id = 3, total = 4}})`: a result to return.
 fn rows(stack: &L<'_>) -> Result<i32, Raised> {
     for position in 1..=2 {
-        if stack.kind(position) != Kind::Table {
+        if !stack.is_table(position) {
             return Err(expected(stack, position, "rows", "table"));
         }
     }
@@ -193,34 +194,31 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
     machine.spend(stack, width.saturating_mul(height.saturating_add(1)))?;
     let mut columns: Vec<(Box<str>, Option<DataType>)> = Vec::with_capacity(width.min(1024));
     for index in 1..=count(width) {
-        stack.raw_get_index(1, index);
-        match stack.kind(-1) {
-            Kind::Text(name) => columns.push((String::from_utf8_lossy(name).into(), None)),
-            _ => return Err(bad(stack, 1, "rows", "names of columns are strings")),
-        }
-        stack.pop(1);
+        let name = stack.scoped(|stack| {
+            stack.raw_get_index(1, index);
+            match stack.kind(-1) {
+                Kind::Text(name) => Ok(String::from_utf8_lossy(name).into()),
+                _ => Err(bad(stack, 1, "rows", "names of columns are strings")),
+            }
+        })?;
+        columns.push((name, None));
     }
     let mut out = Rows::new(columns.len());
     for row in 1..=count(height) {
-        stack.raw_get_index(2, row);
-        let at = stack.top();
-        if stack.kind(at) != Kind::Table {
-            return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
-        }
-        for (number, (name, data_type)) in (1..).zip(&mut columns) {
-            stack.raw_get_field(at, name.as_bytes());
-            if stack.kind(-1) == Kind::Nil {
-                stack.pop(1);
-                stack.raw_get_index(at, number);
+        stack.scoped(|stack| {
+            stack.raw_get_index(2, row);
+            if !stack.is_table(-1) {
+                return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
             }
-            let pushed = value_at(stack, -1, None).and_then(|value| {
-                *data_type = common(*data_type, value.as_ref(), name)?;
-                out.push(value.as_ref())
-            });
-            pushed.map_err(|error| machine.raise(stack, error))?;
-            stack.pop(1);
+            let at = stack.top();
+            (1..).zip(&mut columns).try_for_each(|(number, column)| {
+                stack.scoped(|stack| push_cell(stack, at, number, column, &mut out))
+            })
+        })?;
+        if !stack.may_hold(out.byte_size()) {
+            let message = "no memory for the rows of db.rows";
+            return Err(machine.abort(stack, Error::OutOfMemory(message.into())));
         }
-        stack.pop(1);
     }
     let column = |(name, data_type): (Box<str>, Option<DataType>)| OutputColumn {
         name,
@@ -228,6 +226,26 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
     };
     push_result(stack, columns.into_iter().map(column).collect(), out)?;
     Ok(1)
+}
+
+/// Appends a column's value of the row whose table is at a position, by the column's name or its number.
+fn push_cell(
+    stack: &L<'_>,
+    row: i32,
+    number: i64,
+    (name, data_type): &mut (Box<str>, Option<DataType>),
+    out: &mut Rows,
+) -> Result<(), Raised> {
+    stack.raw_get_field(row, name.as_bytes());
+    if stack.is_nil(-1) {
+        stack.pop(1);
+        stack.raw_get_index(row, number);
+    }
+    let pushed = value_at(stack, -1, None).and_then(|value| {
+        *data_type = common(*data_type, value.as_ref(), name)?;
+        out.push(value.as_ref())
+    });
+    pushed.map_err(|error| stack.host().raise(stack, error))
 }
 
 /// The type of a column that holds one more value.

@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised};
 use super::Named;
 use super::arguments::{bad, expected, integer_or, name_of};
 use super::value::push_decimal;

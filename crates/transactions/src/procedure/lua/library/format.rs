@@ -1,7 +1,8 @@
 //! `string.format`: of our own, because C's prints addresses and differs in details between libraries.
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised};
 use super::arguments::{bad, bytes, expected, float, integer, print};
 use super::buffer::Buffer;
 use crate::types::Decimal;
@@ -166,6 +167,8 @@ impl Spec {
         digits: &str,
         may_fill: bool,
     ) -> Result<(), Raised> {
+        // Long numbers are long sums.
+        out.spend(digits.len() / 4)?;
         let sign = match negative {
             true => "-",
             false if self.plus => "+",

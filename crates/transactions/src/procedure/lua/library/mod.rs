@@ -1,4 +1,15 @@
-//! What scripts find: Lua's library as far as it is deterministic, and `db`.
+//! What scripts find: Lua's own library as far as it is deterministic, what takes the place of the rest, and `db`.
+//!
+//! | ours | why not Lua's own |
+//! |---|---|
+//! | `next`, `pairs` | the order of keys is that of memory |
+//! | `table.sort` | the order of equal values follows from how it is done, which another version may do otherwise |
+//! | `string.format` | libraries of C differ (`%a`, the sign of what is no number, `%p`); it formats decimals exactly |
+//! | `math.max`, `math.min` | compare decimals as well |
+//! | `math.random` | draws from the transaction's seed |
+//! | `setmetatable` | refuses `__gc` and `__mode`, by which a script would see the collector |
+//! | `rawset` | refuses the library's tables, which all calls share |
+//! | `pcall`, `xpcall`, `coroutine.resume`, `coroutine.close` | call Lua's own, and raise again what has ended the transaction |
 
 mod answer;
 mod arguments;
@@ -7,35 +18,24 @@ mod buffer;
 mod database;
 mod decimal;
 mod format;
-mod math;
 mod moment;
-mod pattern;
 mod result;
-mod string;
-mod table;
 mod value;
 
 pub use answer::answer;
 pub use value::{push_value, utf8};
 
-use super::loaded::StatementHandle;
-use super::machine::{L, Machine};
-use super::vm::{Function, Library, Raised, Reference, c_name};
-use result::ResultSet;
+use thermocline_lua::{Function, Library, Raised, Reference, c_name};
 
-/// The number of the function that sees errors on their way out of a procedure.
-pub const HANDLER: usize = 0;
+use super::machine::{L, Machine};
 
 /// The part of the library that is in Lua. It gets the tables of [`MODULES`] in their order, and Lua's own.
 const PRELUDE: &str = include_str!("prelude.lua");
 
 type Named = (&'static str, Function<Machine>);
 
-const MODULES: [&[Named]; 10] = [
+const MODULES: [&[Named]; 7] = [
     base::FUNCTIONS,
-    string::FUNCTIONS,
-    table::FUNCTIONS,
-    math::FUNCTIONS,
     database::FUNCTIONS,
     decimal::FUNCTIONS,
     moment::DATE_FUNCTIONS,
@@ -44,10 +44,15 @@ const MODULES: [&[Named]; 10] = [
     database::STATEMENT_FUNCTIONS,
 ];
 
-/// Tables that Rust gives to values.
+const LIBRARIES: [Library; 5] =
+    [Library::Base, Library::Coroutine, Library::Math, Library::String, Library::Table];
+
+/// What the library keeps in Lua.
 #[derive(Debug)]
-pub struct Metatables {
-    /// Of each procedure's globals.
+pub struct Kept {
+    /// The function that sees errors on their way out of a procedure.
+    pub handler: Reference,
+    /// The metatable of each call's globals, and those of the values that Rust gives.
     pub globals: Reference,
     pub decimal: Reference,
     pub date: Reference,
@@ -58,14 +63,15 @@ pub struct Metatables {
 
 /// All functions, by number.
 pub fn functions() -> Vec<Function<Machine>> {
-    let modules = MODULES.iter().flat_map(|module| module.iter().map(|(_, function)| *function));
-    [base::handler as Function<Machine>].into_iter().chain(modules).collect()
+    MODULES.iter().flat_map(|module| module.iter().map(|(_, function)| *function)).collect()
 }
 
 /// Fills a new machine.
-pub fn open(stack: &L<'_>) -> Result<Metatables, Raised> {
-    stack.load(PRELUDE, &c_name("=(library)"))?;
-    let mut number = HANDLER + 1;
+pub fn open(stack: &L<'_>) -> Result<Kept, Raised> {
+    let prelude = stack.load(PRELUDE, &c_name("=(library)"))?;
+    stack.push_nil();
+    stack.push_chunk(&prelude);
+    let mut number = 0;
     for module in MODULES {
         stack.push_table(0, module.len());
         for (name, _) in module {
@@ -74,23 +80,20 @@ pub fn open(stack: &L<'_>) -> Result<Metatables, Raised> {
             number += 1;
         }
     }
-    stack.push_library(Library::Base);
-    stack.push_library(Library::Coroutine);
-    stack.call(i32::try_from(MODULES.len() + 2).unwrap_or(0), 7, 0)?;
-    // On the stack now: the metatables of strings, statements, results, timestamps, dates, decimals, globals.
+    LIBRARIES.iter().for_each(|library| stack.push_library(*library));
+    stack.call(i32::try_from(MODULES.len() + LIBRARIES.len()).unwrap_or(0), 8, 0)?;
+    stack.forget(prelude);
+    // On the stack now, from the top: the handler, and the metatables of globals and of each type.
+    let handler = stack.keep();
     let globals = stack.keep();
     let decimal = stack.keep();
     let date = stack.keep();
     let timestamp = stack.keep();
-    stack.push_finalizer::<ResultSet>();
-    stack.raw_set_field(-2, b"__gc");
     let result = stack.keep();
-    stack.push_finalizer::<StatementHandle>();
-    stack.raw_set_field(-2, b"__gc");
     let statement = stack.keep();
     // All strings share the metatable.
     stack.push_bytes(b"");
     stack.insert(-2);
     stack.set_metatable(-2);
-    Ok(Metatables { globals, decimal, date, timestamp, result, statement })
+    Ok(Kept { handler, globals, decimal, date, timestamp, result, statement })
 }

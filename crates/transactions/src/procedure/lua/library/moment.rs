@@ -2,8 +2,9 @@
 
 use std::cmp::Ordering;
 
+use thermocline_lua::{Kind, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Raised, UserData};
 use super::Named;
 use super::arguments::{bytes, expected, integer, name_of};
 use super::value::{push_date, push_timestamp};
@@ -17,14 +18,6 @@ pub struct Date(pub i32);
 /// Microseconds since 1970.
 #[derive(Debug, Clone, Copy)]
 pub struct Timestamp(pub i64);
-
-impl UserData for Date {
-    const KIND: usize = 4;
-}
-
-impl UserData for Timestamp {
-    const KIND: usize = 5;
-}
 
 pub const DATE_FUNCTIONS: &[Named] = &[
     ("__add", |stack| shifted(stack, 1)),

@@ -1,6 +1,6 @@
 -- The part of the library that is in Lua. Runs once in each machine.
-local native, string, table, math, db, decimal, date, timestamp, result, statement, lua, threads = ...
-local check, keys, metafield, random = native.check, native.keys, native.metafield, native.random
+local native, db, decimal, date, timestamp, result, statement, lua, threads, math, string, table = ...
+local check, keys, metafield = native.check, native.keys, native.metafield
 local error, rawget, select, setmetatable, type = lua.error, lua.rawget, lua.select, lua.setmetatable, lua.type
 
 -- An error that has ended the transaction is raised again by whoever catches it.
@@ -49,54 +49,6 @@ local function pairs(t)
   end, t, nil
 end
 
-function table.insert(t, ...)
-  if type(t) ~= "table" then bad(1, "insert", "table", t) end
-  local count = select("#", ...)
-  local last = #t + 1
-  if count == 1 then
-    t[last] = (...)
-  elseif count == 2 then
-    local position, value = ...
-    if math.type(position) ~= "integer" then bad(2, "insert", "integer", position) end
-    if position < 1 or position > last then error("bad argument #2 to 'insert' (position out of bounds)", 2) end
-    for i = last, position + 1, -1 do t[i] = t[i - 1] end
-    t[position] = value
-  else
-    error("wrong number of arguments to 'insert'", 2)
-  end
-end
-
-function table.remove(t, position)
-  if type(t) ~= "table" then bad(1, "remove", "table", t) end
-  local size = #t
-  if position == nil then position = size end
-  if math.type(position) ~= "integer" then bad(2, "remove", "integer", position) end
-  if position ~= size and (position < 1 or position > size + 1) then
-    error("bad argument #2 to 'remove' (position out of bounds)", 2)
-  end
-  local value = t[position]
-  while position < size do
-    t[position] = t[position + 1]
-    position = position + 1
-  end
-  t[position] = nil
-  return value
-end
-
-function table.move(from, first, last, to, into)
-  into = into or from
-  if type(from) ~= "table" then bad(1, "move", "table", from) end
-  if type(into) ~= "table" then bad(5, "move", "table", into) end
-  if to > last or to <= first or into ~= from then
-    for i = 0, last - first do into[to + i] = from[first + i] end
-  else
-    for i = last - first, 0, -1 do into[to + i] = from[first + i] end
-  end
-  return into
-end
-
-function table.pack(...) return { n = select("#", ...), ... } end
-
 local function below(a, b) return a < b end
 
 -- A merge sort: equal values stay in their order, and a comparison that contradicts itself gives some
@@ -140,51 +92,40 @@ function table.sort(t, less)
   for i = 1, size do t[i] = from[i] end
 end
 
-local gmatch_from = native.gmatch_from
-
-function string.gmatch(text, pattern)
-  local position, last = 1, 0
-  local function found(start, ...)
-    if start == nil then return nil end
-    position, last = start, start
-    return ...
+-- The first of all, by a comparison; decimals are no numbers of Lua's.
+local function extreme(name, before)
+  return function(first, ...)
+    if first == nil then bad(1, name, "value", first) end
+    local count = select("#", ...)
+    if count == 1 then
+      local other = ...
+      if before(other, first) then return other end
+      return first
+    end
+    local others = { ... }
+    for i = 1, count do
+      if before(others[i], first) then first = others[i] end
+    end
+    return first
   end
-  -- What is wrong with the arguments is said here, and not in the loop.
-  string.find(text, "", 1, true)
-  string.find("", pattern)
-  return function() return found(gmatch_from(text, pattern, position, last)) end
 end
 
-function math.max(first, ...)
-  if first == nil then bad(1, "max", "value", first) end
-  for i = 1, select("#", ...) do
-    local value = (select(i, ...))
-    if first < value then first = value end
-  end
-  return first
-end
-
-function math.min(first, ...)
-  if first == nil then bad(1, "min", "value", first) end
-  for i = 1, select("#", ...) do
-    local value = (select(i, ...))
-    if value < first then first = value end
-  end
-  return first
-end
-
-math.random = random
-math.pi = 3.141592653589793
-math.huge = 1 / 0
-math.maxinteger = 0x7fffffffffffffff
-math.mininteger = -0x8000000000000000
+math.max = extreme("max", function(a, b) return b < a end)
+math.min = extreme("min", below)
+math.random = native.random
+string.format = native.format
 
 for name, content in lua.next, { decimal = decimal, date = date, timestamp = timestamp, statement = statement } do
   content.__metatable = false
   content.__name = name
+  if not content.__index then
+    local methods = {}
+    for key, method in lua.next, content do
+      if type(method) == "function" and string.sub(key, 1, 2) ~= "__" then methods[key] = method end
+    end
+    content.__index = methods
+  end
 end
-decimal.__index = function(_, key) return decimal[key] end
-statement.__index = function(_, key) return statement[key] end
 result.__metatable = false
 result.__name = "result"
 
@@ -199,13 +140,13 @@ local base = {
   select = select,
   tonumber = lua.tonumber,
   type = type,
-  getmetatable = native.getmetatable,
+  getmetatable = lua.getmetatable,
   next = native.next,
   pairs = pairs,
   pcall = pcall,
   rawset = native.rawset,
   setmetatable = native.setmetatable,
-  tostring = native.tostring,
+  tostring = lua.tostring,
   xpcall = xpcall,
   coroutine = frozen("coroutine", {
     close = close,
@@ -224,7 +165,7 @@ local base = {
 }
 setmetatable(base, { __index = native.missing })
 
-local globals = { __index = base, __newindex = native.set_global, __metatable = false }
+local globals = { __index = base, __metatable = false }
 local strings = { __index = string, __metatable = false, __name = "string" }
 
-return strings, statement, result, timestamp, date, decimal, globals
+return strings, statement, result, timestamp, date, decimal, globals, native.handler

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use thermocline_lua::{Kind, Meter, Raised};
+
 use super::super::machine::L;
-use super::super::vm::{Kind, Meter, Raised, UserData};
 use super::Named;
 use super::arguments::{count, expected};
 use super::value::push_value;
 use crate::database::Answer;
-use crate::error::{Class, Error};
+use crate::error::Class;
 use crate::sql::{OutputColumn, Rows};
 
 pub const FUNCTIONS: &[Named] = &[("__index", index), ("__len", len), ("__newindex", newindex)];
@@ -22,10 +23,6 @@ pub struct ResultSet {
     /// What `rows` are counted with.
     meter: Rc<Meter>,
     bytes: usize,
-}
-
-impl UserData for ResultSet {
-    const KIND: usize = 3;
 }
 
 impl Drop for ResultSet {
@@ -52,12 +49,12 @@ impl ResultSet {
 /// Pushes a result.
 pub fn push_result(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> Result<(), Raised> {
     let result = ResultSet::new(stack, columns, rows);
-    match stack.host().metatables() {
-        Some(metatables) => {
-            stack.push_user(result, metatables.result);
+    match stack.host().kept() {
+        Ok(kept) => {
+            stack.push_user(result, &kept.result);
             Ok(())
         }
-        None => Err(stack.host().abort(stack, Error::internal("no metatables"))),
+        Err(error) => Err(stack.host().abort(stack, error)),
     }
 }
 

@@ -1,16 +1,13 @@
 //! SQL's values and Lua's.
 
+use thermocline_lua::Kind;
+
 use super::super::loaded::StatementHandle;
 use super::super::machine::L;
-use super::super::vm::{Kind, UserData};
 use super::moment::{Date, Timestamp};
 use super::result::ResultSet;
 use crate::error::{Class, Result};
 use crate::types::{DataType, Decimal, Value, ValueRef};
-
-impl UserData for Decimal {
-    const KIND: usize = 2;
-}
 
 /// Pushes a value. Text and bytes are both strings.
 pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
@@ -29,25 +26,25 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
 
 /// Pushes a decimal.
 pub fn push_decimal(stack: &L<'_>, value: Decimal) {
-    match stack.host().metatables() {
-        Some(metatables) => stack.push_user(value, metatables.decimal),
-        None => stack.push_nil(),
+    match stack.host().kept() {
+        Ok(kept) => stack.push_user(value, &kept.decimal),
+        Err(_) => stack.push_nil(),
     }
 }
 
 /// Pushes a date: days since 1970.
 pub fn push_date(stack: &L<'_>, days: i32) {
-    match stack.host().metatables() {
-        Some(metatables) => stack.push_user(Date(days), metatables.date),
-        None => stack.push_nil(),
+    match stack.host().kept() {
+        Ok(kept) => stack.push_user(Date(days), &kept.date),
+        Err(_) => stack.push_nil(),
     }
 }
 
 /// Pushes a timestamp: microseconds since 1970.
 pub fn push_timestamp(stack: &L<'_>, micros: i64) {
-    match stack.host().metatables() {
-        Some(metatables) => stack.push_user(Timestamp(micros), metatables.timestamp),
-        None => stack.push_nil(),
+    match stack.host().kept() {
+        Ok(kept) => stack.push_user(Timestamp(micros), &kept.timestamp),
+        Err(_) => stack.push_nil(),
     }
 }
 
@@ -80,15 +77,15 @@ fn user_value(stack: &L<'_>, position: i32) -> Option<Value> {
 
 /// What scripts call the type of a value of Rust.
 pub fn user_name(stack: &L<'_>, position: i32) -> &'static str {
-    if stack.user::<Decimal>(position).is_some() {
+    if stack.is_user::<Decimal>(position) {
         "decimal"
-    } else if stack.user::<Date>(position).is_some() {
+    } else if stack.is_user::<Date>(position) {
         "date"
-    } else if stack.user::<Timestamp>(position).is_some() {
+    } else if stack.is_user::<Timestamp>(position) {
         "timestamp"
-    } else if stack.user::<ResultSet>(position).is_some() {
+    } else if stack.is_user::<ResultSet>(position) {
         "result"
-    } else if stack.user::<StatementHandle>(position).is_some() {
+    } else if stack.is_user::<StatementHandle>(position) {
         "statement"
     } else {
         "userdata"

@@ -1,0 +1,66 @@
+//! Values of Rust in Lua's memory.
+
+#![expect(unsafe_code, reason = "memory of a library in C")]
+
+use std::any::TypeId;
+use std::cell::Cell;
+use std::ffi::c_void;
+use std::mem::{ManuallyDrop, needs_drop};
+
+use crate::ffi;
+
+/// How a value lies there. Lua calls what the block begins with when it frees the block, and at no other time:
+/// there is no finalizer that a script could find, or that could fail for want of a stack.
+#[repr(C)]
+struct Block<T> {
+    drop: unsafe extern "C" fn(*mut c_void),
+    kind: TypeId,
+    value: ManuallyDrop<T>,
+}
+
+/// Pushes a value.
+///
+/// # Safety
+/// The state is alive and has space for one more value, and memory is not refused.
+pub(crate) unsafe fn push<T: 'static>(state: ffi::L, value: T) {
+    const { assert!(align_of::<Block<T>>() <= 8, "Lua aligns blocks to eight bytes") };
+    // SAFETY: a block of this size and alignment is written before anything sees it.
+    unsafe {
+        let block = ffi::thermocline_new_user(state, size_of::<Block<T>>()).cast::<Block<T>>();
+        block.write(Block { drop: drop_block::<T>, kind: TypeId::of::<T>(), value: ManuallyDrop::new(value) });
+    }
+}
+
+/// A value at an index, if it is one of this type.
+///
+/// # Safety
+/// The state is alive, the index is one of its values, from the bottom; and the value stays there for `'a`.
+pub(crate) unsafe fn get<'a, T: 'static>(state: ffi::L, index: i32) -> Option<&'a T> {
+    // SAFETY: marked blocks are made by `push` only, begin with their kind, and are not changed.
+    unsafe {
+        let block = ffi::thermocline_to_user(state, index).cast::<Block<()>>();
+        if block.is_null() || (*block).kind != TypeId::of::<T>() {
+            return None;
+        }
+        Some(&(*block.cast::<Block<T>>()).value)
+    }
+}
+
+thread_local! {
+    /// Whether a value is being dropped in this thread, in the middle of a collection.
+    static DROPPING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes sure that nothing that is dropped uses a machine, which may be the one that frees it.
+pub(crate) fn assert_not_dropping() {
+    assert!(!DROPPING.get(), "a value that Lua frees uses Lua");
+}
+
+unsafe extern "C" fn drop_block<T>(block: *mut c_void) {
+    if needs_drop::<T>() {
+        let was = DROPPING.replace(true);
+        // SAFETY: Lua calls this once, with the block that it is written in. A panic does not get out.
+        unsafe { ManuallyDrop::drop(&mut (*block.cast::<Block<T>>()).value) };
+        DROPPING.set(was);
+    }
+}

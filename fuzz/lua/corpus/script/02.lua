@@ -1,0 +1,1 @@
+return (('a'):rep(40)):find(('a?'):rep(40) .. ('a'):rep(40))

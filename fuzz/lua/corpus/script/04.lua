@@ -1,0 +1,1 @@
+return string.format('%.2f', db.decimal('1.005')), string.format('%s', db.date('2024-01-01'))

@@ -1,0 +1,1 @@
+local t = setmetatable({}, {}) getmetatable(t).__call = t local function f() return t() end return f()

@@ -1,0 +1,1 @@
+return db.value('SELECT k FROM t LIMIT 1') ~= nil

@@ -1,0 +1,1 @@
+while true do select('#', table.unpack({}, 1, 10000)) end

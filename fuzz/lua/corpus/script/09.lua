@@ -1,0 +1,1 @@
+local k = db.value('SELECT k FROM t LIMIT 1') db.execute('DELETE FROM t WHERE k = $1', k)

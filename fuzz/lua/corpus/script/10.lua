@@ -1,0 +1,1 @@
+coroutine.resume(coroutine.create(function() {abort} end)) return 1

@@ -1,0 +1,1 @@
+local t = db.timestamp('2024-02-28 10:20:30.25') return t.hour, t.minute, t.second, t.microsecond, t.date, t + 1000000

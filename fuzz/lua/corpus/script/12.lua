@@ -1,0 +1,1 @@
+local ok, e = pcall(error, 'x', 0) return ok, e

@@ -1,0 +1,1 @@
+return ('hello'):upper(), #'abc', ('abc'):sub(-2), ('abc'):rep(2, '-'), ('abc'):reverse()

@@ -1,0 +1,1 @@
+local ok = pcall(pcall, function() {abort} end) return 1

@@ -1,0 +1,1 @@
+local t = setmetatable({}, {__index = function(_, k) return k .. '?' end, __call = function(_, x) return x end}) return t.a, t(5)

@@ -1,0 +1,1 @@
+local s = ('a'):rep(1 << 16) while true do s:gsub('a', '') end

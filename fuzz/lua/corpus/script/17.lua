@@ -1,0 +1,1 @@
+return table.pack(table.unpack({}, 1, 100000)).n

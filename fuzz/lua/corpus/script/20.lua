@@ -1,0 +1,1 @@
+return table.concat({1, 2, 'x'}, ', '), table.concat({}, 'x'), table.concat({1, 2, 3}, '', 2)

@@ -1,0 +1,1 @@
+while true do db.value('SELECT 1') end

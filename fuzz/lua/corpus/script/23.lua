@@ -1,0 +1,1 @@
+while true do tostring(setmetatable({}, {__tostring = function() return 'x' end})) end

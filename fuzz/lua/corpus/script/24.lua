@@ -1,0 +1,1 @@
+local x <close> = setmetatable({}, {__close = function() while true do end end}) return 1

@@ -1,0 +1,1 @@
+for i = 1, 1000 do local x = math.random(-3, 3) assert(x >= -3 and x <= 3) end return math.random(7, 7)

@@ -1,0 +1,1 @@
+return db.value('SELECT count(*) FROM t')

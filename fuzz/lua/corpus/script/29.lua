@@ -1,0 +1,1 @@
+return db.value('SELECT k FROM t WHERE k = $1')

@@ -1,0 +1,1 @@
+return db.query('SELECT k, v FROM t ORDER BY k')

@@ -1,0 +1,1 @@
+while true do string.rep('x', 1000) end

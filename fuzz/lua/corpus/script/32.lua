@@ -1,0 +1,1 @@
+local function f(...) return select('#', ...) end return f(table.unpack({}, 1, 150000))

@@ -1,0 +1,1 @@
+local t = setmetatable({}, {}) getmetatable(t).__newindex = t while true do pcall(function() t.x = 1 end) end

@@ -1,0 +1,1 @@
+for i = 1, 9 do coroutine.wrap(function() coroutine.yield(i) end)() end return 1

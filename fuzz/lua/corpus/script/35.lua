@@ -1,0 +1,1 @@
+local d = db.decimal('-7.5') return d // 2, d % 2, d:abs(), d:floor(), d:sign(), d:tofloat(), d:tointeger()

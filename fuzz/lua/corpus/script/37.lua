@@ -1,0 +1,1 @@
+return (('a'):rep(30)):find(('a?'):rep(30) .. ('a'):rep(30))

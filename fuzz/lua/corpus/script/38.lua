@@ -1,0 +1,1 @@
+local a, b = ('x'):rep(1 << 20), ('x'):rep((1 << 20) - 1) .. 'y' while true do local c = a < b end

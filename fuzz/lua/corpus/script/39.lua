@@ -1,0 +1,1 @@
+return select('#', coroutine.wrap(function() return table.unpack({}, 1, 100000) end)())
