@@ -43,15 +43,18 @@ size_t thermocline_take_steps (void) {
   return steps;
 }
 
-/* The line that runs in the function of Lua at a level, and the name of its source; 0 if there is none
-** at this level, and -1 if there are no more levels. */
-int thermocline_line (lua_State *L, int level, const char **source) {
-  lua_Debug ar;
-  if (!lua_getstack(L, level, &ar))
-    return -1;
-  lua_getinfo(L, "Sl", &ar);
-  *source = ar.source;
-  return ar.currentline > 0 ? ar.currentline : 0;
+/* The line that runs in the innermost function whose source has this name; 0 if there is none. */
+int thermocline_line (lua_State *L, const char *source) {
+  CallInfo *ci;
+  for (ci = L->ci; ci != &L->base_ci; ci = ci->previous) {
+    thermocline_steps++;
+    if (isLua(ci)) {
+      const Proto *p = ci_func(ci)->p;
+      if (p->source != NULL && strcmp(getstr(p->source), source) == 0)
+        return luaG_getfuncline(p, pcRel(ci->u.l.savedpc, p));
+    }
+  }
+  return 0;
 }
 
 /* A userdata whose block begins with what is called when it is freed. */

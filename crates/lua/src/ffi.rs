@@ -98,7 +98,7 @@ unsafe extern "C-unwind" {
     pub fn luaopen_table(state: L) -> c_int;
 
     pub fn thermocline_take_steps() -> usize;
-    pub fn thermocline_line(state: L, level: c_int, source: *mut *const c_char) -> c_int;
+    pub fn thermocline_line(state: L, source: *const c_char) -> c_int;
     pub fn thermocline_new_user(state: L, size: usize) -> *mut c_void;
     pub fn thermocline_to_user(state: L, index: c_int) -> *mut c_void;
 }

@@ -2,7 +2,6 @@
 
 use std::ffi::CStr;
 use std::marker::PhantomData;
-use std::ptr;
 
 use crate::ffi;
 
@@ -20,20 +19,9 @@ impl Lines<'_> {
         Self { state, lifetime: PhantomData }
     }
 
-    /// The line that runs, of the innermost function whose chunk has this name; 0 if there is none.
-    pub fn line_of(&self, is_chunk: impl Fn(&CStr) -> bool) -> u32 {
-        for level in 0.. {
-            let mut source = ptr::null();
-            // SAFETY: reads only; the source is a text that lives with its function.
-            unsafe {
-                match ffi::thermocline_line(self.state, level, &raw mut source) {
-                    ..0 => break,
-                    0 => {}
-                    line if is_chunk(CStr::from_ptr(source)) => return line.unsigned_abs(),
-                    _ => {}
-                }
-            }
-        }
-        0
+    /// The line that runs, of the innermost function of the script with this name; 0 if there is none.
+    pub fn line_of(&self, name: &CStr) -> u32 {
+        // SAFETY: reads only.
+        u32::try_from(unsafe { ffi::thermocline_line(self.state, name.as_ptr()) }).unwrap_or(0)
     }
 }

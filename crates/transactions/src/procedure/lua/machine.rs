@@ -235,12 +235,12 @@ impl Machine {
             *self.failure.borrow_mut() = None;
         }
         loaded.begin();
-        let result = self.context.lend(context, || self.run(stack, &loaded, arguments));
+        let _running = Running { machine: self, loaded: &loaded, before };
+        let run = |stack: &L<'_>| Ok(self.context.lend(context, || self.run(stack, &loaded, arguments)));
+        let result = stack.scoped(run).unwrap_or_else(|Raised| Err(Error::internal("a call without a result")));
         // What the call has set can be freed.
         stack.push_nil();
         stack.push_chunk(&loaded.chunk);
-        loaded.end();
-        self.current.replace(before);
         result
     }
 
@@ -295,7 +295,7 @@ impl Machine {
 
     /// The line that runs in the innermost procedure.
     fn line(&self, lines: Lines<'_>) -> u32 {
-        self.current().map_or(0, |loaded| lines.line_of(|source| source == &*loaded.source))
+        self.current().map_or(0, |loaded| lines.line_of(&loaded.source))
     }
 
     /// Keeps the line of an error on its way out of a procedure.
@@ -382,6 +382,20 @@ impl Machine {
         lua.collect();
         let machine = lua.host();
         machine.idle_bytes.set(machine.meter.held());
+    }
+}
+
+/// Ends a call, also when a panic goes through.
+struct Running<'m> {
+    machine: &'m Machine,
+    loaded: &'m Loaded,
+    before: Option<Rc<Loaded>>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.loaded.end();
+        self.machine.current.replace(self.before.take());
     }
 }
 
