@@ -9,9 +9,11 @@ use crate::ffi;
 const BYTES_OF_AN_INSTRUCTION: u64 = 64;
 /// Steps of the library, a comparison or a loop's turn, that count as one instruction.
 const STEPS_OF_AN_INSTRUCTION: u64 = 1;
-/// How often memory may run out and be found by a collection, between two looks at the budget. A script that
-/// lives at the limit would collect for each of its instructions.
-const COLLECTIONS_MAX: u32 = 8;
+/// How often memory may run out and be found by a collection that frees little, between two looks at the budget.
+/// A script that lives at the limit would collect for each of its instructions.
+const POOR_COLLECTIONS_MAX: u32 = 4;
+/// The part of all memory that is little.
+const POOR_PART: usize = 16;
 /// What `malloc` promises.
 const ALIGNMENT: usize = 16;
 
@@ -28,10 +30,10 @@ pub struct Meter {
     /// Whether Rust runs, to which no memory is refused; what it takes is bounded otherwise, and refused
     /// to the script afterwards.
     exempt: Cell<bool>,
-    /// Whether the last request was refused. Lua then collects garbage and asks again.
-    refused: Cell<bool>,
-    /// Requests since the last look that were granted only after a collection.
-    collections: Cell<u32>,
+    /// What was held when the last request was refused, if it was. Lua then collects garbage and asks again.
+    refused: Cell<Option<usize>>,
+    /// Collections since the last look that freed little.
+    poor_collections: Cell<u32>,
     /// Whether memory was refused for good, which Lua says by a request for all that there could be.
     exhausted: Cell<bool>,
 }
@@ -43,8 +45,8 @@ impl Meter {
         self.instructions_left.set(instructions);
         self.held_max.set(self.held.get().saturating_add(bytes));
         self.unpaid.set(0);
-        self.refused.set(false);
-        self.collections.set(0);
+        self.refused.set(None);
+        self.poor_collections.set(0);
         self.exhausted.set(false);
     }
 
@@ -71,7 +73,7 @@ impl Meter {
     /// Takes instructions, and what the library did since; false if there are none left.
     pub fn spend(&self, instructions: u64) -> bool {
         let bytes = self.unpaid.take();
-        self.collections.set(0);
+        self.poor_collections.set(0);
         let steps = take_steps() / STEPS_OF_AN_INSTRUCTION;
         let all = instructions.saturating_add(bytes / BYTES_OF_AN_INSTRUCTION).saturating_add(steps);
         let left = self.instructions_left.get();
@@ -97,13 +99,17 @@ impl Meter {
 
     fn grants(&self, more: usize) -> bool {
         if self.exempt.get() || self.allows(more) {
-            self.refused.set(false);
+            if let Some(before) = self.refused.take()
+                && before.saturating_sub(self.held.get()) < self.held_max.get() / POOR_PART
+            {
+                self.poor_collections.set(self.poor_collections.get() + 1);
+            }
             self.unpaid.set(self.unpaid.get().saturating_add(more as u64));
             return true;
         }
-        if self.collections.get() >= COLLECTIONS_MAX {
+        if self.poor_collections.get() >= POOR_COLLECTIONS_MAX {
             self.exhausted.set(true);
-        } else if !self.refused.replace(true) {
+        } else if self.refused.replace(Some(self.held.get())).is_none() {
             self.note_collection();
         }
         false
@@ -111,7 +117,6 @@ impl Meter {
 
     /// Counts that Lua goes through all that it holds.
     pub(crate) fn note_collection(&self) {
-        self.collections.set(self.collections.get() + 1);
         self.unpaid.set(self.unpaid.get().saturating_add(self.held.get() as u64));
     }
 }

@@ -161,6 +161,7 @@ fn run(lua: &State<Bench>, source: &str, instructions: u64, bytes: usize) -> Str
         stack.push_nil();
         stack.push_chunk(&chunk);
         stack.pop(1);
+        stack.forget(chunk);
         if exhausted { "memory".to_owned() } else if called.is_err() { format!("error: {text}") } else { text }
     })
 }
@@ -176,10 +177,13 @@ fn functions_push_what_they_like() {
     }
     assert_eq!(run(&lua, "return pcall(many, 2000000)", u64::MAX, usize::MAX), "Boolean(false) stack overflow");
     // At each distance from the end of the stack.
-    let script = "local out, f = {} f = function(...) local ok, e = pcall(many, 30) if not ok then return e end return f(1, 2, ...) end
-        local function deep(n) if n > 0 then return 1, deep(n - 1) end local ok, e = pcall(many, 500) return tostring(ok) end
-        local n = 0 for i = 1, 100 do if select('#', deep(i * 1000)) > 0 then n = n + 1 end end return n";
-    assert_eq!(run(&lua, script, u64::MAX, usize::MAX), "Integer(100)");
+    let script = "local full, fits = 0, 0
+        local function deep(n) if n > 0 then return (deep(n - 1)) end local ok, e = pcall(many, 500)
+          if ok then fits = fits + 1 elseif e == 'stack overflow' then full = full + 1 end return 1 end
+        for n = 160000, 260000, 1000 do pcall(deep, n) end
+        for n = 10, 500, 7 do pcall(function(...) local ok, e = pcall(many, n) if ok then fits = fits + 1 else full = full + 1 end end, many(999000)) end
+        return full > 0, fits > 0";
+    assert_eq!(run(&lua, script, u64::MAX, usize::MAX), "Boolean(true) Boolean(true)");
     assert_eq!(lua.host().panics.get(), 0);
 }
 
