@@ -393,7 +393,7 @@ unsafe fn may_go_on<H: Host>(state: ffi::L) -> bool {
     // SAFETY: the thread runs.
     let lines = unsafe { Lines::new(state) };
     let stopped = catch_unwind(AssertUnwindSafe(|| inner.host.must_stop(lines, within)));
-    let message = stopped.unwrap_or_else(|_| Some(b"a panic"));
+    let message = stopped.unwrap_or(Some(b"a panic"));
     if let Some(message) = message {
         // SAFETY: one of the places that Lua has for the values of errors, if there is no other.
         unsafe {

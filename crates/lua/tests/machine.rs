@@ -162,7 +162,13 @@ fn run(lua: &State<Bench>, source: &str, instructions: u64, bytes: usize) -> Str
         stack.push_chunk(&chunk);
         stack.pop(1);
         stack.forget(chunk);
-        if exhausted { "memory".to_owned() } else if called.is_err() { format!("error: {text}") } else { text }
+        if exhausted {
+            "memory".to_owned()
+        } else if called.is_err() {
+            format!("error: {text}")
+        } else {
+            text
+        }
     })
 }
 
@@ -223,7 +229,10 @@ fn panics_and_errors_come_out() {
     assert_eq!(run(&lua, "return pcall(fails)", u64::MAX, usize::MAX), "Boolean(false) Nil");
     assert_eq!(run(&lua, "return pcall(fails, 'what', 'why')", u64::MAX, usize::MAX), "Boolean(false) why");
     assert_eq!(run(&lua, "return prints(function() return 1.5 end)", u64::MAX, usize::MAX), "1.5");
-    assert_eq!(run(&lua, "return pcall(prints, function() error('x', 0) end)", u64::MAX, usize::MAX), "Boolean(false) x");
+    assert_eq!(
+        run(&lua, "return pcall(prints, function() error('x', 0) end)", u64::MAX, usize::MAX),
+        "Boolean(false) x"
+    );
     assert!(run(&lua, "return x x", u64::MAX, usize::MAX).starts_with("Text("), "what the compiler says");
 }
 
@@ -248,7 +257,15 @@ fn values_of_rust_are_dropped_once() {
     let alive = ALIVE.with(Rc::clone);
     {
         let lua = state();
-        assert_eq!(run(&lua, "for i = 1, 1000 do keeps() end local t = {} for i = 1, 50 do t[i] = keeps() end kept = t return #t", u64::MAX, usize::MAX), "Integer(50)");
+        assert_eq!(
+            run(
+                &lua,
+                "for i = 1, 1000 do keeps() end local t = {} for i = 1, 50 do t[i] = keeps() end kept = t return #t",
+                u64::MAX,
+                usize::MAX
+            ),
+            "Integer(50)"
+        );
         // At the end of the stack, where a finalizer could not be called.
         let script = "local function deep(n) keeps() if n > 0 then return (coroutine.wrap(deep)(n - 1)) end for i = 1, 20000 do keeps() end return 1 end return deep(180)";
         assert_eq!(run(&lua, script, u64::MAX, usize::MAX), "Integer(1)");
@@ -358,10 +375,19 @@ fn the_library_is_the_same_everywhere() {
         ("return tostring({}), tostring(print), tostring(coroutine.create(print))", "table function thread"),
         ("return tostring(0/0), tostring(-(0/0)), 0/0 .. ''", "nan nan nan"),
         ("return 2^0.5 == 2^0.5, 2^10, 10^-2, 2^-1", "Boolean(true) Float(1024.0) Float(0.01) Float(0.5)"),
-        ("return math.random, math.sin, string.dump, string.format, table.sort, string.pack", "Nil Nil Nil Nil Nil Nil"),
-        ("return math.pi, math.fmod(-7, 3), math.floor(-1.5), math.type(1)", "Float(3.141592653589793) Integer(-1) Integer(-2) integer"),
+        (
+            "return math.random, math.sin, string.dump, string.format, table.sort, string.pack",
+            "Nil Nil Nil Nil Nil Nil",
+        ),
+        (
+            "return math.pi, math.fmod(-7, 3), math.floor(-1.5), math.type(1)",
+            "Float(3.141592653589793) Integer(-1) Integer(-2) integer",
+        ),
         ("return string.upper('az\u{e4}AZ'), string.lower('az\u{e4}AZ')", "AZ\u{e4}AZ az\u{e4}az"),
-        ("return 'a\\0b' < 'a\\0c', 'a' < 'a\\0', 'Z' < 'a', 'a' < '\u{e4}'", "Boolean(true) Boolean(true) Boolean(true) Boolean(true)"),
+        (
+            "return 'a\\0b' < 'a\\0c', 'a' < 'a\\0', 'Z' < 'a', 'a' < '\u{e4}'",
+            "Boolean(true) Boolean(true) Boolean(true) Boolean(true)",
+        ),
         ("return load == nil, #string.rep('', 1 << 60)", "Boolean(false) Integer(0)"),
     ] {
         assert_eq!(run(&lua, script, u64::MAX, usize::MAX), expected, "{script}");

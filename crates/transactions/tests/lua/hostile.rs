@@ -21,7 +21,10 @@ pub fn ends(body: &str, expected: &str) {
         if expected.len() == 5 { first.starts_with(expected) } else { first == expected || first.contains(expected) },
         "{body}: {first}"
     );
-    used.check("local t = {3, 1, 2} table.sort(t) return ('x'):rep(3), #t, db.value('SELECT count(*) FROM t')", "xxx|3|3");
+    used.check(
+        "local t = {3, 1, 2} table.sort(t) return ('x'):rep(3), #t, db.value('SELECT count(*) FROM t')",
+        "xxx|3|3",
+    );
     assert_eq!(outcome(&mut used, body), first, "{body}");
     assert_eq!(outcome(&mut Bench::new(), body), first, "{body}");
 }
@@ -180,7 +183,8 @@ mod loops {
     /// Without a limit of instructions, what stops them is the client.
     #[test]
     fn cancelled() {
-        let unlimited = || Settings { limits: Limits { instructions_max: u64::MAX, ..settings().limits }, ..settings() };
+        let unlimited =
+            || Settings { limits: Limits { instructions_max: u64::MAX, ..settings().limits }, ..settings() };
         for body in [
             "while true do end",
             "local t = setmetatable({}, {}) getmetatable(t).__call = t while true do pcall(t) end",

@@ -235,7 +235,10 @@ fn captures_by_the_million() {
         end
         return n";
     bench.check(body, "10240000");
-    bench.check("local n = 0 for a, b in (('ab'):rep(100000)):gmatch('(a)(b)') do n = n + #a + #b end return n", "200000");
+    bench.check(
+        "local n = 0 for a, b in (('ab'):rep(100000)):gmatch('(a)(b)') do n = n + #a + #b end return n",
+        "200000",
+    );
     bench.check("return 1", "1");
 }
 

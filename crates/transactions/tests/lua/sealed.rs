@@ -60,7 +60,8 @@ fn nothing_that_is_left_is_found() {
     let fresh = outcome(&mut Bench::new(), LOOKS);
     assert!(fresh.starts_with("nil;nil;nil;nil;false;"), "{fresh}");
     let mut bench = Bench::new();
-    let create = |name: &str, body: &str| format!("CREATE OR REPLACE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$");
+    let create =
+        |name: &str, body: &str| format!("CREATE OR REPLACE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$");
     for leaves in LEAVES {
         // In the same procedure, whose chunk has run before, and in another one.
         let body = format!("if leave then {leaves} else {LOOKS} end");
@@ -89,7 +90,10 @@ fn procedures_share_nothing() {
     let mut bench = Bench::new();
     for (name, body) in [
         ("callee()", "local before = x x = 1 _ENV = {} return before"),
-        ("caller()", "x = 5 local one = db.call('callee')[1].callee x = x + 1 local two = db.call('callee')[1].callee return one, two, x, type(db)"),
+        (
+            "caller()",
+            "x = 5 local one = db.call('callee')[1].callee x = x + 1 local two = db.call('callee')[1].callee return one, two, x, type(db)",
+        ),
     ] {
         run(&mut bench.session, &format!("CREATE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$"));
     }

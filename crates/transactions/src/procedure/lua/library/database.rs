@@ -211,9 +211,9 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
                 return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
             }
             let at = stack.top();
-            (1..).zip(&mut columns).try_for_each(|(number, column)| {
-                stack.scoped(|stack| push_cell(stack, at, number, column, &mut out))
-            })
+            (1..)
+                .zip(&mut columns)
+                .try_for_each(|(number, column)| stack.scoped(|stack| push_cell(stack, at, number, column, &mut out)))
         })?;
         if !stack.may_hold(out.byte_size()) {
             let message = "no memory for the rows of db.rows";

@@ -44,8 +44,7 @@ const MODULES: [&[Named]; 7] = [
     database::STATEMENT_FUNCTIONS,
 ];
 
-const LIBRARIES: [Library; 5] =
-    [Library::Base, Library::Coroutine, Library::Math, Library::String, Library::Table];
+const LIBRARIES: [Library; 5] = [Library::Base, Library::Coroutine, Library::Math, Library::String, Library::Table];
 
 /// What the library keeps in Lua.
 #[derive(Debug)]
