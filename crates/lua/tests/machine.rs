@@ -397,7 +397,8 @@ fn the_library_is_the_same_everywhere() {
 #[test]
 fn classes_of_characters_are_those_of_ascii() {
     let lua = state();
-    let classes: [(char, fn(u8) -> bool); 10] = [
+    type Class = (char, fn(u8) -> bool);
+    let classes: [Class; 10] = [
         ('a', |c| c.is_ascii_alphabetic()),
         ('c', |c| c.is_ascii_control()),
         ('d', |c| c.is_ascii_digit()),
