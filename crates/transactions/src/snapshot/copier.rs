@@ -133,6 +133,8 @@ impl Copier {
         }
         state.spare = Vec::new();
         state.charge();
+        // The last chunk may have been one too many.
+        state.check()?;
         Ok(Step::Done)
     }
 

@@ -169,6 +169,20 @@ fn too_much_waiting_fails_the_snapshot_and_nothing_else() {
     run.transact();
 }
 
+/// The last chunk was once dropped where it passed a limit, and the snapshot completed without its rows.
+#[test]
+fn a_last_chunk_that_passes_a_limit_fails_the_copy() {
+    let run = &mut Run::new(1);
+    while run.rows().is_empty() {
+        run.transact();
+    }
+    let copier = Copier::begin(&mut run.partition, 0);
+    assert_eq!(copier.step(&run.partition, u32::MAX).unwrap_err().sqlstate(), "53200");
+    let copier = Copier::begin(&mut run.partition, 1 << 20);
+    run.partition.budget().set_limit(0, 0);
+    assert_eq!(copier.step(&run.partition, u32::MAX).unwrap_err().sqlstate(), "53200");
+}
+
 #[test]
 fn a_snapshot_is_whole_or_not_there() {
     for seed in 0..100 {
