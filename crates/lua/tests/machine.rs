@@ -187,7 +187,7 @@ fn functions_push_what_they_like() {
         local function deep(n) if n > 0 then return (deep(n - 1)) end local ok, e = pcall(many, 500)
           if ok then fits = fits + 1 elseif e == 'stack overflow' then full = full + 1 end return 1 end
         for n = 160000, 260000, 1000 do pcall(deep, n) end
-        for n = 10, 500, 7 do pcall(function(...) local ok, e = pcall(many, n) if ok then fits = fits + 1 else full = full + 1 end end, many(999000)) end
+        for n = 10, 2500, 7 do pcall(function(...) local ok, e = pcall(many, n) if ok then fits = fits + 1 else full = full + 1 end end, many(999000)) end
         return full > 0, fits > 0";
     assert_eq!(run(&lua, script, u64::MAX, usize::MAX), "Boolean(true) Boolean(true)");
     assert_eq!(lua.host().panics.get(), 0);
@@ -280,7 +280,7 @@ fn values_of_rust_are_dropped_once() {
 fn memory_ends_at_every_allocation() {
     let scripts = [
         "local t = {} for i = 1, 40 do t[i] = {i} t['k' .. i] = string.rep('x', i * 9) end return #table.concat({string.rep('y', 50), 'z'}, '-')",
-        "local co = coroutine.wrap(function(...) for i = 1, 9 do coroutine.yield({i}) end end) for i = 1, 9 do co() end return 'done'",
+        "local kept, co = {}, coroutine.wrap(function(...) for i = 1, 99 do coroutine.yield({i}) end end) for i = 1, 99 do kept[i] = co() end return #kept",
         "local n = 0 do local x <close> = setmetatable({}, {__close = function() local t = {1, 2, 3} n = #t end}) pcall(error, {}) end return n",
         "local function f(n) if n > 0 then return 1 + f(n - 1) end return select('#', many(200)) end return f(90)",
         "local s = string.gsub('abc def', '%w+', function(w) return string.rep(w, 300) end) return #s",

@@ -351,10 +351,12 @@ fn a_failed_snapshot_is_shown_and_told() {
     rows(Some(&database), TABLE);
     let shown = "SELECT taken_total, failed_total, error FROM system.snapshots";
     assert_eq!(rows(Some(&database), shown), "taken_total,failed_total,error\n0,0,\n");
-    let insert = "INSERT INTO k SELECT value, repeat('x', 1000) FROM generate_series(1000, 1400)";
+    // The log has the statement, and the snapshot the rows.
+    let insert =
+        "INSERT INTO k SELECT value, 'x' FROM generate_series(1000, 1400); UPDATE k SET s = repeat('x', 30000)";
     rows(Some(&database), insert);
     let to = format!("BACKUP TO '{}'", backup.display());
-    let failed = limited(64, &["sql", database.to_str().unwrap(), "-c", &to]);
+    let failed = limited(1024, &["sql", database.to_str().unwrap(), "-c", &to]);
     says(&text(&failed.stderr), &["a snapshot of the row tables failed", "cannot write to", "snapshot-"]);
     rows(Some(&database), &to);
     let taken =

