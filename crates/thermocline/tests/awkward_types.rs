@@ -867,7 +867,7 @@ fn float_queries(table: &str) -> Vec<String> {
         "SELECT id FROM {t} WHERE nullif(c * -1, 0) IS NULL",
         "SELECT id FROM {t} WHERE greatest(c, 2.0) = 2.0",
         "SELECT id FROM {t} WHERE c > ALL (SELECT o.c FROM {t} o WHERE o.id > 36)",
-        "SELECT id FROM {t} WHERE round(c / 4) = 0 AND round(c / -4) = 0",
+        "SELECT id FROM {t} WHERE trunc(c / 4) = 0 AND trunc(c / -4) = 0",
         "SELECT count(*) FROM (SELECT c FROM {t} UNION SELECT -c FROM {t}) u",
         "SELECT count(*) FROM (SELECT c FROM {t} INTERSECT SELECT -c FROM {t}) u",
     ]
