@@ -1,14 +1,10 @@
 //! Between the row engine, which blocks and has errors of its own, and everything asynchronous.
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
+pub use thermocline_pushdown::external;
 use thermocline_transactions::Error;
 
-/// The row engine's error as one of the analytic engine; [`row_error`] finds it again.
-pub fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
-
-/// The row engine's error, if it is one.
+/// The row engine's error of which [`external`] made `error`, if it is one.
 pub fn row_error(error: &DataFusionError) -> Option<&Error> {
     match error.find_root() {
         DataFusionError::External(error) => error.downcast_ref(),

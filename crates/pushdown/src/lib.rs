@@ -71,5 +71,7 @@ pub use lookup::{Lookup, ValueRange};
 pub use partition::{PartitionId, PartitionRange};
 pub use route::{Mode, Route};
 pub use selection::Selection;
-pub use sql::{SQL_EXTRACT, casts_otherwise, operate, sql_cast, sql_type, written_functions};
+pub use sql::{
+    Column, SQL_EXTRACT, arrow_type, casts_otherwise, external, operate, sql_cast, sql_type, written_functions,
+};
 pub use validate::Limits;

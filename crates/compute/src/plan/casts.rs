@@ -2,11 +2,11 @@
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::Cast;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::{casts_otherwise, sql_cast, sql_type};
+use thermocline_pushdown::{casts_otherwise, external, sql_cast, sql_type};
 use thermocline_types::Class;
 
 use super::expressions::rewrite_expressions;
@@ -22,8 +22,7 @@ fn replaced(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     if let (Some(one), Some(other)) = (sql_type(&from), sql_type(to))
         && !one.casts_to(other)
     {
-        let error = Class::CannotCoerce.error(format_args!("cannot cast type {one} to {other}"));
-        return Err(DataFusionError::External(Box::new(error)));
+        return Err(external(Class::CannotCoerce.error(format_args!("cannot cast type {one} to {other}"))));
     }
     match casts_otherwise(&from, to) {
         true => sql_cast(expr.as_ref().clone(), to).map(Some),

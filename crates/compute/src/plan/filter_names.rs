@@ -10,8 +10,6 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::filter_pushdown::FilterPushdown;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_optimizer::projection_pushdown::ProjectionPushdown;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
@@ -19,25 +17,11 @@ use datafusion::physical_plan::joins::HashJoinExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 
-use super::projections::Projections;
-
-type Rule = Arc<dyn PhysicalOptimizerRule + Send + Sync>;
-
-/// DataFusion's rules of the physical optimizer, with [`FilterNames`] around those that push filters down, and
-/// [`Projections`] around the one that pushes projections down.
-pub(crate) fn physical_rules() -> Vec<Rule> {
-    let pushdown = [FilterPushdown::new(), FilterPushdown::new_post_optimization()];
-    let mut ours: Vec<Rule> = pushdown.into_iter().map(|rule| Arc::new(FilterNames(rule)) as Rule).collect();
-    ours.push(Arc::new(Projections(ProjectionPushdown::new())));
-    let rules = PhysicalOptimizer::new().rules.into_iter();
-    rules.map(|rule| ours.iter().find(|our| our.name() == rule.name()).cloned().unwrap_or(rule)).collect()
-}
-
 /// Pushes filters down, unless they may be of columns of which an operator has two of one name. Operators
 /// look for a filter's columns in their inputs by name, and take the first: a filter on `b.k` would be
 /// one on `a.k`, and lose rows.
 #[derive(Debug)]
-struct FilterNames(FilterPushdown);
+pub(super) struct FilterNames(pub(super) FilterPushdown);
 
 impl PhysicalOptimizerRule for FilterNames {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {

@@ -1,6 +1,7 @@
-//! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do not wrap
-//! around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
-//! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons; and `coalesce` of bytes.
+//! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do
+//! not wrap around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
+//! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons, and
+//! `coalesce` of bytes.
 
 mod averages;
 mod bloom_join;
@@ -22,6 +23,7 @@ mod operators;
 mod optimizer_rules;
 mod order_keys;
 mod outer_references;
+mod physical_rules;
 mod projections;
 mod separate;
 mod set_comparison;
@@ -35,7 +37,6 @@ pub(crate) use casts::Casts;
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
 pub(crate) use decimals::Decimals;
-pub(crate) use filter_names::physical_rules;
 pub(crate) use float_order::FloatOrder;
 pub(crate) use in_lists::InLists;
 pub(crate) use in_subqueries::InSubqueries;
@@ -46,6 +47,7 @@ pub(crate) use nested_sorts::NestedSorts;
 pub use operators::register_operators;
 pub(crate) use optimizer_rules::optimizer_rules;
 pub(crate) use order_keys::OrderKeys;
+pub(crate) use physical_rules::physical_rules;
 pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;

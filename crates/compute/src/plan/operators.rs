@@ -1,17 +1,18 @@
 //! Operators, as the planner meets them.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
-use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{operate, sql_type};
-use thermocline_types::{Class, DataType, Error, Operator, Value, parse_text};
+use thermocline_pushdown::{arrow_type, external, operate, sql_type};
+use thermocline_types::{Class, DataType, Operator, Value, parse_text};
 
 use super::decimals::{as_double, quotient};
 
@@ -170,25 +171,18 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
         ScalarValue::Utf8(Some(text)) => parse_text(text, to).map_err(external)?,
         _ => Value::Null,
     };
-    Ok(lit(match (value, to) {
-        (Value::Boolean(value), _) => ScalarValue::Boolean(Some(value)),
-        (Value::Int(value), _) => ScalarValue::Int64(Some(value)),
-        (Value::Float(value), _) => ScalarValue::Float64(Some(value)),
-        (Value::Decimal(value), _) => {
+    Ok(lit(match value {
+        Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
+        Value::Int(value) => ScalarValue::Int64(Some(value)),
+        Value::Float(value) => ScalarValue::Float64(Some(value)),
+        Value::Decimal(value) => {
             ScalarValue::Decimal128(Some(value.units()), thermocline_types::PRECISION_MAX, value.scale().cast_signed())
         }
-        (Value::Text(value), _) => ScalarValue::Utf8(Some(value.into())),
-        (Value::Bytes(value), _) => ScalarValue::Binary(Some(value.into())),
-        (Value::Date(value), _) => ScalarValue::Date32(Some(value)),
-        (Value::Timestamp(value), _) => ScalarValue::TimestampMicrosecond(Some(value), None),
-        (Value::Null, DataType::Boolean) => ScalarValue::Boolean(None),
-        (Value::Null, to) if to.is_integer() => ScalarValue::Int64(None),
-        (Value::Null, DataType::Double) => ScalarValue::Float64(None),
-        (Value::Null, to) if to.is_decimal() => ScalarValue::Decimal128(None, 1, 0),
-        (Value::Null, DataType::Bytea) => ScalarValue::Binary(None),
-        (Value::Null, DataType::Date) => ScalarValue::Date32(None),
-        (Value::Null, DataType::Timestamp) => ScalarValue::TimestampMicrosecond(None, None),
-        (Value::Null, _) => ScalarValue::Utf8(None),
+        Value::Text(value) => ScalarValue::Utf8(Some(value.into())),
+        Value::Bytes(value) => ScalarValue::Binary(Some(value.into())),
+        Value::Date(value) => ScalarValue::Date32(Some(value)),
+        Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        Value::Null => ScalarValue::try_new_null(&arrow_type(to).unwrap_or(ArrowType::Decimal128(1, 0)))?,
     }))
 }
 
@@ -207,11 +201,8 @@ fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
 }
 
 fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    check_comparable(&raw.left, &raw.right, &raw.op, schema)?;
     match (operand(&raw.left, schema), operand(&raw.right, schema)) {
-        (Operand::Of(left), Operand::Of(right)) if !left.compares_to(right) => {
-            let message = format!("operator does not exist: {left} {} {right}", raw.op);
-            return Err(external(Class::UndefinedFunction.error(message)));
-        }
         (Operand::Unknown, Operand::Of(of)) if !of.is_text() => raw.left = settled(&raw.left, None, of.unbounded())?,
         (Operand::Of(of), Operand::Unknown) if !of.is_text() => raw.right = settled(&raw.right, None, of.unbounded())?,
         _ => {}
@@ -219,6 +210,13 @@ fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult
     Ok(PlannerResult::Original(raw))
 }
 
-fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
+/// An error unless SQL compares the types of the two operands.
+pub(super) fn check_comparable(left: &Expr, right: &Expr, symbol: impl Display, schema: &DFSchema) -> Result<()> {
+    match (operand(left, schema), operand(right, schema)) {
+        (Operand::Of(one), Operand::Of(other)) if !one.compares_to(other) => {
+            let message = format!("operator does not exist: {one} {symbol} {other}");
+            Err(external(Class::UndefinedFunction.error(message)))
+        }
+        _ => Ok(()),
+    }
 }

@@ -2,14 +2,14 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, Join, ObjectName, Query, Select, SetExpr, Statement as Ast,
     TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut, VisitorMut,
 };
-use thermocline_pushdown::SQL_EXTRACT;
+use thermocline_pushdown::{SQL_EXTRACT, external};
 use thermocline_types::Class;
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
@@ -46,7 +46,7 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     };
     if let Some(number) = dialect.too_long {
         let message = format!("{number} has more than {DIGITS_MAX} digits");
-        return Err(DataFusionError::External(Box::new(Class::OutOfRange.error(message))));
+        return Err(external(Class::OutOfRange.error(message)));
     }
     if let Some(table) = dialect.incomplete {
         return plan_err!(

@@ -5,10 +5,9 @@ use arrow::array::{
     Int16Builder, Int32Builder, Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
+use thermocline_pushdown::arrow_type;
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef};
 use thermocline_transactions::{Error, Result};
-
-use super::types::arrow_type;
 
 /// A column being filled.
 pub enum Column {

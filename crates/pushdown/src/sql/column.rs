@@ -1,5 +1,7 @@
 //! Columns as values of SQL, one by one.
 
+use std::sync::Arc;
+
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
     Decimal128Array, Decimal128Builder, Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array,
@@ -17,16 +19,24 @@ use super::external;
 use super::types::sql_type;
 
 /// A column of one of SQL's types.
-pub(super) enum Column {
+pub enum Column {
     /// NULL in every row.
     Null,
+    /// BOOLEAN.
     Boolean(BooleanArray),
+    /// SMALLINT, INTEGER and BIGINT.
     Int(Int64Array),
+    /// DOUBLE.
     Float(Float64Array),
+    /// DECIMAL, and its digits after the point.
     Decimal(Decimal128Array, u8),
+    /// TEXT.
     Text(StringViewArray),
+    /// BYTEA.
     Bytes(BinaryViewArray),
+    /// DATE.
     Date(Date32Array),
+    /// TIMESTAMP.
     Timestamp(TimestampMicrosecondArray),
 }
 
@@ -35,7 +45,7 @@ impl Column {
     ///
     /// # Errors
     /// If SQL has no such type.
-    pub(super) fn new(array: &ArrayRef) -> Result<Self> {
+    pub fn new(array: &ArrayRef) -> Result<Self> {
         let of = array.data_type();
         let to = |of: &ArrowType| cast(array, of);
         Ok(match sql_type(of) {
@@ -64,7 +74,7 @@ impl Column {
     ///
     /// # Errors
     /// If a decimal has more than 38 digits.
-    pub(super) fn value(&self, row: usize) -> Result<ValueRef<'_>> {
+    pub fn value(&self, row: usize) -> Result<ValueRef<'_>> {
         let array: &dyn Array = match self {
             Self::Null => return Ok(ValueRef::Null),
             Self::Boolean(array) => array,
@@ -108,7 +118,7 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
                     other => return exec_err!("{other:?} is no value of {of}"),
                 }
             }
-            std::sync::Arc::new(builder.finish())
+            Arc::new(builder.finish())
         }};
     }
     Ok(match of {

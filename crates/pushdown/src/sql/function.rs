@@ -2,20 +2,23 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{Array, AsArray, Float64Array};
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use datafusion::arrow::compute::{DatePart, date_part};
 use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType as ArrowType, Field as ArrowField, FieldRef, Float64Type, TimeUnit,
 };
-use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, plan_err};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use thermocline_types::{DataType, Field, Function, Value, ValueRef};
+use thermocline_types::{DataType, Field, Function, Value, ValueRef, parse_text};
 
 use super::column::{Column, array_of};
 use super::external;
-use super::types::sql_type;
+use super::types::{arrow_type, sql_type};
+
+/// Decimal digits of the integers of 64 bits, with and without a sign.
+const BIGINT_DIGITS: u8 = 20;
 
 /// Name of the function that is EXTRACT: the field as a literal, and what it is of.
 pub const SQL_EXTRACT: &str = "sql_extract";
@@ -136,10 +139,10 @@ impl ScalarUDFImpl for SqlFunction {
             Some(Some(ScalarValue::Int64(Some(digits)))) => Some(*digits),
             _ => None,
         };
-        let result = arrow_type(function, call.result, digits, fields.iter().map(|field| field.data_type()));
+        let result = column_type(function, call.result, digits, fields.iter().map(|field| field.data_type()));
         let nullable =
             function.is_strict() && fields.iter().any(|field| field.is_nullable()) || function == Function::ConcatWith;
-        Ok(Arc::new(ArrowField::new(&self.name, result?, nullable)))
+        Ok(Arc::new(ArrowField::new(&self.name, result, nullable)))
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -167,34 +170,51 @@ impl ScalarUDFImpl for SqlFunction {
         {
             return Ok(ColumnarValue::Array(date_part(array, part)?));
         }
-        let is_one = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
-        let rows = if is_one { 1 } else { arguments.number_rows };
-        let columns = values.iter().map(|value| match value {
-            ColumnarValue::Array(array) => Ok((Column::new(&in_64_bits(array)?)?, false)),
-            ColumnarValue::Scalar(value) => Ok((Column::new(&in_64_bits(&value.to_array()?)?)?, true)),
-        });
-        let columns: Vec<(Column, bool)> = columns.collect::<Result<_, DataFusionError>>()?;
         let types: Vec<_> = values.iter().map(settled).collect();
         let call = function.resolve(&types).map_err(external)?;
+        let sources = values.iter().zip(&call.arguments).map(|(value, to)| Argument::new(value, *to));
+        let sources: Vec<Argument> = sources.collect::<Result<_>>()?;
+        let is_one = values.iter().all(|value| matches!(value, ColumnarValue::Scalar(_)));
+        let rows = if is_one { 1 } else { arguments.number_rows };
+        let mut row_values: Vec<ValueRef<'_>> = Vec::with_capacity(sources.len());
         let array = array_of(to, rows, |row| {
-            let mut owned = Vec::with_capacity(columns.len());
-            for ((column, is_one), to) in columns.iter().zip(&call.arguments) {
-                let value = column.value(if *is_one { 0 } else { row })?;
-                // A literal text stands for a value of whatever type is expected.
-                owned.push(match value {
-                    ValueRef::Text(text) if !to.is_text() => {
-                        thermocline_types::parse_text(text, *to).map_err(external)?
-                    }
-                    value => value.to_value(),
-                });
+            row_values.clear();
+            for source in &sources {
+                row_values.push(source.value(row)?);
             }
-            let values: Vec<ValueRef<'_>> = owned.iter().map(Value::as_ref).collect();
-            function.call(&values).map_err(external)
+            function.call(&row_values).map_err(external)
         })?;
         Ok(match is_one {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
             false => ColumnarValue::Array(array),
         })
+    }
+}
+
+/// Values of an argument.
+enum Argument {
+    One(Value),
+    Column(Column),
+}
+
+impl Argument {
+    /// The values of an argument that is taken for one of `to`: a literal text stands for a value of any type.
+    fn new(of: &ColumnarValue, to: DataType) -> Result<Self> {
+        let column = |array: &ArrayRef| Column::new(&in_64_bits(array)?);
+        Ok(match of {
+            ColumnarValue::Array(array) => Self::Column(column(array)?),
+            ColumnarValue::Scalar(value) => Self::One(match column(&value.to_array()?)?.value(0)? {
+                ValueRef::Text(text) if !to.is_text() => parse_text(text, to).map_err(external)?,
+                value => value.to_value(),
+            }),
+        })
+    }
+
+    fn value(&self, row: usize) -> Result<ValueRef<'_>> {
+        match self {
+            Self::One(value) => Ok(value.as_ref()),
+            Self::Column(column) => column.value(row),
+        }
     }
 }
 
@@ -242,7 +262,7 @@ fn widened(of: &ArrowType) -> Option<DataType> {
 }
 
 /// A column of one of SQL's types.
-fn in_64_bits(array: &Arc<dyn Array>) -> Result<Arc<dyn Array>> {
+fn in_64_bits(array: &ArrayRef) -> Result<ArrayRef> {
     let to = match widened(array.data_type()) {
         _ if sql_type(array.data_type()).is_some() => return Ok(Arc::clone(array)),
         Some(DataType::SmallInt | DataType::Integer | DataType::BigInt) => ArrowType::Int64,
@@ -256,46 +276,39 @@ fn in_64_bits(array: &Arc<dyn Array>) -> Result<Arc<dyn Array>> {
 
 /// The type of a column of results. One of decimals has one scale; `digits` are those to which they are rounded, if that
 /// is written.
-fn arrow_type<'a>(
+fn column_type<'a>(
     function: Function,
     result: DataType,
     digits: Option<i64>,
     arguments: impl Iterator<Item = &'a ArrowType>,
-) -> Result<ArrowType> {
-    let size = |of: &ArrowType| match of {
-        ArrowType::Decimal128(precision, scale) => (*precision, *scale),
-        _ => (20, 0),
-    };
-    let arguments: Vec<(u8, i8)> = arguments.map(size).collect();
-    let (precision, scale) = arguments.first().copied().unwrap_or((DECIMAL128_MAX_PRECISION, 0));
-    Ok(match result {
-        DataType::Boolean => ArrowType::Boolean,
-        DataType::SmallInt => ArrowType::Int16,
-        DataType::Integer => ArrowType::Int32,
-        DataType::BigInt => ArrowType::Int64,
-        DataType::Double => ArrowType::Float64,
-        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale.cast_signed()),
-        DataType::Numeric => match function {
-            Function::Abs => ArrowType::Decimal128(precision, scale),
-            Function::Round | Function::Trunc if arguments.len() == 2 => {
-                let kept =
-                    digits.map_or(scale, |digits| i8::try_from(digits.clamp(0, i64::from(scale))).unwrap_or(scale));
-                let precision = precision.saturating_sub((scale - kept).unsigned_abs()) + 1;
-                ArrowType::Decimal128(precision.min(DECIMAL128_MAX_PRECISION), kept)
-            }
-            Function::Ceiling | Function::Floor | Function::Round | Function::Trunc | Function::Sign => {
-                let whole = precision.saturating_sub(scale.unsigned_abs()) + 1;
-                ArrowType::Decimal128(whole.min(DECIMAL128_MAX_PRECISION), 0)
-            }
-            Function::Quotient => ArrowType::Decimal128(DECIMAL128_MAX_PRECISION, 0),
-            _ => {
-                let scale = arguments.iter().map(|(_, scale)| *scale).max().unwrap_or(0);
-                ArrowType::Decimal128(DECIMAL128_MAX_PRECISION, scale)
-            }
-        },
-        DataType::Text | DataType::Varchar(_) => ArrowType::Utf8,
-        DataType::Bytea => ArrowType::Binary,
-        DataType::Date => ArrowType::Date32,
-        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+) -> ArrowType {
+    arrow_type(result).unwrap_or_else(|| {
+        let (precision, scale) = decimal_size(function, digits, &arguments.map(size_of).collect::<Vec<_>>());
+        ArrowType::Decimal128(precision.min(DECIMAL128_MAX_PRECISION), scale)
     })
+}
+
+/// Precision and scale of an argument.
+fn size_of(argument: &ArrowType) -> (u8, i8) {
+    match argument {
+        ArrowType::Decimal128(precision, scale) => (*precision, *scale),
+        _ => (BIGINT_DIGITS, 0),
+    }
+}
+
+/// Precision and scale of a function's decimals.
+fn decimal_size(function: Function, digits: Option<i64>, arguments: &[(u8, i8)]) -> (u8, i8) {
+    let (precision, scale) = arguments.first().copied().unwrap_or((DECIMAL128_MAX_PRECISION, 0));
+    match function {
+        Function::Abs => (precision, scale),
+        Function::Round | Function::Trunc if arguments.len() == 2 => {
+            let kept = digits.map_or(scale, |digits| i8::try_from(digits.clamp(0, i64::from(scale))).unwrap_or(scale));
+            (precision.saturating_sub((scale - kept).unsigned_abs()) + 1, kept)
+        }
+        Function::Ceiling | Function::Floor | Function::Round | Function::Trunc | Function::Sign => {
+            (precision.saturating_sub(scale.unsigned_abs()) + 1, 0)
+        }
+        Function::Quotient => (DECIMAL128_MAX_PRECISION, 0),
+        _ => (DECIMAL128_MAX_PRECISION, arguments.iter().map(|(_, scale)| *scale).max().unwrap_or(0)),
+    }
 }

@@ -5,22 +5,17 @@
 
 mod cast;
 mod column;
+mod error;
 mod function;
 mod operator;
 mod types;
 
 pub(crate) use cast::SQL_CAST;
 pub use cast::{casts_otherwise, sql_cast};
+pub use column::Column;
+pub use error::external;
 pub(crate) use function::sql_functions;
 pub use function::{SQL_EXTRACT, written_functions};
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
-pub use types::sql_type;
-
-use datafusion::common::DataFusionError;
-use thermocline_types::Error;
-
-/// An error of the rules, with its SQLSTATE.
-pub(crate) fn external(error: Error) -> DataFusionError {
-    DataFusionError::External(Box::new(error))
-}
+pub use types::{arrow_type, sql_type};

@@ -10,10 +10,10 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use thermocline_types::{DataType, Operator};
+use thermocline_types::Operator;
 
 use super::column::{Column, array_of};
-use super::types::sql_type;
+use super::types::{arrow_type, sql_type};
 use super::{cast, external};
 
 /// Operators with a function here, and its name.
@@ -128,16 +128,10 @@ impl ScalarUDFImpl for SqlOperator {
             return exec_err!("{} takes two arguments, not {}", self.name, arguments.len());
         };
         let resolved = self.operator.resolve(sql_type(left), sql_type(right)).map_err(external)?;
-        Ok(match resolved.result {
-            DataType::SmallInt => ArrowType::Int16,
-            DataType::Integer => ArrowType::Int32,
-            DataType::BigInt => ArrowType::Int64,
-            DataType::Double => ArrowType::Float64,
-            DataType::Text => ArrowType::Utf8View,
-            DataType::Bytea => ArrowType::Binary,
-            DataType::Date => ArrowType::Date32,
-            other => return exec_err!("{} gives no {other}", self.name),
-        })
+        match arrow_type(resolved.result) {
+            Some(of) => Ok(of),
+            None => exec_err!("{} gives no {}", self.name, resolved.result),
+        }
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {

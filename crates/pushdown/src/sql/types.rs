@@ -22,3 +22,21 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         _ => return None,
     })
 }
+
+/// The Arrow type that holds exactly the values of a type. Of computed decimals without a precision, each value has a
+/// scale of its own, and `None` is given.
+pub fn arrow_type(of: DataType) -> Option<ArrowType> {
+    Some(match of {
+        DataType::Boolean => ArrowType::Boolean,
+        DataType::SmallInt => ArrowType::Int16,
+        DataType::Integer => ArrowType::Int32,
+        DataType::BigInt => ArrowType::Int64,
+        DataType::Double => ArrowType::Float64,
+        DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale.cast_signed()),
+        DataType::Numeric => return None,
+        DataType::Text | DataType::Varchar(_) => ArrowType::Utf8View,
+        DataType::Bytea => ArrowType::Binary,
+        DataType::Date => ArrowType::Date32,
+        DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+    })
+}
