@@ -20,7 +20,7 @@ use std::fmt;
 /// | version | since | what is different |
 /// |---|---|---|
 /// | 1 | format 1 of segments and manifests, which do not name it | |
-/// | 2 | format 2 | PostgreSQL's rules for numbers, casts and functions; every call of a procedure starts from nothing |
+/// | 2 | format 2 | PostgreSQL's rules for numbers, casts, functions and comparisons with floats; every call of a procedure starts from nothing |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Semantics(pub u32);
 

@@ -29,6 +29,10 @@ enum Bank {
     Add,
     /// (from, to, amount): says that it is for the first one's partition.
     Transfer,
+    /// (from, to, amount): says which partitions it needs.
+    Between,
+    /// (id, amount, from, to): the same for what it begins with, which is not all that it needs.
+    More,
     /// (): the sum of all.
     Sum,
     /// (id, amount): adds, then fails.
@@ -80,6 +84,7 @@ impl Program for Bank {
         Ok(match self {
             Self::Sum => Route::All,
             Self::Wait(_) => Route::Any,
+            Self::Between | Self::More => Route::to(&[0, 1].map(|place| PartitionHash::of(arguments[place].as_ref()))),
             _ => Route::One(PartitionHash::of(arguments[0].as_ref())),
         })
     }
@@ -91,7 +96,13 @@ impl Program for Bank {
                 add(scope, int(&arguments[0]), int(&arguments[1]))?;
                 Err(Class::Raised.error("on purpose"))
             }
-            Self::Transfer => {
+            Self::More => {
+                for id in &arguments[..3] {
+                    add(scope, int(id), 1)?;
+                }
+                add(scope, int(&arguments[3]), -3)
+            }
+            Self::Transfer | Self::Between => {
                 add(scope, int(&arguments[0]), -int(&arguments[2]))?;
                 add(scope, int(&arguments[1]), int(&arguments[2]))
             }
@@ -451,6 +462,50 @@ fn sessions_hold_their_partitions() {
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
     assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P03");
     assert_eq!(engine.stop().len(), 2);
+}
+
+#[test]
+fn a_transaction_over_some_partitions_holds_only_these() {
+    let (engine, log, _disk, _schema) = engine(4, Faults::default());
+    let partition = |id: i64| PartitionHash::of(ValueRef::Int(id)).partition(4);
+    let [a, b, c] = [0, 1, 2].map(|number| (1..).find(|id| partition(*id) == number).unwrap());
+    let same = (c + 1..).find(|id| partition(*id) == 2).unwrap();
+    let mut client = engine.client();
+    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
+    session.run(&Bank::Add, &arguments(&[a, 10]), None).unwrap();
+    // Two others, one of them twice, and both in either order.
+    for (from, to) in [(b, c), (c, b), (c, same), (b, b)] {
+        client.call(Arc::new(Bank::Between), arguments(&[from, to, 5])).unwrap();
+    }
+    assert_eq!(engine.restarts(), 0);
+    std::thread::scope(|scope| {
+        let blocked = scope.spawn(|| engine.client().call(Arc::new(Bank::Between), arguments(&[a, b, 1])));
+        std::thread::sleep(Duration::from_millis(10));
+        assert!(!blocked.is_finished(), "a session has one of the partitions");
+        session.commit().unwrap();
+        assert_eq!(blocked.join().unwrap(), Ok(1));
+    });
+    // Who needs more than he said runs again over all.
+    assert_eq!(client.call(Arc::new(Bank::More), arguments(&[a, b, c, same])), Ok(2));
+    assert_eq!(engine.restarts(), 1);
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
+
+    // Pairs from many threads, in every order: nobody waits for ever, and nothing is lost.
+    std::thread::scope(|scope| {
+        for seed in 0..4 {
+            let mut client = engine.client();
+            scope.spawn(move || {
+                let mut random = StdRng::seed_from_u64(seed);
+                for _ in 0..300 {
+                    let [from, to] = [0, 0].map(|_| random.random_range(0..20));
+                    client.call(Arc::new(Bank::Between), arguments(&[from, to, 1])).unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
+    assert_eq!(engine.stop().len(), 4);
+    log.close().unwrap();
 }
 
 #[test]

@@ -205,6 +205,9 @@ pub fn round_into(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     }
 }
 
+/// 2^53: smaller integers are floats of their own.
+const FLOATS_EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
+
 /// Of what is no integer for a column of integers, which most are.
 #[inline(never)]
 fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
@@ -228,11 +231,14 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     let number = match value {
         ValueRef::Int(number) if to.is_decimal() => Decimal::from(number),
         ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
-        ValueRef::Float(number) if to.is_integer() || to.is_decimal() => match Decimal::from_f64(number) {
-            Some(decimal) => decimal,
-            None if number < 0.0 => return Ok(Rounded::BelowAll),
-            None => return Ok(Rounded::AboveAll),
-        },
+        // Binding makes both sides floats where one is, because they have another order than exact numbers. This one is
+        // of a parameter that is none of its type; where floats are exact there is but one order.
+        ValueRef::Float(number) if to.is_integer() && number.abs() < FLOATS_EXACT_BELOW => {
+            return Ok(match integer_into(float_to_i64(number.floor())?, to) {
+                Rounded::Exact(floor) if floor.compare(value) != Some(Ordering::Equal) => Rounded::Below(floor),
+                rounded => rounded,
+            });
+        }
         _ if value.data_type().is_some_and(|from| from.is_like(to)) => return Ok(Rounded::Exact(value)),
         _ => return Err(mismatch(value, to)),
     };
@@ -351,5 +357,10 @@ mod tests {
         assert_eq!(round_into(decimal("1.239"), MONEY).unwrap(), Rounded::Below(decimal("1.23")));
         assert_eq!(round_into(ValueRef::Timestamp(-1), DataType::Date).unwrap(), Rounded::Below(ValueRef::Date(-1)));
         assert_eq!(round_into(ValueRef::Null, DataType::Date).unwrap(), Rounded::Never);
+        assert_eq!(round_into(ValueRef::Float(-2.5), DataType::BigInt).unwrap(), Rounded::Below(ValueRef::Int(-3)));
+        assert_eq!(round_into(ValueRef::Float(4e4), DataType::SmallInt).unwrap(), Rounded::AboveAll);
+        for (float, to) in [(9_007_199_254_740_992.0, DataType::BigInt), (0.5, MONEY), (f64::NAN, DataType::Integer)] {
+            assert_eq!(round_into(ValueRef::Float(float), to).unwrap_err().sqlstate(), "42804", "{float}");
+        }
     }
 }

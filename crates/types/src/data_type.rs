@@ -76,6 +76,12 @@ impl DataType {
             || (self.is_text() && other.is_text())
     }
 
+    /// Whether equal values of the two types are in one partition: see [`PartitionHash`](crate::types::PartitionHash).
+    pub fn is_placed_like(self, other: Self) -> bool {
+        let exact = |data_type: Self| data_type.is_integer() || data_type.is_decimal();
+        self.is_like(other) || (exact(self) && exact(other))
+    }
+
     /// Whether a value becomes one of the other type without a cast being written, and whether the two
     /// compare.
     pub fn assigns_to(self, other: Self) -> bool {

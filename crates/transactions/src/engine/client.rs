@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use super::executor::target;
+use super::executor::Target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
 use super::weigh::Weigh;
@@ -66,9 +66,9 @@ impl<P: Program + ?Sized> Client<P> {
         let ticket = Ticket::new(Arc::clone(&self.mailbox), tag);
         let request = Request { program, arguments, ticket, interrupt };
         let any = self.any.fetch_add(1, Ordering::Relaxed);
-        match target(route, self.unsent.len() as u32, any) {
-            None => self.shared.request_over_all(request),
-            Some(partition) => {
+        match Target::of(&route, self.unsent.len() as u32, any) {
+            Target::Several(partitions) => self.shared.request_over(&partitions, request),
+            Target::One(partition) => {
                 let Some(unsent) = self.unsent.get_mut(partition as usize) else {
                     return Err(Error::internal("a route to no partition"));
                 };

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::mailbox::reply_bytes;
@@ -221,11 +222,33 @@ pub(crate) fn abort(members: &mut [Member]) -> Result<()> {
     })
 }
 
-/// The partition that a call goes to; `None` for all of them.
-pub(super) fn target(route: Route, count: u32, any: u32) -> Option<u32> {
-    match route {
-        Route::One(hash) => Some(hash.partition(count)),
-        Route::Any => Some(any % count.max(1)),
-        Route::All => (count == 1).then_some(0),
+/// The partitions that a call goes to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    One(u32),
+    /// At least two, ascending.
+    Several(Vec<u32>),
+}
+
+impl Target {
+    /// Where a route leads among `count` partitions; `any` chooses where all are alike.
+    pub fn of(route: &Route, count: u32, any: u32) -> Self {
+        match route {
+            Route::One(hash) => Self::One(hash.partition(count)),
+            Route::Any => Self::One(any % count.max(1)),
+            Route::All => Self::among((0..count).collect()),
+            Route::Several(hashes) => {
+                let numbers: BTreeSet<u32> = hashes.iter().map(|hash| hash.partition(count)).collect();
+                Self::among(numbers.into_iter().collect())
+            }
+        }
+    }
+
+    fn among(numbers: Vec<u32>) -> Self {
+        match *numbers {
+            [] => Self::One(0),
+            [only] => Self::One(only),
+            _ => Self::Several(numbers),
+        }
     }
 }

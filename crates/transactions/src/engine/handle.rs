@@ -77,7 +77,7 @@ impl<P: Program + ?Sized> Handle<P> {
             let _ = sender.send(result);
             Ok(None)
         });
-        let meeting = self.shared.over_all(job, 0, true).ok_or_else(|| self.shared.refusal())?;
+        let meeting = self.shared.over(&self.shared.all(), job, 0, true).ok_or_else(|| self.shared.refusal())?;
         let interrupt = interrupt.map(|interrupt| &**interrupt);
         let withdrawn = || interrupt.map_or_else(|| self.shared.refusal(), Interrupt::error);
         // The end of the meeting and not that of the work, because the record goes into the log in between.

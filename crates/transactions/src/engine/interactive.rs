@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 
-use super::executor::{abort, commit, log_effects, target};
+use super::executor::{Target, abort, commit, log_effects};
 use super::meeting::{Gathered, Meeting};
 use super::program::{Program, Route};
 use super::worker::Shared;
@@ -41,7 +41,10 @@ impl<P: Program + ?Sized> Interactive<P> {
         interrupt: Option<&Interrupt>,
     ) -> Result<Self> {
         let count = shared.queues.len() as u32;
-        let partitions = target(route, count, 0).map_or_else(|| (0..count).collect(), |only| vec![only]);
+        let partitions = match Target::of(&route, count, 0) {
+            Target::One(only) => vec![only],
+            Target::Several(partitions) => partitions,
+        };
         let meeting = Arc::new(Meeting::new(partitions.len(), idle_max));
         if !shared.meet(&partitions, &meeting, None, 0, false) {
             return Err(shared.refusal());

@@ -106,29 +106,49 @@ impl<P: Program + ?Sized> Shared<P> {
         Queue::push_to_all(&queues, own, item)
     }
 
-    /// Has a job done over all partitions, in the meeting that it gives back; where it finds no room, the job
-    /// is dropped.
-    pub fn over_all(&self, job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
-        let partitions: Vec<u32> = (0..self.queues.len() as u32).collect();
-        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX));
-        self.meet(&partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
+    /// All partitions.
+    pub fn all(&self) -> Vec<u32> {
+        (0..self.queues.len() as u32).collect()
     }
 
-    /// Runs a request over all partitions.
-    pub fn request_over_all(self: &Arc<Self>, request: Request<P>) {
+    /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
+    /// is dropped.
+    pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
+        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX));
+        self.meet(partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
+    }
+
+    /// Runs a request again over all partitions, because it needed others than its own.
+    pub fn request_again(self: &Arc<Self>, request: Request<P>) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.request_over(&self.all(), request);
+    }
+
+    /// Runs a request over these partitions, in ascending order.
+    pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
         let heap_bytes = request.heap_bytes();
         let Request { program, arguments, ticket, interrupt } = request;
         // Refused with a reason of its own, so the ticket has to survive the job.
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
+        // The queues are the engine's own, and would keep it alive for ever.
+        let shared = Arc::downgrade(self);
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
-            let (interrupt, results) = (interrupt.as_ref(), Some(results));
-            let result = match executor::run_all(members, head, &*program, &arguments, batch, interrupt, results) {
+            let ran = executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref(), Some(results));
+            let result = match ran {
                 Ran::Done(result) => result,
-                Ran::OtherPartition => Err(Error::internal("a transaction over all partitions needs another one")),
+                Ran::OtherPartition => match shared.upgrade() {
+                    Some(shared) if members.len() < shared.queues.len() => {
+                        if let Some(ticket) = inner.lock().take() {
+                            shared.request_again(Request { program, arguments, ticket, interrupt });
+                        }
+                        return Ok(None);
+                    }
+                    _ => Err(Error::internal("a transaction over all partitions needs another one")),
+                },
                 Ran::Broken(error) => {
                     if let Some(ticket) = inner.lock().take() {
                         ticket.refuse(error.clone());
@@ -138,7 +158,7 @@ impl<P: Program + ?Sized> Shared<P> {
             };
             Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
         });
-        if self.over_all(job, heap_bytes, false).is_none()
+        if self.over(partitions, job, heap_bytes, false).is_none()
             && let Some(ticket) = ticket.lock().take()
         {
             ticket.refuse(self.refusal());
@@ -240,8 +260,7 @@ impl<P: Program + ?Sized> Worker<P> {
         match self.executor.run_interruptible(&*program, &arguments, now, interrupt.as_ref(), results) {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition => {
-                self.shared.restarts.fetch_add(1, Ordering::Relaxed);
-                self.shared.request_over_all(Request { program, arguments, ticket, interrupt });
+                self.shared.request_again(Request { program, arguments, ticket, interrupt });
             }
             Ran::Broken(error) => {
                 self.executor.member = None;

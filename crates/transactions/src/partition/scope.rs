@@ -69,6 +69,19 @@ impl<'a> Scope<'a> {
             .ok_or_else(|| Error::OtherPartition("the statement".into()))
     }
 
+    /// The partitions that these values of a partition column belong to, in the order of their numbers.
+    pub fn several(
+        &mut self,
+        hashes: &[PartitionHash],
+    ) -> Result<impl Iterator<Item = (&mut Partition, &mut Transaction)>> {
+        let owned = |member: &Member, hash: PartitionHash| member.partition.owns(hash);
+        if !hashes.iter().all(|hash| self.members.iter().any(|member| owned(member, *hash))) {
+            return Err(Error::OtherPartition("the statement".into()));
+        }
+        let wanted = move |member: &&mut Member| hashes.iter().any(|hash| owned(member, *hash));
+        Ok(self.members.iter_mut().filter(wanted).map(Member::split))
+    }
+
     /// Some partition: for what all of them have alike.
     #[inline]
     pub fn any(&mut self) -> Result<(&mut Partition, &mut Transaction)> {

@@ -122,12 +122,10 @@ impl<X: Execute> Rebuild<X> {
 
     /// Runs a body over the partitions that it ran over, compares digests and keeps the changes.
     fn execute(&mut self, record: &Record<'_>, run: impl FnOnce(&mut X, &mut Scope<'_>) -> Result<()>) -> Result<()> {
-        if record.partitions.single().is_none() && !record.partitions.is_all() {
-            return Err(Error::corrupt(format_args!("log record {} is of some partitions", record.sequence)));
+        for partition in record.partitions.iter() {
+            self.member(partition)?;
         }
-        if let Some(single) = record.partitions.single() {
-            self.member(single)?;
-        }
+        // What ran over some of several asks for none of the others, so it may have them all.
         let members = match record.partitions.single() {
             Some(PartitionId(id)) => self.members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
             None => &mut self.members,

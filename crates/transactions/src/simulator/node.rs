@@ -180,7 +180,7 @@ impl Node {
                     seat.queue.push_back(Item::One(call));
                 }
             }
-            Route::Any | Route::All => self.meet(Job::Call(call)),
+            Route::Any | Route::Several(_) | Route::All => self.meet(Job::Call(call)),
         }
         Ok(())
     }

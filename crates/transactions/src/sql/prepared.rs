@@ -16,7 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
 use crate::table::{LOOK_UPS_AHEAD, OfLookUps};
-use crate::types::{DataType, Decimal, Value, ValueRef, parse_text};
+use crate::types::{DataType, Decimal, Value, ValueRef, cast, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
 ///
@@ -285,7 +285,8 @@ fn kinds(data_type: DataType) -> u16 {
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
 }
 
-/// Parameters of the kinds that binding found. Numbers are taken as they are; text is read.
+/// Parameters of the kinds that binding found: text is read, and a float for another number becomes that, so that
+/// whether comparisons are of floats is known when a statement is planned. Other numbers are taken as they are.
 pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>) -> Result<Cow<'_, [Value]>> {
     let mut settled = Cow::Borrowed(parameters);
     for (position, (value, data_type)) in parameters.iter().zip(types).enumerate() {
@@ -294,6 +295,7 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
         }
         let read = match value {
             Value::Text(text) => parse_text(text, data_type)?,
+            Value::Float(number) if data_type.is_number() => exact(*number, data_type, position)?,
             other => {
                 let given = other.as_ref().data_type().unwrap_or(DataType::Text);
                 let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
@@ -307,11 +309,23 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
     Ok(settled)
 }
 
+/// A float as a value of an exact type, without the limits of that: it may be compared with a column of it.
+fn exact(number: f64, data_type: DataType, position: usize) -> Result<Value> {
+    let whole = (number.trunc() == number).then(|| cast(ValueRef::Float(number), DataType::BigInt).ok()).flatten();
+    let exact = whole.or_else(|| Decimal::from_f64(number).map(Value::Decimal));
+    exact.ok_or_else(|| {
+        let position = position + 1;
+        Class::OutOfRange
+            .error(format_args!("parameter ${position} is of type {data_type}, which {number} does not fit"))
+    })
+}
+
 #[inline]
 fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
     match value {
         ValueRef::Null => true,
-        ValueRef::Int(_) | ValueRef::Float(_) | ValueRef::Decimal(_) => data_type.is_number(),
+        ValueRef::Int(_) | ValueRef::Decimal(_) => data_type.is_number(),
+        ValueRef::Float(_) => data_type == DataType::Double,
         ValueRef::Text(_) => data_type.is_text(),
         ValueRef::Boolean(_) => data_type == DataType::Boolean,
         ValueRef::Bytes(_) => data_type == DataType::Bytea,

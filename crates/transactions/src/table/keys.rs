@@ -35,6 +35,12 @@ impl Keys {
         written
     }
 
+    /// Adds a key.
+    pub fn push_bytes(&mut self, key: &[u8]) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push(self.bytes.len());
+    }
+
     /// The keys, in the order in which they were added.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;

@@ -23,6 +23,8 @@ impl PartitionHash {
             ValueRef::Date(days) => of_integer(days.into()),
             ValueRef::Boolean(value) => of_integer(value.into()),
             ValueRef::Decimal(number) => of_decimal(number),
+            // Of all that are NaN, which are equal, one.
+            ValueRef::Float(number) if number.is_nan() => of_bytes(&f64::NAN.to_bits().to_le_bytes()),
             ValueRef::Float(number) => of_bytes(&(number + 0.0).to_bits().to_le_bytes()),
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
@@ -92,5 +94,8 @@ mod tests {
         let decimal = |text| ValueRef::Decimal(Decimal::parse(text).unwrap());
         assert_eq!(PartitionHash::of(decimal("7.00")), PartitionHash::of(ValueRef::Int(7)));
         assert_ne!(PartitionHash::of(decimal("7.01")), PartitionHash::of(decimal("70.1")));
+        let float = |value| PartitionHash::of(ValueRef::Float(value));
+        assert_eq!(float(f64::NAN).0, 0x2689_e5cc_7f7f_015a);
+        assert_eq!((float(-f64::NAN), float(-0.0)), (float(f64::NAN), float(0.0)));
     }
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thermocline_transactions::engine::Route;
@@ -61,21 +62,29 @@ impl Session {
     /// Runs a prepared statement where its route says, which must be enough.
     pub fn execute(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         let count = u32::try_from(self.members.len()).unwrap();
-        let members = match prepared.route(parameters)? {
-            Route::One(hash) => {
-                let position = hash.partition(count) as usize;
-                &mut self.members[position..=position]
-            }
-            Route::Any => &mut self.members[..1],
-            Route::All => &mut self.members[..],
+        let route = prepared.route(parameters)?;
+        let numbers: BTreeSet<u32> = match &route {
+            Route::One(hash) => [hash.partition(count)].into(),
+            Route::Several(hashes) => hashes.iter().map(|hash| hash.partition(count)).collect(),
+            Route::Any => [0].into(),
+            Route::All => (0..count).collect(),
         };
+        let is_of = |member: &Member| numbers.contains(&u32::from(member.partition.id().0));
+        let (mut members, others): (Vec<_>, Vec<_>) = self.members.drain(..).partition(is_of);
+        let result = self.execute_in(&mut members, prepared, parameters);
+        self.members = members.into_iter().chain(others).collect();
+        self.members.sort_by_key(|member| member.partition.id());
+        result
+    }
+
+    fn execute_in(&mut self, members: &mut [Member], prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         self.transactions += 1;
         let head = Head { id: TransactionId(self.transactions), timestamp: Micros(NOW), seed: self.transactions };
         let environment = Environment::new(NOW, self.transactions, 10_000_000);
         for member in members.iter_mut() {
             member.transaction.head = head;
         }
-        let result = prepared.run(&mut Scope::new(members), &environment, parameters);
+        let result = prepared.run(&mut Scope::new(&mut *members), &environment, parameters);
         if let Err(Error::OtherPartition(what)) = &result {
             panic!("the route was not enough for {what}");
         }

@@ -130,7 +130,10 @@ impl Binder<'_> {
         if !one.assigns_to(other) {
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} {symbol} {other}")));
         }
-        Ok((left, right))
+        if one == other || ![one, other].contains(&DataType::Double) {
+            return Ok((left, right));
+        }
+        Ok((as_float(left), as_float(right)))
     }
 
     /// Gives the one of unknown type the type of the other; both the type `otherwise` if neither has one.
@@ -249,9 +252,18 @@ impl Binder<'_> {
         for item in list {
             let (settled, item) = self.comparable(value, item, "=")?;
             value = settled;
-            items.push(item.expr);
+            items.push(item);
         }
-        Ok(Typed::new(Expr::In(Box::new(value.expr), items), DataType::Boolean))
+        if value.data_type == Some(DataType::Double) {
+            // Also the items in front of the one that made it a float.
+            items = items.into_iter().map(as_float).collect();
+        }
+        let mut items: Vec<Expr> = items.into_iter().map(|item| item.expr).collect();
+        let expr = match items.pop() {
+            Some(only) if items.is_empty() => Expr::Compare(Comparison::Equal, Box::new([value.expr, only])),
+            last => Expr::In(Box::new(value.expr), items.into_iter().chain(last).collect()),
+        };
+        Ok(Typed::new(expr, DataType::Boolean))
     }
 
     /// As two comparisons, so that either can bound a range of an index.
@@ -382,6 +394,15 @@ pub(super) fn in_range(expr: Expr, result: DataType) -> Typed {
 
 fn is_power(expr: &ast::Expr) -> bool {
     matches!(expr, ast::Expr::BinaryOp { op: BinaryOperator::PGExp | BinaryOperator::BitwiseXor, .. })
+}
+
+/// A number that is compared with a float, as one: floats have another order than the numbers that they stand for,
+/// so that a column beside a float is no longer the column of an index.
+fn as_float(typed: Typed) -> Typed {
+    match typed.data_type {
+        Some(DataType::Double) => typed,
+        _ => Typed::new(folded_cast(typed.expr, DataType::Double), DataType::Double),
+    }
 }
 
 fn negated(typed: Typed) -> Typed {

@@ -1,5 +1,7 @@
 //! Which index finds the rows of a table.
 
+use super::terms::{Sarg, Term, Terms};
+use super::union::union;
 use crate::schema::{IndexDefinition, IndexId, IndexKind, TableDefinition};
 use crate::sql::expression::{Comparison, Expr};
 use crate::types::key::KeyColumn;
@@ -13,6 +15,9 @@ pub(crate) enum Access {
     Key { index: IndexId, parts: Vec<KeyPart>, unique: bool, kind: IndexKind },
     /// Rows whose key begins with `parts` and goes on between bounds, in the order of the index.
     Range { index: IndexId, parts: Vec<KeyPart>, bounds: Option<Bounds>, reverse: bool },
+    /// Rows of several keys or ranges of one index, each row once, in the order of the index; of a hash index, whole
+    /// keys in the order of their bytes.
+    Union { index: IndexId, kind: IndexKind, ranges: Vec<KeyRange>, reverse: bool },
 }
 
 impl Access {
@@ -33,6 +38,27 @@ pub(crate) struct KeyPart {
     pub value: Expr,
 }
 
+/// A column of a key and the values of which it must have one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PartValues {
+    pub column: KeyColumn,
+    pub values: Vec<Expr>,
+}
+
+/// Keys that begin with one value of each part and go on between bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct KeyRange {
+    pub parts: Vec<PartValues>,
+    pub bounds: Option<Bounds>,
+}
+
+impl KeyRange {
+    /// How many beginnings of keys it is.
+    pub fn keys(&self) -> usize {
+        self.parts.iter().map(|part| part.values.len()).fold(1, usize::saturating_mul)
+    }
+}
+
 /// Between which values a column must be; with either bound NULL is not.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bounds {
@@ -40,6 +66,17 @@ pub(crate) struct Bounds {
     /// The value, and whether it is itself within.
     pub low: Option<(Expr, bool)>,
     pub high: Option<(Expr, bool)>,
+}
+
+impl Bounds {
+    /// Of the comparisons of a column; `None` if there are none.
+    pub(super) fn of(column: KeyColumn, low: Option<&Sarg<'_>>, high: Option<&Sarg<'_>>) -> Option<Self> {
+        let limit = |sarg: &Sarg<'_>| {
+            let inclusive = matches!(sarg.comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
+            (sarg.value.clone(), inclusive)
+        };
+        (low.is_some() || high.is_some()).then(|| Self { column, low: low.map(limit), high: high.map(limit) })
+    }
 }
 
 /// A column that rows are wanted in the order of; NULL where PostgreSQL puts it by itself.
@@ -61,14 +98,6 @@ pub(super) struct Choice {
     pub ordered: bool,
 }
 
-/// `column comparison value` in a conjunct, with a value that is known before the table is read.
-struct Sarg<'c> {
-    conjunct: usize,
-    column: usize,
-    comparison: Comparison,
-    value: &'c Expr,
-}
-
 /// The best access path of the table in `slot`, given conjuncts and the slots that are known before.
 pub(super) fn choose(
     table: &TableDefinition,
@@ -77,48 +106,32 @@ pub(super) fn choose(
     known: u32,
     order: Option<&[OrderColumn]>,
 ) -> Choice {
-    let sargs: Vec<Sarg<'_>> =
-        conjuncts.iter().enumerate().filter_map(|(position, conjunct)| sarg(position, conjunct, slot, known)).collect();
+    let terms = Terms::of(conjuncts, slot, known, Term::Conjunct);
     let wanted = order.unwrap_or_default();
     let scan = Choice { access: Access::Scan, used: Vec::new(), score: 0, ordered: wanted.is_empty() };
-    let choices = table.indexes.iter().filter_map(|index| of_index(table, index, &sargs, order));
+    // What gives another value for each row gives other ones where fewer rows are read.
+    let unions = !conjuncts.iter().any(Expr::is_volatile);
+    let choices = table.indexes.iter().flat_map(|index| {
+        let union = unions.then(|| union(table, index, conjuncts, &terms, (slot, known), order));
+        [of_index(table, index, &terms, order), union.flatten()]
+    });
     // The first of equals: the primary key before others.
-    choices.fold(scan, |best, next| if next.score > best.score { next } else { best })
-}
-
-fn sarg(position: usize, conjunct: &Expr, slot: usize, known: u32) -> Option<Sarg<'_>> {
-    let Expr::Compare(comparison, sides) = conjunct else { return None };
-    let [left, right] = &**sides;
-    let one_way = |side: &Expr, value: &Expr| match side {
-        Expr::Column { slot: of, column } if *of == slot && value.slots() & !known == 0 && !value.is_volatile() => {
-            Some(*column)
-        }
-        _ => None,
-    };
-    if *comparison == Comparison::NotEqual {
-        return None;
-    }
-    if let Some(column) = one_way(left, right) {
-        return Some(Sarg { conjunct: position, column, comparison: *comparison, value: right });
-    }
-    let column = one_way(right, left)?;
-    Some(Sarg { conjunct: position, column, comparison: comparison.mirrored(), value: left })
+    choices.flatten().fold(scan, |best, next| if next.score > best.score { next } else { best })
 }
 
 fn of_index(
     table: &TableDefinition,
     index: &IndexDefinition,
-    sargs: &[Sarg<'_>],
+    terms: &Terms<'_>,
     order: Option<&[OrderColumn]>,
 ) -> Option<Choice> {
     let key_columns = table.key_columns(index);
     let mut parts = Vec::new();
     let mut used = Vec::new();
     for (key, column) in index.columns.iter().zip(&key_columns) {
-        let equal = sargs.iter().find(|sarg| sarg.column == key.column && sarg.comparison == Comparison::Equal);
-        let Some(equal) = equal else { break };
+        let Some(equal) = terms.equal(key.column) else { break };
         parts.push(KeyPart { column: *column, value: equal.value.clone() });
-        used.push(equal.conjunct);
+        used.push(equal.term);
     }
     let equal = parts.len();
     let whole = equal == index.columns.len();
@@ -127,29 +140,19 @@ fn of_index(
         let ordered = index.unique || order.unwrap_or_default().is_empty();
         let (index, unique, kind) = (index.id, index.unique, index.kind);
         // The columns behind a whole key of an ordered index are none, so it is no order either.
+        let used = positions(&used);
         return Some(Choice { access: Access::Key { index, parts, unique, kind }, used, score, ordered });
     }
     if index.kind == IndexKind::Hash {
         return None;
     }
     let next = index.columns.get(equal)?;
-    let bound = |comparisons: [Comparison; 2]| {
-        sargs.iter().find(|sarg| sarg.column == next.column && comparisons.contains(&sarg.comparison))
-    };
-    let low = bound([Comparison::Greater, Comparison::GreaterOrEqual]);
-    let high = bound([Comparison::Less, Comparison::LessOrEqual]);
+    let low = terms.bound(next.column, [Comparison::Greater, Comparison::GreaterOrEqual]);
+    let high = terms.bound(next.column, [Comparison::Less, Comparison::LessOrEqual]);
     let limits = [low, high].into_iter().flatten().count();
-    used.extend([low, high].into_iter().flatten().map(|sarg| sarg.conjunct));
-    let bounds = (limits > 0).then(|| {
-        let value = |sarg: Option<&Sarg<'_>>| {
-            sarg.map(|sarg| {
-                let inclusive = matches!(sarg.comparison, Comparison::GreaterOrEqual | Comparison::LessOrEqual);
-                (sarg.value.clone(), inclusive)
-            })
-        };
-        Some(Bounds { column: *key_columns.get(equal)?, low: value(low), high: value(high) })
-    });
-    let direction = order.and_then(|order| direction(index, equal, sargs, order));
+    used.extend([low, high].into_iter().flatten().map(|sarg| sarg.term));
+    let bounds = Bounds::of(*key_columns.get(equal)?, low, high);
+    let direction = order.and_then(|order| direction((index, &key_columns), equal, terms, order));
     let wanted = order.is_some_and(|order| !order.is_empty());
     let mut score = u32::try_from(equal * 100 + limits * 20).unwrap_or(u32::MAX);
     if wanted && direction.is_some() {
@@ -159,34 +162,46 @@ fn of_index(
         return None;
     }
     Some(Choice {
-        access: Access::Range {
-            index: index.id,
-            parts,
-            bounds: bounds.flatten(),
-            reverse: direction == Some(Direction::Backward),
-        },
-        used,
+        access: Access::Range { index: index.id, parts, bounds, reverse: direction.is_some_and(is_backward) },
+        used: positions(&used),
         score,
         ordered: !wanted || direction.is_some(),
     })
 }
 
+fn positions(terms: &[Term]) -> Vec<usize> {
+    let position = |term: &Term| match term {
+        Term::Conjunct(position) => Some(*position),
+        Term::OfAlternative(_) => None,
+    };
+    terms.iter().filter_map(position).collect()
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
+pub(super) enum Direction {
     Forward,
     Backward,
 }
 
+pub(super) fn is_backward(direction: Direction) -> bool {
+    direction == Direction::Backward
+}
+
 /// In which direction the index behind its first `equal` columns gives the wanted order, if it does.
-fn direction(index: &IndexDefinition, equal: usize, sargs: &[Sarg<'_>], order: &[OrderColumn]) -> Option<Direction> {
-    let constant =
-        |column: usize| sargs.iter().any(|sarg| sarg.column == column && sarg.comparison == Comparison::Equal);
+pub(super) fn direction(
+    (index, key_columns): (&IndexDefinition, &[KeyColumn]),
+    equal: usize,
+    terms: &Terms<'_>,
+    order: &[OrderColumn],
+) -> Option<Direction> {
+    let constant = |column: usize| terms.equal(column).is_some();
     let mut keys = index.columns.iter().skip(equal);
     let mut found = None;
     for wanted in order.iter().filter(|wanted| !constant(wanted.column)) {
         let Some(key) = keys.next() else {
-            // Behind a whole unique key there is nothing left to order.
-            return found.filter(|_| index.unique);
+            // Behind a whole unique key there is nothing left to order, but keys with NULL may be those of several rows.
+            let distinct = index.unique && !key_columns.iter().skip(equal).any(|column| column.nullable);
+            return found.filter(|_| distinct);
         };
         if key.column != wanted.column {
             return None;

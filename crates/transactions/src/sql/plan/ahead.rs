@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::access::KeyPart;
-use super::walk::push_parts;
+use super::key::push_parts;
 use super::{Routing, Step};
 use crate::error::Result;
 use crate::partition::Scope;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::access::KeyRange;
 use super::{Access, Routing, Step};
 use crate::schema::IndexId;
 
@@ -9,6 +10,7 @@ use crate::schema::IndexId;
 pub(crate) fn explain_steps(steps: &[Step], routing: &Routing) -> Vec<String> {
     let mut lines = vec![match routing {
         Routing::Any => "partitions: any one".to_owned(),
+        Routing::Several(keys) => format!("partitions: those of {} values of the partition column", keys.len()),
         Routing::All => "partitions: all".to_owned(),
         Routing::One(_) | Routing::OneOfOuter(_) => "partitions: one, by the partition column".to_owned(),
     }];
@@ -24,6 +26,14 @@ pub(crate) fn explain_steps(steps: &[Step], routing: &Routing) -> Vec<String> {
                 let direction = if *reverse { ", backwards" } else { "" };
                 let range = if bounds.is_some() { " and a range" } else { "" };
                 write!(line, "range of {name} by index {}, {} columns equal{range}{direction}", index(*id), parts.len())
+            }
+            Access::Union { index: id, ranges, reverse, .. } => {
+                let direction = if *reverse { ", backwards" } else { "" };
+                let columns = step.table.index(*id).map_or(0, |index| index.columns.len());
+                let whole = ranges.iter().all(|range| range.parts.len() == columns);
+                let (what, unit) = if whole { ("rows", "keys") } else { ("ranges", "ranges") };
+                let count: usize = ranges.iter().map(KeyRange::keys).sum();
+                write!(line, "{what} of {name} by index {}, {count} {unit}{direction}", index(*id))
             }
         };
         debug_assert!(written.is_ok(), "a String takes all");

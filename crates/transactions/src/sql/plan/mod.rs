@@ -4,8 +4,12 @@ mod access;
 mod ahead;
 mod explain;
 mod join;
+mod key;
 mod point;
 mod route;
+mod spans;
+mod terms;
+mod union;
 mod walk;
 
 pub(crate) use access::{Access, OrderColumn};

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::access::Access;
-use super::walk::push_parts;
+use super::key::push_parts;
 use super::{Routing, Step};
 use crate::error::{Error, Result};
 use crate::partition::{Partition, Scope, Transaction};

@@ -1,17 +1,20 @@
 //! Which partitions a statement needs.
 
 use super::Joined;
+use super::terms::terms_of;
 use crate::engine::Route;
 use crate::error::{Error, Result};
 use crate::partition::Scope;
 use crate::sql::expression::{Comparison, Environment, Expr, Frame};
-use crate::types::{DataType, PartitionHash, Rounded, Value, ValueRef, round_into};
+use crate::types::{DataType, PartitionHash, Rounded, Value, ValueRef, assign, round_into};
 
 /// How a statement's route follows from its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Routing {
     Any,
     All,
+    /// The partitions of these values, of which each row has one.
+    Several(Vec<PartitionKey>),
     /// The partition of all these values, which must be one.
     One(Vec<PartitionKey>),
     /// The same, of values that only rows to the right of a LEFT JOIN must have: those to its left are in
@@ -29,12 +32,24 @@ pub(crate) struct PartitionKey {
 impl PartitionKey {
     /// The hash of its value; `None` if no row has it.
     pub fn hash(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
-        let hash = |value| {
+        self.hash_of(parameters, |value| {
             Ok(match round_into(value, self.data_type)? {
                 Rounded::Exact(value) => Some(PartitionHash::of(value)),
                 _ => None,
             })
-        };
+        })
+    }
+
+    /// The hash of its value as a row stores it; `None` if it does not fit, which fails wherever it runs.
+    pub fn hash_stored(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
+        self.hash_of(parameters, |value| Ok(assign(value, self.data_type).ok().map(PartitionHash::of)))
+    }
+
+    fn hash_of(
+        &self,
+        parameters: &[Value],
+        hash: impl Fn(ValueRef<'_>) -> Result<Option<PartitionHash>>,
+    ) -> Result<Option<PartitionHash>> {
         if let Expr::Parameter(position) = &self.value
             && let Some(value) = parameters.get(*position)
         {
@@ -67,8 +82,9 @@ impl Routing {
                 let conditions: Vec<&Expr> = if outer { table.on.iter().chain(&[]).collect() } else { inner.clone() };
                 let column = Expr::Column { slot, column: by };
                 let key = constant(&conditions, &column)
-                    .or_else(|| through(&conditions, &column, tables))
+                    .or_else(|| through(&conditions, (&column, data_type), tables))
                     .map(|value| PartitionKey { data_type, value });
+                let column = Place { column, data_type };
                 match &mut tied {
                     None if outer && key.is_none() => return Err(apart(table)),
                     None => tied = Some(Tied { columns: vec![column], keys: key.into_iter().collect(), outer }),
@@ -78,7 +94,10 @@ impl Routing {
         }
         Ok(match tied {
             None => Self::Any,
-            Some(tied) if tied.keys.is_empty() => Self::All,
+            Some(tied) if tied.keys.is_empty() => match tied.several(&inner) {
+                Some(keys) => Self::Several(keys),
+                None => Self::All,
+            },
             Some(tied) if tied.outer => Self::OneOfOuter(tied.keys),
             Some(tied) => Self::One(tied.keys),
         })
@@ -98,11 +117,21 @@ impl Routing {
         Ok(first)
     }
 
+    /// The hashes of the values of which each row has one.
+    pub fn several(&self, parameters: &[Value]) -> Result<Vec<PartitionHash>> {
+        let Self::Several(keys) = self else { return Ok(Vec::new()) };
+        let mut hashes = keys.iter().filter_map(|key| key.hash(parameters).transpose()).collect::<Result<Vec<_>>>()?;
+        hashes.sort_unstable();
+        hashes.dedup();
+        Ok(hashes)
+    }
+
     /// The route with these parameters.
     pub fn route(&self, parameters: &[Value]) -> Result<Route> {
         Ok(match self {
             Self::Any => Route::Any,
             Self::All => Route::All,
+            Self::Several(_) => Route::to(&self.several(parameters)?),
             Self::One(keys) | Self::OneOfOuter(keys) => {
                 match keys.first().map(|key| key.hash(parameters)).transpose()? {
                     Some(Some(hash)) => Route::One(hash),
@@ -116,16 +145,36 @@ impl Routing {
 
 /// Partition columns whose rows are known to lie together.
 struct Tied {
-    columns: Vec<Expr>,
+    columns: Vec<Place>,
     /// Values that they must have; all of the same hash, or it is seen when it runs.
     keys: Vec<PartitionKey>,
     /// Whether all of them are of tables to the right of a LEFT JOIN.
     outer: bool,
 }
 
+/// A partition column.
+struct Place {
+    column: Expr,
+    data_type: DataType,
+}
+
 impl Tied {
-    fn add(&mut self, column: Expr, key: Option<PartitionKey>, conditions: &[&Expr], outer: bool) -> Option<()> {
-        let joined = self.columns.iter().any(|known| conditions.iter().any(|term| equates(term, known, &column)));
+    /// The values of which each row must have one; the fewest that a condition says.
+    fn several(&self, conditions: &[&Expr]) -> Option<Vec<PartitionKey>> {
+        let of_column = |place: &Place| {
+            let values = conditions.iter().filter_map(|term| one_of(term, &place.column)).min_by_key(Vec::len)?;
+            let key = |value| PartitionKey { data_type: place.data_type, value };
+            Some(values.into_iter().map(key).collect::<Vec<_>>())
+        };
+        self.columns.iter().filter_map(of_column).min_by_key(Vec::len)
+    }
+
+    fn add(&mut self, column: Place, key: Option<PartitionKey>, conditions: &[&Expr], outer: bool) -> Option<()> {
+        let together = |known: &Place| {
+            known.data_type.is_placed_like(column.data_type)
+                && conditions.iter().any(|term| equates(term, &known.column, &column.column))
+        };
+        let joined = self.columns.iter().any(together);
         match key {
             // A constant of an outer join's ON does not hold of the rows on its left.
             Some(key) if outer => {
@@ -177,12 +226,31 @@ fn constant(conditions: &[&Expr], column: &Expr) -> Option<Expr> {
     })
 }
 
+/// The constants of which a column must equal one: of `IN`, or of an OR each side of which says so.
+fn one_of(term: &Expr, column: &Expr) -> Option<Vec<Expr>> {
+    match term {
+        Expr::In(value, list) if **value == *column && list.iter().all(Expr::is_of_parameters) => Some(list.clone()),
+        Expr::Or(sides) => {
+            let of_side = |side| {
+                let terms = terms_of(side);
+                constant(&terms.iter().collect::<Vec<_>>(), column)
+                    .map(|value| vec![value])
+                    .or_else(|| terms.iter().filter_map(|term| one_of(term, column)).min_by_key(Vec::len))
+            };
+            let sides: Option<Vec<_>> = sides.iter().map(of_side).collect();
+            Some(sides?.into_iter().flatten().collect())
+        }
+        _ => None,
+    }
+}
+
 /// The constant that a column must equal because another column that it equals must.
-fn through(conditions: &[&Expr], column: &Expr, tables: &[Joined]) -> Option<Expr> {
-    let columns = tables
-        .iter()
-        .enumerate()
-        .flat_map(|(slot, table)| (0..table.table.columns.len()).map(move |column| Expr::Column { slot, column }));
+fn through(conditions: &[&Expr], (column, data_type): (&Expr, DataType), tables: &[Joined]) -> Option<Expr> {
+    let columns = tables.iter().enumerate().flat_map(|(slot, table)| {
+        let alike =
+            table.table.columns.iter().enumerate().filter(|(_, other)| other.data_type.is_placed_like(data_type));
+        alike.map(move |(column, _)| Expr::Column { slot, column })
+    });
     columns
         .filter(|other| conditions.iter().any(|term| equates(term, column, other)))
         .find_map(|other| constant(conditions, &other))

@@ -3,14 +3,15 @@
 use std::ops::Bound;
 
 use super::Step;
-use super::access::{Access, Bounds, KeyPart};
+use super::access::Access;
 use super::ahead::Next;
+use super::key::{bound, push_parts, range_bounds};
+use super::spans::Spans;
 use crate::error::Result;
 use crate::partition::Partition;
+use crate::schema::IndexKind;
 use crate::sql::expression::{Expr, Frame, Source, TABLES_MAX};
-use crate::table::{LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
-use crate::types::key::{KeyColumn, encode, push_integer};
-use crate::types::{Rounded, round_into};
+use crate::table::{Keys, LOOK_UPS_AHEAD, OfLookUps, Table, TupleId};
 
 /// The tables of a nested loop, by step.
 pub(crate) struct Tables<'a> {
@@ -154,91 +155,35 @@ fn find_joined<'a>(
             let ids = table.range(*index, low, high)?.map(|(_, id)| id);
             if *reverse { visit_all(&mut ids.rev(), frame) } else { visit_all(&mut { ids }, frame) }
         }
-    }
-}
-
-/// Appends the key's values; false if no row can have them.
-pub(super) fn push_parts(key: &mut Vec<u8>, parts: &[KeyPart], frame: &Frame<'_>) -> Result<bool> {
-    for part in parts {
-        // What most keys are made of.
-        if let Some(number) = part.value.integer(frame)
-            && push_integer(key, part.column, number)
-        {
-            continue;
+        Access::Union { index, kind: IndexKind::Hash, ranges, .. } => {
+            let spans = Spans::of(ranges, frame)?;
+            for some in spans.keys().chunks(LOOK_UPS_AHEAD) {
+                if some.len() > 1 {
+                    let mut keys = Keys::new(frame.environment.buffer());
+                    some.iter().for_each(|key| keys.push_bytes(key));
+                    table.read_ahead(*index, &keys)?;
+                    frame.environment.keep(keys.into_buffer());
+                }
+                let of_index = table.index(*index)?;
+                if !visit_all(&mut some.iter().flat_map(|key| of_index.lookup(key)), frame)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
-        let value = part.value.evaluate(frame)?;
-        match round_into(value.get(), part.column.data_type)? {
-            Rounded::Exact(value) => encode(key, part.column, value)?,
-            _ => return Ok(false),
+        Access::Union { index, kind: IndexKind::Ordered, ranges, reverse } => {
+            let spans = Spans::of(ranges, frame)?.merged();
+            for place in 0..spans.len() {
+                let place = if *reverse { spans.len() - 1 - place } else { place };
+                let (from, to) = spans.get(place);
+                let to = to.map_or(Bound::Unbounded, Bound::Excluded);
+                let ids = table.range(*index, Bound::Included(from), to)?.map(|(_, id)| id);
+                let go_on = if *reverse { visit_all(&mut ids.rev(), frame)? } else { visit_all(&mut { ids }, frame)? };
+                if !go_on {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
         }
-    }
-    Ok(true)
-}
-
-/// Whether the key of a bound is itself within; every key that begins with it is as it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Edge {
-    Within,
-    Without,
-}
-
-fn bound(edge: Edge, key: &[u8]) -> Bound<&[u8]> {
-    match edge {
-        // All keys begin with nothing.
-        Edge::Within if key.is_empty() => Bound::Unbounded,
-        Edge::Within => Bound::Included(key),
-        Edge::Without => Bound::Excluded(key),
-    }
-}
-
-/// Appends the bounds of the column behind the prefix, which is in both keys; `None` if nothing is
-/// between them.
-fn range_bounds(
-    bounds: Option<&Bounds>,
-    from: &mut Vec<u8>,
-    to: &mut Vec<u8>,
-    frame: &Frame<'_>,
-) -> Result<Option<(Edge, Edge)>> {
-    let Some(bounds) = bounds else { return Ok(Some((Edge::Within, Edge::Within))) };
-    let column = bounds.column;
-    // Downwards, large values have small keys.
-    let (low_key, high_key) = if column.descending { (to, from) } else { (from, to) };
-    let Some(low) = push_bound(low_key, column, bounds.low.as_ref(), true, frame)? else { return Ok(None) };
-    let Some(high) = push_bound(high_key, column, bounds.high.as_ref(), false, frame)? else { return Ok(None) };
-    Ok(Some(if column.descending { (high, low) } else { (low, high) }))
-}
-
-fn push_bound(
-    key: &mut Vec<u8>,
-    column: KeyColumn,
-    limit: Option<&(Expr, bool)>,
-    is_low: bool,
-    frame: &Frame<'_>,
-) -> Result<Option<Edge>> {
-    let Some((value, inclusive)) = limit else {
-        push_not_null(key, column);
-        return Ok(Some(Edge::Within));
-    };
-    let value = value.evaluate(frame)?;
-    let (value, edge) = match round_into(value.get(), column.data_type)? {
-        Rounded::Exact(value) => (value, if *inclusive { Edge::Within } else { Edge::Without }),
-        // The limit lies between this value and the next larger one.
-        Rounded::Below(value) => (value, if is_low { Edge::Without } else { Edge::Within }),
-        Rounded::AboveAll if is_low => return Ok(None),
-        Rounded::BelowAll if !is_low => return Ok(None),
-        Rounded::AboveAll | Rounded::BelowAll => {
-            push_not_null(key, column);
-            return Ok(Some(Edge::Within));
-        }
-        Rounded::Never => return Ok(None),
-    };
-    encode(key, column, value)?;
-    Ok(Some(edge))
-}
-
-/// The byte with which all values of a nullable column begin.
-fn push_not_null(key: &mut Vec<u8>, column: KeyColumn) {
-    if column.nullable {
-        key.push(if column.descending { 0xff } else { 0 });
     }
 }

@@ -25,7 +25,7 @@ impl Select {
         }
         let rows = &mut outcome.rows;
         let before = rows.len();
-        if self.ordered && self.keeps_rows() && self.routing != Routing::All {
+        if self.ordered && self.keeps_rows() && !matches!(self.routing, Routing::All | Routing::Several(_)) {
             // Rows that need no further work are made where they are wanted.
             *rows = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
         } else {
@@ -103,6 +103,19 @@ impl Select {
                     count += 1;
                     // One partition behind the other is in no order.
                     sink.ordered = self.ordered && count == 1 && partition.count() == 1 || self.order.is_empty();
+                    if !sink.read(partition)? && sink.groups.is_none() {
+                        break;
+                    }
+                }
+            }
+            Routing::Several(_) => {
+                let hashes = self.routing.several(parameters)?;
+                let mut partitions = scope.several(&hashes)?.peekable();
+                let mut first = true;
+                while let Some((partition, _)) = partitions.next() {
+                    // One partition behind the other is in no order.
+                    let only = std::mem::take(&mut first) && partitions.peek().is_none();
+                    sink.ordered = self.ordered && only || self.order.is_empty();
                     if !sink.read(partition)? && sink.groups.is_none() {
                         break;
                     }

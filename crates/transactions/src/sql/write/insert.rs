@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
 
 use super::plain::Plain;
@@ -121,21 +122,15 @@ impl Insert {
         let Some(by) = self.table.partition_by else { return Ok(Route::All) };
         let Some(column) = self.table.columns.get(by) else { return Ok(Route::All) };
         let Values::Rows(rows) = &self.source else { return Ok(Route::All) };
-        let mut route = None;
+        let mut hashes = SmallVec::<[PartitionHash; 8]>::new();
         for value in rows.iter().filter_map(|row| row.get(by)) {
             if !value.is_of_parameters() {
                 return Ok(Route::All);
             }
-            // What does not fit the column fails wherever it runs.
             let key = PartitionKey { data_type: column.data_type, value: value.clone() };
-            let next = key.hash(parameters)?.map_or(Route::Any, Route::One);
-            match route {
-                None => route = Some(next),
-                Some(known) if known != next => return Ok(Route::All),
-                Some(_) => {}
-            }
+            hashes.extend(key.hash_stored(parameters)?);
         }
-        Ok(route.unwrap_or(Route::Any))
+        Ok(Route::to(&hashes))
     }
 
     pub fn run(

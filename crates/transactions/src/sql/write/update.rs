@@ -9,7 +9,7 @@ use crate::partition::{Partition, Scope, Transaction};
 use crate::schema::IndexDefinition;
 use crate::sql::bind::Binder;
 use crate::sql::expression::{Environment, Evaluated, Frame, Source};
-use crate::sql::plan::{Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
+use crate::sql::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
 use crate::table::{Patch, TupleId};
@@ -196,6 +196,10 @@ pub(super) fn matching(
         ids.push(id);
         Ok(true)
     })?;
+    if matches!(step.access, Access::Union { .. }) {
+        // As a scan finds them: in which order rows change decides on random values and on what is unique meanwhile.
+        ids.sort_unstable();
+    }
     Ok(ids)
 }
 
@@ -221,6 +225,13 @@ pub(super) fn for_each_copy(
     if let Routing::One(_) = routing {
         if let Some(hash) = routing.one(scope, parameters)? {
             let (partition, transaction) = scope.one(hash)?;
+            change(partition, transaction, true)?;
+        }
+        return Ok(());
+    }
+    if let Routing::Several(_) = routing {
+        let hashes = routing.several(parameters)?;
+        for (partition, transaction) in scope.several(&hashes)? {
             change(partition, transaction, true)?;
         }
         return Ok(());
