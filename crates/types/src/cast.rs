@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use crate::error::{Class, Error, Result};
-use crate::{DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
 /// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
@@ -24,6 +24,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Float(_), DataType::Double)
         | (ValueRef::Date(_), DataType::Date)
         | (ValueRef::Timestamp(_), DataType::Timestamp)
+        | (ValueRef::Interval(_), DataType::Interval)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
         (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
         // As many bytes are no more characters.
@@ -107,6 +108,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
             Err(_) => Err(error),
         })?),
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
+        DataType::Interval => Value::Interval(Interval::parse(text, None)?),
         DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
     })
 }

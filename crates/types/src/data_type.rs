@@ -39,6 +39,8 @@ pub enum DataType {
     Date,
     /// Microseconds since 1970, without a time zone.
     Timestamp,
+    /// Months, days and microseconds.
+    Interval,
 }
 
 impl DataType {
@@ -147,6 +149,7 @@ impl fmt::Display for DataType {
             Self::Bytea => f.write_str("BYTEA"),
             Self::Date => f.write_str("DATE"),
             Self::Timestamp => f.write_str("TIMESTAMP"),
+            Self::Interval => f.write_str("INTERVAL"),
         }
     }
 }

@@ -164,7 +164,7 @@ classes! {
     InvalidText "22P02",
     /// Not a date, a timestamp or an interval.
     InvalidDatetime "22007",
-    /// A date or a timestamp outside the years 1 to 9999.
+    /// A date or a timestamp outside the years 1 to 9999, or an interval of which a part is out of range.
     DatetimeOverflow "22008",
     /// A power that is no real number.
     InvalidPower "2201F",

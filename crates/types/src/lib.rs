@@ -1,4 +1,4 @@
-//! What a value is, and what SQL does with it: types, decimals, dates, casts, and errors with their SQLSTATEs.
+//! What a value is, and what SQL does with it: types, decimals, dates, intervals, casts, and errors with their SQLSTATEs.
 //!
 //! The rules are PostgreSQL's, up to the deviations that `docs/sql.md` lists. The row engine evaluates by them,
 //! and the analytic engine's functions call them, so that an expression means the same wherever it runs.
@@ -21,6 +21,8 @@ mod data_type;
 mod decimal;
 pub mod error;
 mod function;
+mod interval;
+mod interval_text;
 mod operator;
 mod value;
 
@@ -33,5 +35,6 @@ pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
 pub use error::{Class, Error, Result};
 pub use function::{Call, Field, Function};
+pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, out_of_range, wider_integer};
 pub use value::{Value, ValueRef, write_literal};

@@ -1,7 +1,7 @@
 //! `+ - * / % ^ ||`: which types they take, what they give, and how they are computed.
 
 use crate::error::{Class, Error, Result};
-use crate::{DataType, Decimal, Value, ValueRef, is_day};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, is_day};
 
 /// A binary operator that is neither a comparison nor logic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,6 +72,11 @@ impl Operator {
                 let message = format_args!("operator is not unique: {}", self.written(left, right)).to_string();
                 return Err(Class::AmbiguousFunction.error(message));
             }
+            // What is added to a timestamp is an interval, and what an interval is multiplied with a number.
+            (Some(DataType::Timestamp), None) if self == Self::Add => (DataType::Timestamp, DataType::Interval),
+            (None, Some(DataType::Timestamp)) if self == Self::Add => (DataType::Interval, DataType::Timestamp),
+            (Some(DataType::Interval), None) if self.is_of_number() => (DataType::Interval, DataType::Double),
+            (None, Some(DataType::Interval)) if self.is_of_number() => (DataType::Double, DataType::Interval),
             (left, right) => {
                 let of = |own: Option<DataType>, beside: Option<DataType>| own.or(beside).unwrap_or(DataType::BigInt);
                 (of(left, right), of(right, left))
@@ -80,6 +85,13 @@ impl Operator {
         let result = match (self, left, right) {
             (_, one, other) if one.is_number() && other.is_number() => self.of_numbers(one, other),
             (Self::Subtract, DataType::Date, DataType::Date) => DataType::Integer,
+            (Self::Add | Self::Subtract, DataType::Interval, DataType::Interval)
+            | (Self::Subtract, DataType::Timestamp, DataType::Timestamp | DataType::Date)
+            | (Self::Subtract, DataType::Date, DataType::Timestamp) => DataType::Interval,
+            (Self::Add | Self::Subtract, DataType::Date | DataType::Timestamp, DataType::Interval)
+            | (Self::Add, DataType::Interval, DataType::Date | DataType::Timestamp) => DataType::Timestamp,
+            (Self::Multiply | Self::Divide, DataType::Interval, other) if other.is_number() => DataType::Interval,
+            (Self::Multiply, one, DataType::Interval) if one.is_number() => DataType::Interval,
             (Self::Add | Self::Subtract, DataType::Date, DataType::SmallInt | DataType::Integer)
             | (Self::Add, DataType::SmallInt | DataType::Integer, DataType::Date) => DataType::Date,
             _ => return none(),
@@ -124,10 +136,17 @@ impl Operator {
                 }
             }
             (V::Date(left), V::Date(right)) if self == Self::Subtract => Value::Int(i64::from(left) - i64::from(right)),
+            (V::Interval(_), _) | (_, V::Interval(_)) | (V::Timestamp(_), _) | (_, V::Timestamp(_)) => {
+                self.of_time(left, right)?
+            }
             (V::Date(days), V::Int(number)) => Value::Date(self.shifted(days, number)?),
             (V::Int(number), V::Date(days)) if self == Self::Add => Value::Date(self.shifted(days, number)?),
             _ => return Err(self.undefined(left.data_type(), right.data_type())),
         })
+    }
+
+    const fn is_of_number(self) -> bool {
+        matches!(self, Self::Multiply | Self::Divide)
     }
 
     const fn keeps_decimals(self) -> bool {
@@ -187,6 +206,28 @@ impl Operator {
         }
     }
 
+    /// Intervals with intervals, moments and numbers, and timestamps less moments.
+    fn of_time(self, left: ValueRef<'_>, right: ValueRef<'_>) -> Result<Value> {
+        let number =
+            |of: ValueRef<'_>| of.number_as_f64().ok_or_else(|| self.undefined(left.data_type(), right.data_type()));
+        Ok(match (self, left, right) {
+            (Self::Add, ValueRef::Interval(one), ValueRef::Interval(other)) => one.plus(other)?.into(),
+            (Self::Subtract, ValueRef::Interval(one), ValueRef::Interval(other)) => one.minus(other)?.into(),
+            (Self::Multiply, ValueRef::Interval(one), other) => one.times(number(other)?)?.into(),
+            (Self::Multiply, other, ValueRef::Interval(one)) => one.times(number(other)?)?.into(),
+            (Self::Divide, ValueRef::Interval(one), other) => one.over(number(other)?)?.into(),
+            _ => match (self, timestamp_of(left), timestamp_of(right), left, right) {
+                (Self::Subtract, Some(to), Some(from), ..) => Interval::between(from, to)?.into(),
+                (Self::Add, Some(moment), None, _, ValueRef::Interval(span))
+                | (Self::Add, None, Some(moment), ValueRef::Interval(span), _) => Value::Timestamp(span.after(moment)?),
+                (Self::Subtract, Some(moment), None, _, ValueRef::Interval(span)) => {
+                    Value::Timestamp(span.negated()?.after(moment)?)
+                }
+                _ => return Err(self.undefined(left.data_type(), right.data_type())),
+            },
+        })
+    }
+
     fn shifted(self, days: i32, by: i64) -> Result<i32> {
         let shifted = match self {
             Self::Add => i64::from(days).checked_add(by),
@@ -209,16 +250,26 @@ impl Operator {
     }
 }
 
+/// A date's midnight, or a timestamp.
+fn timestamp_of(moment: ValueRef<'_>) -> Option<i64> {
+    match moment {
+        ValueRef::Date(days) => Some(i64::from(days) * MICROS_PER_DAY),
+        ValueRef::Timestamp(micros) => Some(micros),
+        _ => None,
+    }
+}
+
 /// `-value`; NULL of NULL.
 ///
 /// # Errors
-/// If it is no number, or the least integer.
+/// If it is no number and no interval, or the least integer.
 pub fn negate(value: ValueRef<'_>) -> Result<Value> {
     Ok(match value {
         ValueRef::Null => Value::Null,
         ValueRef::Int(number) => Value::Int(number.checked_neg().ok_or_else(out_of_range)?),
         ValueRef::Decimal(number) => Value::Decimal(number.negated()),
         ValueRef::Float(number) => Value::Float(-number),
+        ValueRef::Interval(span) => span.negated()?.into(),
         other => {
             let of = other.data_type().unwrap_or(DataType::Text);
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: - {of}")));
@@ -311,7 +362,7 @@ mod tests {
 
     #[test]
     fn types_of_operands_decide() {
-        use DataType::{BigInt, Bytea, Date, Double, Integer, Numeric, SmallInt, Text, Varchar};
+        use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, SmallInt, Text, Timestamp, Varchar};
         let money = DataType::Decimal { precision: 6, scale: 2 };
         for (left, operator, right, result) in [
             (Some(SmallInt), Operator::Add, Some(SmallInt), Ok(SmallInt)),
@@ -326,6 +377,12 @@ mod tests {
             (Some(Date), Operator::Subtract, None, Ok(Integer)),
             (Some(Date), Operator::Add, Some(Integer), Ok(Date)),
             (Some(Date), Operator::Add, Some(BigInt), Err("42883")),
+            (Some(Date), Operator::Subtract, Some(Interval), Ok(Timestamp)),
+            (Some(Timestamp), Operator::Subtract, None, Ok(Interval)),
+            (Some(Timestamp), Operator::Add, None, Ok(Timestamp)),
+            (Some(Timestamp), Operator::Add, Some(Timestamp), Err("42883")),
+            (Some(money), Operator::Multiply, Some(Interval), Ok(Interval)),
+            (None, Operator::Divide, Some(Interval), Err("42883")),
             (Some(Date), Operator::Add, None, Err("42725")),
             (Some(Text), Operator::Add, Some(Integer), Err("42883")),
             (Some(Integer), Operator::Concatenate, Some(Varchar(3)), Ok(Text)),

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
-use crate::{DataType, Decimal, format_date, format_timestamp};
+use crate::{DataType, Decimal, Interval, format_date, format_timestamp};
 
 /// A value of any type, or NULL.
 ///
@@ -32,6 +32,8 @@ pub enum Value {
     Date(i32),
     /// `TIMESTAMP`: microseconds since 1970-01-01 00:00:00.
     Timestamp(i64),
+    /// `INTERVAL`.
+    Interval(Interval),
 }
 
 /// A [`Value`] that borrows its text or bytes, mostly from a row.
@@ -56,6 +58,8 @@ pub enum ValueRef<'a> {
     Date(i32),
     /// `TIMESTAMP`: microseconds since 1970-01-01 00:00:00.
     Timestamp(i64),
+    /// `INTERVAL`.
+    Interval(Interval),
 }
 
 /// Values are moved about by the million.
@@ -84,6 +88,7 @@ impl Value {
             Self::Bytes(_) => 6,
             Self::Date(_) => 7,
             Self::Timestamp(_) => 8,
+            Self::Interval(_) => 9,
         }
     }
 
@@ -100,6 +105,7 @@ impl Value {
             Self::Bytes(value) => ValueRef::Bytes(value),
             Self::Date(value) => ValueRef::Date(*value),
             Self::Timestamp(value) => ValueRef::Timestamp(*value),
+            Self::Interval(value) => ValueRef::Interval(*value),
         }
     }
 
@@ -122,6 +128,7 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(value) => Value::Bytes(value.into()),
             Self::Date(value) => Value::Date(value),
             Self::Timestamp(value) => Value::Timestamp(value),
+            Self::Interval(value) => Value::Interval(value),
         }
     }
 
@@ -142,6 +149,7 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(_) => DataType::Bytea,
             Self::Date(_) => DataType::Date,
             Self::Timestamp(_) => DataType::Timestamp,
+            Self::Interval(_) => DataType::Interval,
         })
     }
 
@@ -154,6 +162,7 @@ impl<'a> ValueRef<'a> {
             (Self::Decimal(left), Self::Decimal(right)) => left.cmp(&right),
             (Self::Date(left), Self::Date(right)) => left.cmp(&right),
             (Self::Timestamp(left), Self::Timestamp(right)) => left.cmp(&right),
+            (Self::Interval(left), Self::Interval(right)) => left.cmp(&right),
             (Self::Boolean(left), Self::Boolean(right)) => left.cmp(&right),
             (Self::Bytes(left), Self::Bytes(right)) => left.cmp(right),
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
@@ -196,7 +205,8 @@ impl<'a> ValueRef<'a> {
             Self::Text(_) => 2,
             Self::Bytes(_) => 3,
             Self::Date(_) | Self::Timestamp(_) => 4,
-            Self::Null => 5,
+            Self::Interval(_) => 5,
+            Self::Null => 6,
         }
     }
 }
@@ -245,6 +255,7 @@ impl Hash for ValueRef<'_> {
             Self::Text(value) => value.hash(state),
             Self::Bytes(value) => value.hash(state),
             Self::Date(value) => value.hash(state),
+            Self::Interval(value) => value.hash(state),
         }
     }
 }
@@ -291,6 +302,7 @@ impl fmt::Display for ValueRef<'_> {
             }
             Self::Date(value) => format_date(f, *value),
             Self::Timestamp(value) => format_timestamp(f, *value),
+            Self::Interval(value) => value.fmt(f),
         }
     }
 }
@@ -338,6 +350,7 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Bytes(_) => write!(out, "CAST('{value}' AS BYTEA)"),
         ValueRef::Date(_) => write!(out, "DATE '{value}'"),
         ValueRef::Timestamp(_) => write!(out, "TIMESTAMP '{value}'"),
+        ValueRef::Interval(_) => write!(out, "INTERVAL '{value}'"),
     }
 }
 
@@ -368,6 +381,12 @@ impl From<f64> for Value {
 impl From<Decimal> for Value {
     fn from(value: Decimal) -> Self {
         Self::Decimal(value)
+    }
+}
+
+impl From<Interval> for Value {
+    fn from(value: Interval) -> Self {
+        Self::Interval(value)
     }
 }
 

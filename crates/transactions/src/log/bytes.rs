@@ -1,6 +1,6 @@
 //! Little-endian numbers in bytes.
 
-use crate::types::{Decimal, Value, ValueRef};
+use crate::types::{Decimal, Interval, Value, ValueRef};
 
 /// Takes numbers and bytes off the front of a slice; every method gives `None` if it is too short.
 #[derive(Debug, Clone, Copy)]
@@ -92,6 +92,7 @@ impl<'a> Bytes<'a> {
             tag::BYTES => ValueRef::Bytes(self.counted()?),
             tag::DATE => ValueRef::Date(i32::from_le_bytes(self.array()?)),
             tag::TIMESTAMP => ValueRef::Timestamp(self.i64()?),
+            tag::INTERVAL => ValueRef::Interval(Interval::from_le_bytes(self.array()?)),
             _ => return None,
         })
     }
@@ -111,6 +112,7 @@ mod tag {
     pub const BYTES: u8 = 9;
     pub const DATE: u8 = 10;
     pub const TIMESTAMP: u8 = 11;
+    pub const INTERVAL: u8 = 12;
 }
 
 /// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
@@ -152,6 +154,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         }
         ValueRef::Timestamp(value) => {
             out.push(tag::TIMESTAMP);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        ValueRef::Interval(value) => {
+            out.push(tag::INTERVAL);
             out.extend_from_slice(&value.to_le_bytes());
         }
     }
@@ -220,6 +226,7 @@ mod tests {
             Value::Bytes([0, 255].into()),
             Value::Date(-1),
             Value::Timestamp(i64::MIN),
+            Value::Interval(Interval { months: i32::MIN, days: -1, micros: i64::MAX }),
         ];
         let mut out = u16::try_from(values.len()).unwrap().to_le_bytes().to_vec();
         for value in &values {

@@ -334,8 +334,18 @@ fn partition_column(table: &TableDefinition, written: &ast::Expr) -> Result<usiz
     }
 }
 
+/// Spans that are equal, as a month and 30 days, would be different keys.
+fn check_key(column: &ColumnDefinition) -> Result<()> {
+    match column.data_type {
+        DataType::Interval => Err(unsupported(&format!("column \"{}\" of type INTERVAL as a key", column.name))),
+        _ => Ok(()),
+    }
+}
+
 /// Checks an index and gives it its id.
 fn push_index(schema: &Schema, table: &mut TableDefinition, mut index: IndexDefinition) -> Result<IndexId> {
+    let keys = index.columns.iter().filter_map(|key| table.columns.get(key.column));
+    keys.chain(table.partition_by.and_then(|by| table.columns.get(by))).try_for_each(check_key)?;
     if table.indexes.len() >= INDEXES_MAX {
         return Err(Class::LimitExceeded.error(format_args!("a table has at most {INDEXES_MAX} indexes")));
     }

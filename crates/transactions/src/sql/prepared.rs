@@ -16,7 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
 use crate::table::{LOOK_UPS_AHEAD, OfLookUps};
-use crate::types::{DataType, Decimal, Value, ValueRef, cast, parse_text};
+use crate::types::{DataType, Decimal, Interval, Value, ValueRef, cast, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
 ///
@@ -280,6 +280,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::Bytes(Box::default()),
         Value::Date(0),
         Value::Timestamp(0),
+        Value::Interval(Interval::default()),
     ];
     let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
@@ -329,6 +330,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Text(_) => data_type.is_text(),
         ValueRef::Boolean(_) => data_type == DataType::Boolean,
         ValueRef::Bytes(_) => data_type == DataType::Bytea,
+        ValueRef::Interval(_) => data_type == DataType::Interval,
         ValueRef::Date(_) | ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
     }
 }

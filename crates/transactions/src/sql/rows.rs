@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Class, Error, Result};
 use crate::table::{Cell as InRow, Row};
-use crate::types::{DataType, Decimal, ValueRef};
+use crate::types::{DataType, Decimal, Interval, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
@@ -128,6 +128,7 @@ enum Cell {
     Bytes { from: u32, to: u32 },
     Date(i32),
     Timestamp(i64),
+    Interval(Interval),
 }
 
 const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as usize);
@@ -203,6 +204,7 @@ impl Rows {
             ValueRef::Bytes(value) => self.push_bytes(value)?,
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
+            ValueRef::Interval(value) => Cell::Interval(value),
         })
     }
 
@@ -350,6 +352,7 @@ impl Rows {
             Cell::Bytes { from, to } => ValueRef::Bytes(self.bytes.get(from as usize..to as usize).unwrap_or_default()),
             Cell::Date(value) => ValueRef::Date(value),
             Cell::Timestamp(value) => ValueRef::Timestamp(value),
+            Cell::Interval(value) => ValueRef::Interval(value),
         }
     }
 }

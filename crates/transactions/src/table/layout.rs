@@ -70,6 +70,7 @@ pub(super) enum Kind {
     Float,
     Date,
     Timestamp,
+    Interval,
     Decimal8 { precision: u8, scale: u8 },
     Decimal16 { precision: u8, scale: u8 },
     Text,
@@ -89,6 +90,7 @@ impl Kind {
             DataType::Double => Self::Float,
             DataType::Date => Self::Date,
             DataType::Timestamp => Self::Timestamp,
+            DataType::Interval => Self::Interval,
             DataType::Decimal { precision, scale } if precision <= DIGITS_IN_8_BYTES => {
                 Self::Decimal8 { precision, scale }
             }
@@ -110,7 +112,7 @@ impl Kind {
             Self::Int2 => 2,
             Self::Int4 | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
-            Self::Decimal16 { .. } => 16,
+            Self::Decimal16 { .. } | Self::Interval => 16,
             Self::Text | Self::Bytes => 0,
         }
     }
@@ -392,7 +394,8 @@ impl Field {
             | (Kind::Int8, ValueRef::Int(_))
             | (Kind::Float, ValueRef::Float(_))
             | (Kind::Date, ValueRef::Date(_))
-            | (Kind::Timestamp, ValueRef::Timestamp(_)) => true,
+            | (Kind::Timestamp, ValueRef::Timestamp(_))
+            | (Kind::Interval, ValueRef::Interval(_)) => true,
             (Kind::Int2, ValueRef::Int(number)) => i16::try_from(number).is_ok(),
             (Kind::Int4, ValueRef::Int(number)) => i32::try_from(number).is_ok(),
             (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) => {
@@ -435,6 +438,7 @@ impl Field {
             (Kind::Int8, ValueRef::Int(number)) => put(image, at, number.to_le_bytes()),
             (Kind::Float, ValueRef::Float(number)) => put(image, at, number.to_bits().to_le_bytes()),
             (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
+            (Kind::Interval, ValueRef::Interval(span)) => put(image, at, span.to_le_bytes()),
             (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
             (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) if number.scale() == scale => {
                 i64::try_from(number.units()).is_ok_and(|units| put(image, at, units.to_le_bytes()))

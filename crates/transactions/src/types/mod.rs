@@ -5,7 +5,7 @@ mod placement;
 
 pub use placement::PartitionHash;
 pub use thermocline_types::{
-    DataType, Decimal, Field, Function, MICROS_PER_DAY, Operator, PRECISION_MAX, Resolved, Rounded, Value, ValueRef,
-    assign, cast, days_in_month, format_date, format_timestamp, from_civil, is_day, negate, out_of_range, parse_date,
-    parse_text, parse_timestamp, round_into, to_civil, wider_integer, write_literal,
+    DataType, Decimal, Field, Function, Interval, MICROS_PER_DAY, Operator, PRECISION_MAX, Resolved, Rounded, Value,
+    ValueRef, assign, cast, days_in_month, format_date, format_timestamp, from_civil, is_day, negate, out_of_range,
+    parse_date, parse_text, parse_timestamp, round_into, to_civil, wider_integer, write_literal,
 };

@@ -28,6 +28,8 @@ impl PartitionHash {
             ValueRef::Float(number) => of_bytes(&(number + 0.0).to_bits().to_le_bytes()),
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
+            // No column that a table is partitioned by.
+            ValueRef::Interval(span) => of_bytes(&span.to_le_bytes()),
             ValueRef::Null => 0,
         })
     }

@@ -24,8 +24,6 @@ macro_rules! functions {
             Part(Field),
             /// `date_trunc('field', moment)`
             Truncate(Field),
-            /// A date or timestamp, months, days, microseconds: what adding an `INTERVAL` does.
-            AddInterval,
         }
 
         impl Function {
@@ -134,7 +132,7 @@ impl Function {
     /// # Errors
     /// If there is none: SQLSTATE 42883.
     pub fn resolve(self, arguments: &[Option<DataType>]) -> Result<Call> {
-        use DataType::{BigInt, Bytea, Date, Double, Integer, Numeric, Text, Timestamp};
+        use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, Text, Timestamp};
         let given = |position: usize| arguments.get(position).copied().flatten();
         let all = |of: DataType| vec![of; arguments.len()];
         let undefined = || Err(self.undefined(arguments));
@@ -222,16 +220,16 @@ impl Function {
                         Err(Class::Unsupported
                             .error(format_args!("unit \"{}\" not supported for type date", field.name())))
                     }
-                    Some(of @ (Date | Timestamp)) => call(vec![of], result),
+                    Some(of @ (Date | Timestamp | Interval)) => call(vec![of], result),
                     None => call(vec![Timestamp], result),
                     _ => undefined(),
                 }
             }
             Self::Truncate(_) => match first {
                 None | Some(Date | Timestamp) => call(vec![Timestamp], Timestamp),
+                Some(Interval) => call(vec![Interval], Interval),
                 _ => undefined(),
             },
-            Self::AddInterval => call(vec![Timestamp, BigInt, BigInt, BigInt], Timestamp),
             _ => undefined(),
         }
     }
@@ -254,7 +252,7 @@ impl Function {
             | Self::BitLength
             | Self::Character
             | Self::Hexadecimal => text::call(self, arguments),
-            Self::Extract(_) | Self::Part(_) | Self::Truncate(_) | Self::AddInterval => moment::call(self, arguments),
+            Self::Extract(_) | Self::Part(_) | Self::Truncate(_) => moment::call(self, arguments),
             _ => number::call(self, arguments),
         }
     }
@@ -276,7 +274,6 @@ impl Function {
             Self::Extract(_) => "extract",
             Self::Part(_) => "date_part",
             Self::Truncate(_) => "date_trunc",
-            Self::AddInterval => "+",
             named => Self::NAMED
                 .iter()
                 .find(|(known, _)| *known == named)

@@ -1,14 +1,12 @@
-//! Functions of dates and timestamps.
+//! Functions of dates, timestamps and intervals.
 
 use super::Function;
 use crate::error::{Class, Error, Result};
-use crate::{
-    DataType, Decimal, MICROS_PER_DAY, Value, ValueRef, days_in_month, from_civil, is_day, out_of_range, to_civil,
-};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, from_civil, is_day, out_of_range, to_civil};
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident $text:literal $($other:literal)*,)*) => {
-        /// A part of a date or timestamp.
+        /// A part of a date, a timestamp or an interval.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Field {
             $($(#[$doc])* $name,)*
@@ -93,6 +91,7 @@ impl Field {
 pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Value> {
     let [moment, rest @ ..] = arguments else { return Err(function.not_of(arguments)) };
     let micros = match moment {
+        ValueRef::Interval(span) => return of_interval(function, *span),
         ValueRef::Date(days) => i64::from(*days) * MICROS_PER_DAY,
         ValueRef::Timestamp(micros) => *micros,
         _ => return Err(function.not_of(arguments)),
@@ -101,10 +100,67 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
         (Function::Extract(field), []) => extract(field, micros),
         (Function::Part(field), []) => Ok(extract(field, micros)?.as_ref().number_as_f64().into()),
         (Function::Truncate(field), []) => truncate(field, micros).map(Value::Timestamp),
-        (Function::AddInterval, [ValueRef::Int(months), ValueRef::Int(days), ValueRef::Int(micros_more)]) => {
-            add_interval(micros, *months, *days, *micros_more).map(Value::Timestamp)
-        }
         _ => Err(function.not_of(arguments)),
+    }
+}
+
+fn of_interval(function: Function, span: Interval) -> Result<Value> {
+    match function {
+        Function::Extract(field) => extract_interval(field, span),
+        Function::Part(field) => Ok(extract_interval(field, span)?.as_ref().number_as_f64().into()),
+        Function::Truncate(field) => truncate_interval(field, span).map(Value::Interval),
+        _ => Err(function.not_of(&[ValueRef::Interval(span)])),
+    }
+}
+
+fn extract_interval(field: Field, span: Interval) -> Result<Value> {
+    let Interval { months, days, micros } = span;
+    let of_minute = micros % 60_000_000;
+    Ok(Value::Int(match field {
+        Field::Millennium => i64::from(months / 12_000),
+        Field::Century => i64::from(months / 1200),
+        Field::Decade => i64::from(months / 120),
+        Field::Year => i64::from(months / 12),
+        Field::Quarter => i64::from(months % 12 / 3 + 1),
+        Field::Month => i64::from(months % 12),
+        Field::Day => i64::from(days),
+        Field::Hour => micros / 3_600_000_000,
+        Field::Minute => micros / 60_000_000 % 60,
+        Field::Microseconds => of_minute,
+        Field::Second => return Ok(Decimal::new(of_minute.into(), 6)?.into()),
+        Field::Milliseconds => return Ok(Decimal::new(of_minute.into(), 3)?.into()),
+        // A year is 365.25 days here, and a month 30.
+        Field::Epoch => {
+            let quarters_of_days =
+                i128::from(months / 12) * 1461 + i128::from(months % 12) * 120 + i128::from(days) * 4;
+            let units = quarters_of_days * i128::from(MICROS_PER_DAY / 4) + i128::from(micros);
+            return Ok(Decimal::new(units, 6)?.into());
+        }
+        Field::IsoYear | Field::Week | Field::DayOfWeek | Field::IsoDayOfWeek | Field::DayOfYear => {
+            return Err(
+                Class::Unsupported.error(format_args!("unit \"{}\" not supported for type interval", field.name()))
+            );
+        }
+    }))
+}
+
+fn truncate_interval(field: Field, span: Interval) -> Result<Interval> {
+    let whole = |unit: i64| Ok(Interval { micros: span.micros - span.micros % unit, ..span });
+    let of_months = |unit: i32| Ok(Interval { months: span.months - span.months % unit, days: 0, micros: 0 });
+    match field {
+        Field::Millennium => of_months(12_000),
+        Field::Century => of_months(1200),
+        Field::Decade => of_months(120),
+        Field::Year => of_months(12),
+        Field::Quarter => of_months(3),
+        Field::Month => of_months(1),
+        Field::Day => Ok(Interval { micros: 0, ..span }),
+        Field::Hour => whole(3_600_000_000),
+        Field::Minute => whole(60_000_000),
+        Field::Second => whole(1_000_000),
+        Field::Milliseconds => whole(1_000),
+        Field::Microseconds => Ok(span),
+        _ => Err(Class::Unsupported.error(format_args!("unit \"{}\" not supported for type interval", field.name()))),
     }
 }
 
@@ -177,24 +233,4 @@ fn truncate(field: Field, micros: i64) -> Result<i64> {
 
 fn beyond() -> Error {
     Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999")
-}
-
-/// Months first, where the day is cut to the month's last; then days; then the rest.
-fn add_interval(micros: i64, months: i64, days: i64, rest: i64) -> Result<i64> {
-    let day = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| beyond())?;
-    let (year, month, day_of_month) = to_civil(day);
-    let total = i64::from(year) * 12 + i64::from(month) - 1;
-    let total = total.checked_add(months).ok_or_else(beyond)?;
-    let year = i32::try_from(total.div_euclid(12)).map_err(|_| beyond())?;
-    let month = u32::try_from(total.rem_euclid(12) + 1).map_err(|_| beyond())?;
-    let last = days_in_month(year, month).ok_or_else(beyond)?;
-    let day = i64::from(from_civil(year, month, day_of_month.min(last)).ok_or_else(beyond)?);
-    let day = day.checked_add(days).ok_or_else(beyond)?;
-    let moved = day
-        .checked_mul(MICROS_PER_DAY)
-        .and_then(|start| start.checked_add(micros.rem_euclid(MICROS_PER_DAY)))
-        .and_then(|moved| moved.checked_add(rest))
-        .ok_or_else(beyond)?;
-    let in_range = i32::try_from(moved.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
-    if in_range { Ok(moved) } else { Err(beyond()) }
 }

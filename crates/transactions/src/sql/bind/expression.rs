@@ -29,8 +29,9 @@ impl Binder<'_> {
             ast::Expr::IsNotTrue(inner) => self.is(true, inner).map(negated),
             ast::Expr::IsFalse(inner) => self.is(false, inner),
             ast::Expr::IsNotFalse(inner) => self.is(false, inner).map(negated),
-            ast::Expr::IsUnknown(inner) => self.is_null(inner),
-            ast::Expr::IsNotUnknown(inner) => self.is_null(inner).map(negated),
+            ast::Expr::IsUnknown(inner) => self.is_unknown(inner),
+            ast::Expr::IsNotUnknown(inner) => self.is_unknown(inner).map(negated),
+            ast::Expr::Interval(written) => interval(written),
             ast::Expr::IsNotDistinctFrom(left, right) => self.same(left, right),
             ast::Expr::IsDistinctFrom(left, right) => self.same(left, right).map(negated),
             ast::Expr::InList { expr, list, negated: not } => self.in_list(expr, list).map(|it| negate_if(*not, it)),
@@ -176,7 +177,8 @@ impl Binder<'_> {
                 let typed = self.expression(inner)?;
                 let typed = self.settle(typed, DataType::BigInt)?;
                 let data_type = typed.type_or_text();
-                if !data_type.is_number() {
+                let is_span = operator == UnaryOperator::Minus && data_type == DataType::Interval;
+                if !data_type.is_number() && !is_span {
                     let message = format!("operator does not exist: {operator} {data_type}");
                     return Err(Class::UndefinedFunction.error(message));
                 }
@@ -190,14 +192,8 @@ impl Binder<'_> {
     }
 
     fn arithmetic(&mut self, left: &ast::Expr, operator: Operator, right: &ast::Expr) -> Result<Typed> {
-        if let ast::Expr::Interval(written) = right {
-            return self.add_interval(left, operator, written);
-        }
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         let types = [left.operand_type(), right.operand_type()];
-        if operator != Operator::Concatenate && types.contains(&Some(DataType::Timestamp)) {
-            return Err(Error::not_here("values of type INTERVAL"));
-        }
         let [one, other] = types;
         let Resolved { left: one, right: other, result } = operator.resolve(one, other)?;
         let mut sides = [(left, one), (right, other)].map(|(side, to)| {
@@ -210,25 +206,13 @@ impl Binder<'_> {
         Ok(in_range(Expr::Arithmetic(operator, Box::new([left?, right?])), result))
     }
 
-    fn add_interval(&mut self, left: &ast::Expr, operator: Operator, written: &ast::Interval) -> Result<Typed> {
-        let left = self.expression(left)?;
-        let left = self.settle(left, DataType::Timestamp)?;
-        if !matches!(left.type_or_text(), DataType::Date | DataType::Timestamp) {
-            return Err(no_operator(&left, operator, &Typed::new(Expr::Literal(Value::Null), DataType::Timestamp)));
-        }
-        let parts = interval(written)?;
-        let parts = match operator {
-            Operator::Add => parts,
-            Operator::Subtract => parts.map(i64::saturating_neg),
-            _ => return Err(Error::not_here(format_args!("{} with an interval", operator.symbol()))),
-        };
-        let arguments = [left.expr].into_iter().chain(parts.map(|part| Expr::Literal(Value::Int(part))));
-        Ok(Typed::new(Expr::Call(Function::Of(types::Function::AddInterval), arguments.collect()), DataType::Timestamp))
-    }
-
     fn is_null(&mut self, inner: &ast::Expr) -> Result<Typed> {
         let typed = self.expression(inner)?;
         Ok(Typed::new(Expr::IsNull(Box::new(typed.expr)), DataType::Boolean))
+    }
+
+    fn is_unknown(&mut self, inner: &ast::Expr) -> Result<Typed> {
+        Ok(Typed::new(Expr::IsNull(Box::new(self.condition(inner, "IS UNKNOWN")?)), DataType::Boolean))
     }
 
     fn is(&mut self, expected: bool, inner: &ast::Expr) -> Result<Typed> {
@@ -431,9 +415,4 @@ fn folded(mut typed: Typed) -> Typed {
         }
     }
     typed
-}
-
-fn no_operator(left: &Typed, operator: Operator, right: &Typed) -> Error {
-    let (left, right) = (left.type_or_text(), right.type_or_text());
-    Class::UndefinedFunction.error(format_args!("operator does not exist: {left} {} {right}", operator.symbol()))
 }

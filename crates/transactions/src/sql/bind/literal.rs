@@ -1,13 +1,13 @@
 //! Literals.
 
-use sqlparser::ast::{self, DateTimeField, Interval, TypedString};
+use sqlparser::ast::{self, DateTimeField, TypedString};
 
 use super::{Binder, Typed};
 use crate::error::{Class, Error, Result};
 use crate::schema::names;
 use crate::sql::data_type::data_type;
 use crate::sql::expression::Expr;
-use crate::types::{DataType, Decimal, PRECISION_MAX, Value, parse_text};
+use crate::types::{DataType, Decimal, Interval, PRECISION_MAX, Value, parse_text};
 
 impl Binder<'_> {
     pub(super) fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
@@ -56,50 +56,22 @@ fn number(digits: &str) -> Result<Typed> {
     }
 }
 
-/// Months, days and microseconds of `INTERVAL '1 day'` or `INTERVAL '1' DAY`.
-pub(super) fn interval(interval: &Interval) -> Result<[i64; 3]> {
-    let invalid = || Class::InvalidDatetime.error(format_args!("{interval} is not an interval that is read here"));
-    let ast::Expr::Value(value) = &*interval.value else { return Err(Error::not_here(interval)) };
+/// `INTERVAL '1 day'` or `INTERVAL '1' DAY`.
+pub(super) fn interval(written: &ast::Interval) -> Result<Typed> {
+    let ast::Expr::Value(value) = &*written.value else { return Err(Error::not_here(written)) };
     let text = match &value.value {
         ast::Value::Number(digits, _) => digits.clone(),
-        other => other.clone().into_string().ok_or_else(invalid)?,
+        other => match other.clone().into_string() {
+            Some(text) => text,
+            None => return Err(Error::not_here(written)),
+        },
     };
-    if interval.last_field.is_some() {
-        return Err(Error::not_here(interval));
+    if written.last_field.is_some() || written.leading_precision.is_some() {
+        return Err(Error::not_here(written));
     }
-    let mut sum = [0_i64; 3];
-    let mut add = |count: &str, unit: &str| -> Option<()> {
-        let count: i64 = count.parse().ok()?;
-        let (place, factor) = match unit.strip_suffix('s').unwrap_or(unit) {
-            "year" => (0, 12),
-            "month" | "mon" => (0, 1),
-            "week" => (1, 7),
-            "day" => (1, 1),
-            "hour" => (2, 3_600_000_000),
-            "minute" | "min" => (2, 60_000_000),
-            "second" | "sec" => (2, 1_000_000),
-            "millisecond" => (2, 1_000),
-            "microsecond" => (2, 1),
-            _ => return None,
-        };
-        let slot = sum.get_mut(place)?;
-        *slot = slot.checked_add(count.checked_mul(factor)?)?;
-        Some(())
-    };
-    if let Some(field) = &interval.leading_field {
-        add(text.trim(), &field.to_string().to_ascii_lowercase()).ok_or_else(invalid)?;
-        return Ok(sum);
-    }
-    let lower = text.to_ascii_lowercase();
-    let words: Vec<&str> = lower.split_whitespace().collect();
-    let (pairs, rest) = words.as_chunks::<2>();
-    if pairs.is_empty() || !rest.is_empty() {
-        return Err(invalid());
-    }
-    for [count, unit] in pairs {
-        add(count, unit).ok_or_else(invalid)?;
-    }
-    Ok(sum)
+    let unit = written.leading_field.as_ref().map(|field| field.to_string().to_ascii_lowercase());
+    let span = Interval::parse(&text, unit.as_deref())?;
+    Ok(Typed::new(Expr::Literal(Value::Interval(span)), DataType::Interval))
 }
 
 /// The field's name in `EXTRACT(field FROM ...)`.
