@@ -1,6 +1,7 @@
 //! Numbers that cross modules.
 
 use std::fmt;
+use std::time::Duration;
 
 /// A place in the command log: records are numbered from 1, without gaps, for the life of a
 /// database. What has been executed up to a sequence is a state of the whole database.
@@ -51,6 +52,14 @@ impl fmt::Display for DatabaseId {
 /// A moment: microseconds since 1970-01-01 00:00:00 UTC, as in [`Value::Timestamp`](crate::types::Value).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Micros(pub i64);
+
+impl Micros {
+    /// The moment so long after this one; the last one there is if that is beyond it.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(i64::try_from(duration.as_micros()).unwrap_or(i64::MAX)))
+    }
+}
 
 /// What a database is for as long as it exists; every file of it says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -12,6 +12,7 @@ pub mod fuzz;
 pub mod ids;
 pub mod interrupt;
 pub mod log;
+pub mod machine;
 pub mod partition;
 pub mod procedure;
 pub mod random;

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{Engine, Journal, Options, Program, Releases, Route};
+use thermocline_transactions::engine::{Appended, Engine, Journal, Options, Program, Releases, Route};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
 use thermocline_transactions::partition::{Member, Partition, Scope};
@@ -189,7 +189,7 @@ struct Manual(AtomicU64);
 struct Slow(Manual);
 
 impl Journal for Slow {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+    fn append(&self, batch: &mut Batch) -> Result<Appended> {
         if !batch.is_empty() {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -202,18 +202,18 @@ impl Journal for Slow {
 struct Largest(AtomicU64);
 
 impl Journal for Largest {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+    fn append(&self, batch: &mut Batch) -> Result<Appended> {
         self.0.fetch_max(batch.bytes() as u64, Ordering::SeqCst);
         batch.clear();
-        Ok(Sequence::ZERO)
+        Ok(Appended::At(Sequence::ZERO))
     }
 }
 
 impl Journal for Manual {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+    fn append(&self, batch: &mut Batch) -> Result<Appended> {
         let records = u64::from(batch.records());
         batch.clear();
-        Ok(Sequence(self.0.fetch_add(records, Ordering::SeqCst) + records))
+        Ok(Appended::At(Sequence(self.0.fetch_add(records, Ordering::SeqCst) + records)))
     }
 }
 

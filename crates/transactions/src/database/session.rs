@@ -326,7 +326,7 @@ impl Session {
     }
 
     /// The transaction, if there is one; its first statement makes it hold the partitions.
-    fn open(&mut self, interrupt: Option<&Interrupt>) -> Result<Option<&mut Interactive<Work>>> {
+    fn open(&mut self, interrupt: Option<&Arc<Interrupt>>) -> Result<Option<&mut Interactive<Work>>> {
         if let State::Begun = self.transaction {
             let engine = &self.shared.engine;
             self.transaction = State::Open(engine.begin_with(Route::All, self.idle_timeout, interrupt)?);

@@ -6,10 +6,11 @@ use std::time::Duration;
 use super::executor::Target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
+use super::shared::{Item, Request, Shared};
 use super::weigh::Weigh;
-use super::worker::{Item, Request, Shared};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::machine::{Step, Wait, run_steps};
 use crate::table::Budget;
 use crate::types::Value;
 
@@ -103,6 +104,11 @@ impl<P: Program + ?Sized> Client<P> {
         self.mailbox.receive()
     }
 
+    /// The same, which gives back what to wait for instead of waiting.
+    pub(crate) fn try_receive(&self) -> Result<VecDeque<Reply<P::Outcome>>, Wait> {
+        self.mailbox.try_receive()
+    }
+
     /// Runs one transaction and waits for it. Not while others that were submitted have not been received.
     pub fn call(&mut self, program: Arc<P>, arguments: Box<[Value]>) -> Result<P::Outcome> {
         let tag = self.start_call(program, arguments, None)?;
@@ -123,17 +129,25 @@ impl<P: Program + ?Sized> Client<P> {
         interrupt: &Arc<Interrupt>,
     ) -> Result<P::Outcome> {
         let tag = self.start_call(program, arguments, Some(Arc::clone(interrupt)))?;
-        loop {
-            if let Some(reply) = self.mailbox.receive_for(LOOK_EVERY).into_iter().find(|reply| reply.tag == tag) {
-                return reply.result;
-            }
-            if interrupt.withdraws_now() {
-                return Err(interrupt.error());
-            }
+        let clock = self.shared.clock.clone();
+        run_steps(&clock, || self.called(tag, interrupt))
+    }
+
+    /// Looks whether a call has been answered, or has been withdrawn.
+    pub(crate) fn called(&self, tag: u64, interrupt: &Interrupt) -> Step<Result<P::Outcome>> {
+        match self.mailbox.try_receive() {
+            // Of a call that was given up, anything else.
+            Ok(replies) => match replies.into_iter().find(|reply| reply.tag == tag) {
+                Some(reply) => Step::Over(reply.result),
+                None => Step::Go,
+            },
+            Err(_) if interrupt.withdraws_now() => Step::Over(Err(interrupt.error())),
+            Err(wait) => Step::Wait(wait.until(self.shared.clock.after(LOOK_EVERY))),
         }
     }
 
-    fn start_call(
+    /// Sends one transaction; what is [called](Self::called) with its tag.
+    pub(crate) fn start_call(
         &mut self,
         program: Arc<P>,
         arguments: Box<[Value]>,

@@ -6,14 +6,17 @@ use std::time::Duration;
 use super::client::Client;
 use super::executor::{Executor, Heads};
 use super::handle::Handle;
-use super::interactive::Interactive;
+use super::interactive::{Begin, Interactive};
 use super::program::{Journal, Program, Route};
 use super::queue::Queue;
 use super::releases::Releases;
-use super::worker::{Shared, Worker};
+use super::shared::Shared;
+use super::worker::Worker;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
 use crate::interrupt::Interrupt;
+use crate::log::PART_BYTES;
+use crate::machine::{self, Clock};
 use crate::partition::Member;
 
 /// How an engine runs.
@@ -49,26 +52,13 @@ impl<P: Program + ?Sized> Engine<P> {
         journal: Arc<dyn Journal>,
         releases: Arc<Releases<P::Outcome>>,
     ) -> Result<Self> {
-        let count = members.len() as u32;
-        let in_order = members
-            .iter()
-            .zip(0..)
-            .all(|(member, number)| u32::from(member.partition.id().0) == number && member.partition.count() == count);
-        if count == 0 || !in_order {
-            return Err(Error::internal("the partitions of an engine are not all partitions in order"));
-        }
-        let Options { queue_length, results_bytes_max, idle_max, first_transaction, seed, clock } = options;
-        let queues =
-            members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
-        let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
-        let shared = Arc::new(Shared { queues, journal, releases, clock, results_bytes_max, broken, restarts });
+        let idle_max = options.idle_max;
+        let (shared, workers) = assemble(options, Tuning::default(), members, journal, releases)?;
         let mut engine = Self { shared, threads: Vec::new(), idle_max };
-        for (number, member) in members.into_iter().enumerate() {
-            let number_bits = number as u64;
-            let first = TransactionId(first_transaction.0 + number_bits);
-            let heads = Heads::new(first, count, seed ^ number_bits.wrapping_mul(0xd6e8_feb8_6659_fd93));
-            let worker = Worker::new(Arc::clone(&engine.shared), number, Executor::new(member, heads));
-            let thread = std::thread::Builder::new().name(format!("partition {number}")).spawn(move || worker.run());
+        for (number, mut worker) in workers.into_iter().enumerate() {
+            let clock = engine.shared.clock.clone();
+            let thread = std::thread::Builder::new().name(format!("partition {number}"));
+            let thread = thread.spawn(move || machine::run(&mut worker, &clock));
             engine.threads.push(thread.map_err(|error| Error::Io(format!("cannot start a thread: {error}").into()))?);
         }
         Ok(engine)
@@ -86,7 +76,7 @@ impl<P: Program + ?Sized> Engine<P> {
 
     /// Begins a transaction that a session leads statement by statement, over the partitions of this route;
     /// waiting for them can be stopped. Until it ends it may do nothing for as long as the options say.
-    pub fn begin(&self, route: Route, interrupt: Option<&Interrupt>) -> Result<Interactive<P>> {
+    pub fn begin(&self, route: Route, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
         self.begin_with(route, self.idle_max, interrupt)
     }
 
@@ -95,9 +85,10 @@ impl<P: Program + ?Sized> Engine<P> {
         &self,
         route: Route,
         idle_max: Duration,
-        interrupt: Option<&Interrupt>,
+        interrupt: Option<&Arc<Interrupt>>,
     ) -> Result<Interactive<P>> {
-        Interactive::begin(Arc::clone(&self.shared), route, idle_max, interrupt)
+        let mut begin = Begin::new(Arc::clone(&self.shared), route, idle_max, interrupt)?;
+        machine::run(&mut begin, &self.shared.clock)
     }
 
     /// Requests that wait for a partition.
@@ -126,4 +117,60 @@ impl<P: Program + ?Sized> Drop for Engine<P> {
     fn drop(&mut self) {
         self.join();
     }
+}
+
+/// What only simulations have otherwise.
+pub(crate) struct Tuning {
+    /// What timeouts are measured with.
+    pub clock: Clock,
+    /// Requests that a partition takes from its queue at once.
+    pub batch_items: usize,
+    /// Bytes of a session's changes after which another record begins.
+    pub part_bytes: usize,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self { clock: Clock::real(), batch_items: 128, part_bytes: PART_BYTES }
+    }
+}
+
+/// What partitions share, and each partition's worker, all before their first steps.
+pub(crate) fn assemble<P: Program + ?Sized>(
+    options: Options,
+    tuning: Tuning,
+    members: Vec<Member>,
+    journal: Arc<dyn Journal>,
+    releases: Arc<Releases<P::Outcome>>,
+) -> Result<(Arc<Shared<P>>, Vec<Worker<P>>)> {
+    let count = members.len() as u32;
+    let in_order = members
+        .iter()
+        .zip(0..)
+        .all(|(member, number)| u32::from(member.partition.id().0) == number && member.partition.count() == count);
+    if count == 0 || !in_order {
+        return Err(Error::internal("the partitions of an engine are not all partitions in order"));
+    }
+    let Options { queue_length, results_bytes_max, first_transaction, seed, clock: timestamps, .. } = options;
+    let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
+    let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
+    let Tuning { clock, batch_items, part_bytes } = tuning;
+    let shared = Arc::new(Shared {
+        queues,
+        journal,
+        releases,
+        timestamps,
+        clock,
+        results_bytes_max,
+        part_bytes,
+        broken,
+        restarts,
+    });
+    let workers = (0_u64..).zip(members).map(|(number, member)| {
+        let first = TransactionId(first_transaction.0 + number);
+        let heads = Heads::new(first, count, seed ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
+        Worker::new(Arc::clone(&shared), member.partition.id(), Executor::new(member, heads), batch_items)
+    });
+    let workers = workers.collect();
+    Ok((shared, workers))
 }

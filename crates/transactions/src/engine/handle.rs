@@ -1,14 +1,15 @@
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use super::exclusive::Exclusive;
 use super::executor::with_log_head;
 use super::program::Program;
-use super::worker::{Item, Job, Shared, Visit};
+use super::shared::{Item, Shared, Visit};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
 use crate::log::Batch;
+use crate::machine::{self, Receiver, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
 
@@ -44,7 +45,15 @@ impl<P: Program + ?Sized> Handle<P> {
         &self,
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.exclusively_or_broken(None, |members, head, batch| Ok(work(members, head, batch)))
+        machine::run(&mut self.start_exclusively(work)?, &self.shared.clock)
+    }
+
+    /// The same, for who drives it.
+    pub(crate) fn start_exclusively<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
+    ) -> Result<Exclusive<P, T>> {
+        Exclusive::new(&self.shared, None, |members, head, batch| Ok(work(members, head, batch)))
     }
 
     /// The same, which can be stopped before it begins.
@@ -53,38 +62,8 @@ impl<P: Program + ?Sized> Handle<P> {
         interrupt: &Arc<Interrupt>,
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        self.exclusively_or_broken(Some(interrupt), |members, head, batch| Ok(work(members, head, batch)))
-    }
-
-    /// The same, which can be stopped before it begins; an outer error of `work` is a bug after which nothing
-    /// can go on.
-    fn exclusively_or_broken<T: Send + 'static>(
-        &self,
-        interrupt: Option<&Arc<Interrupt>>,
-        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<Result<T>> + Send + 'static,
-    ) -> Result<T> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let started = interrupt.map(Arc::clone);
-        let job: Job<P::Outcome> = Box::new(move |members, head, batch, _| {
-            let result = match started.map_or(Ok(()), |interrupt| interrupt.start()) {
-                Ok(()) => work(members, head, batch)?,
-                Err(stopped) => Err(stopped),
-            };
-            if result.is_err() {
-                batch.clear();
-            }
-            // Whoever does not wait any more need not know.
-            let _ = sender.send(result);
-            Ok(None)
-        });
-        let meeting = self.shared.over(&self.shared.all(), job, 0, true).ok_or_else(|| self.shared.refusal())?;
-        let interrupt = interrupt.map(|interrupt| &**interrupt);
-        let withdrawn = || interrupt.map_or_else(|| self.shared.refusal(), Interrupt::error);
-        // The end of the meeting and not that of the work, because the record goes into the log in between.
-        let sequence = meeting.wait(interrupt)?.ok_or_else(withdrawn)?;
-        let result = receiver.try_recv().map_err(|_| self.shared.refusal())??;
-        self.shared.releases.wait(sequence)?;
-        Ok(result)
+        let work = |members: &mut [Member], head, batch: &mut Batch| Ok(work(members, head, batch));
+        machine::run(&mut Exclusive::new(&self.shared, Some(interrupt), work)?, &self.shared.clock)
     }
 
     /// Has something done in one partition between two of its transactions, such as a step of a snapshot,
@@ -94,7 +73,8 @@ impl<P: Program + ?Sized> Handle<P> {
         partition: PartitionId,
         work: impl FnOnce(&mut Member) -> T + Send + 'static,
     ) -> Result<T> {
-        self.start_visit(partition, work)?.recv().map_err(|_| self.shared.refusal())
+        let done = self.start_visit(partition, work)?;
+        run_steps(&self.shared.clock, || done.receive()).ok_or_else(|| self.shared.refusal())
     }
 
     /// The same, for who stops waiting when stopped. It may be done later all the same.
@@ -105,21 +85,23 @@ impl<P: Program + ?Sized> Handle<P> {
         work: impl FnOnce(&mut Member) -> T + Send + 'static,
     ) -> Result<T> {
         let done = self.start_visit(partition, work)?;
-        loop {
-            match done.recv_timeout(LOOK_EVERY) {
-                Err(RecvTimeoutError::Timeout) => interrupt.check()?,
-                done => return done.map_err(|_| self.shared.refusal()),
-            }
-        }
+        let clock = &self.shared.clock;
+        run_steps(clock, || match (done.receive(), interrupt.check()) {
+            (Step::Wait(_), Err(stopped)) => Step::Over(Err(stopped)),
+            (Step::Wait(wait), Ok(())) => Step::Wait(wait.until(clock.after(LOOK_EVERY))),
+            (Step::Over(done), _) => Step::Over(done.ok_or_else(|| self.shared.refusal())),
+            (Step::Go, _) => Step::Go,
+        })
     }
 
-    fn start_visit<T: Send + 'static>(
+    /// Something to be done in one partition, for who waits for it in steps.
+    pub(crate) fn start_visit<T: Send + 'static>(
         &self,
         partition: PartitionId,
         work: impl FnOnce(&mut Member) -> T + Send + 'static,
-    ) -> Result<mpsc::Receiver<T>> {
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let visit: Visit = Box::new(move |member| drop(sender.send(work(member))));
+    ) -> Result<Receiver<T>> {
+        let (sender, receiver) = slot();
+        let visit: Visit = Box::new(move |member| sender.send(work(member)));
         let queue = self.shared.queues.get(partition.0 as usize);
         let queue = queue.ok_or_else(|| Error::internal(format_args!("there is no partition {}", partition.0)))?;
         if !queue.push_own(Item::Visit(visit)) {
@@ -139,8 +121,21 @@ impl<P: Program + ?Sized> Handle<P> {
         interrupt: Option<&Arc<Interrupt>>,
         defined: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
+        let mut exclusive = self.start_define(sql, change, before, interrupt, defined)?;
+        machine::run(&mut exclusive, &self.shared.clock)
+    }
+
+    /// The same, for who drives it.
+    pub(crate) fn start_define(
+        &self,
+        sql: &str,
+        change: Change,
+        before: Schema,
+        interrupt: Option<&Arc<Interrupt>>,
+        defined: impl FnOnce() + Send + 'static,
+    ) -> Result<Exclusive<P, ()>> {
         let sql = sql.to_owned();
-        self.exclusively_or_broken(interrupt, move |members, head, batch| {
+        Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql)) {
                 return Ok(Err(error));
             }

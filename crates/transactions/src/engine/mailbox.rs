@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::weigh::Weigh;
 use crate::error::{Error, Result};
+use crate::machine::{EventCount, Wait};
 use crate::table::{Budget, Working};
 
 /// A result, for whoever gave the tag.
@@ -81,7 +82,7 @@ impl<O> Drop for Ticket<O> {
 #[derive(Debug)]
 pub struct Mailbox<O> {
     replies: Mutex<VecDeque<Reply<O>>>,
-    arrived: Condvar,
+    arrived: Arc<EventCount>,
     /// Of the engine that was asked; here and not in each request, so that few touch its count.
     stopped: Stopped,
     /// Bytes of the results; changed with them, under their lock.
@@ -99,7 +100,7 @@ impl<O> Mailbox<O> {
     /// An empty one, for answers of an engine that stops for this reason.
     pub fn new(stopped: Stopped, budget: Arc<Budget>) -> Arc<Self> {
         let (replies, bytes) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0));
-        Arc::new(Self { replies, arrived: Condvar::new(), stopped, bytes, budget })
+        Arc::new(Self { replies, arrived: EventCount::new(), stopped, bytes, budget })
     }
 
     /// Bytes of results that nobody has received.
@@ -137,25 +138,36 @@ impl<O> Mailbox<O> {
 
     /// Wakes whoever waits for results.
     pub(super) fn wake(&self) {
-        self.arrived.notify_one();
+        self.arrived.advance();
+    }
+
+    /// Takes all results there are, if there are any; else what to wait for.
+    pub fn try_receive(&self) -> Result<VecDeque<Reply<O>>, Wait> {
+        let seen = self.arrived.seen();
+        let mut replies = self.replies.lock();
+        if replies.is_empty() { Err(Wait::new(&self.arrived, seen)) } else { Ok(self.take(&mut replies)) }
     }
 
     /// Takes all results there are; waits for the first, but not longer than this.
     pub fn receive_for(&self, wait: Duration) -> VecDeque<Reply<O>> {
-        let mut replies = self.replies.lock();
-        if replies.is_empty() {
-            self.arrived.wait_for(&mut replies, wait);
+        let seen = self.arrived.seen();
+        if self.replies.lock().is_empty() {
+            self.arrived.sleep(seen, Some(wait));
         }
-        self.take(&mut replies)
+        self.take(&mut self.replies.lock())
     }
 
     /// Takes all results there are; waits for the first.
     pub fn receive(&self) -> VecDeque<Reply<O>> {
-        let mut replies = self.replies.lock();
-        while replies.is_empty() {
-            self.arrived.wait(&mut replies);
+        loop {
+            let seen = self.arrived.seen();
+            let mut replies = self.replies.lock();
+            if !replies.is_empty() {
+                return self.take(&mut replies);
+            }
+            drop(replies);
+            self.arrived.sleep(seen, None);
         }
-        self.take(&mut replies)
     }
 
     /// Leaves place for as many: the next results are about as many again.

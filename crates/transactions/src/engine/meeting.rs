@@ -1,143 +1,183 @@
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::Mutex;
 
 use super::executor::abort;
 use crate::error::{Error, Result};
-use crate::ids::{PartitionId, Sequence};
+use crate::ids::{Micros, PartitionId, Sequence};
 use crate::interrupt::Interrupt;
+use crate::machine::{Clock, EventCount, Step, Wait};
 use crate::partition::Member;
 
-/// Where the threads of several partitions bring their rows for one transaction over all of them.
+/// Where several partitions bring their rows for one transaction over all of them.
 ///
 /// ```text
-///            arrive (last)              end
-/// Gathering ---------------> Ready ------------> Over(sequence)
-///     |                        |  idle too long       ^
-///     | stopped                +----------------------+
-///     +-----------------------------------------------+
+///            arrive (last)          ready                  end
+/// Gathering --------------> Taken -------> Ready          +-----> Over(sequence)
+///     |                       |              | enter      |          ^
+///     |                       |              +---> Taken -+ put_back |
+///     |                       +--------------------- end ------------+
+///     |                                      | idle too long         |
+///     | stopped                              +-----------------------+
+///     +--------------------------------------------------------------+
 /// ```
 ///
-/// The threads stay in [`Meeting::arrive`] until it is over, so nobody else touches the rows.
+/// Whoever took the rows has them alone; a partition that brought its own waits until it can
+/// [take them along](Meeting::leave), so nobody else touches them. Without a session the last to come does the work
+/// and ends it.
 #[derive(Debug)]
 pub struct Meeting {
-    state: Mutex<Gathered>,
-    changed: Condvar,
+    state: Mutex<State>,
+    changed: Arc<EventCount>,
     expected: usize,
     /// How long a session may do nothing while it has the partitions.
     idle_max: Duration,
+    clock: Clock,
 }
 
 /// How often a session that waits for partitions looks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// The partitions of a meeting.
 #[derive(Debug)]
-pub struct Gathered {
-    /// Those that are here, in the order of their numbers.
-    pub members: Vec<Member>,
+struct State {
+    /// Those that are here and not taken, in the order of their numbers.
+    members: Vec<Member>,
     phase: Phase,
-    /// When a session last did something.
-    active: Instant,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 enum Phase {
     Gathering,
-    Ready,
+    /// Somebody works on the rows.
+    Taken,
+    /// A session has the partitions and does nothing with them since then.
+    Ready(Micros),
     /// Up to where the log has to be durable before what happened here may be told.
     Over(Result<Sequence>),
 }
 
+/// What a partition that arrives has to do.
+#[derive(Debug)]
+pub enum Arrival {
+    /// Wait for the others.
+    First,
+    /// The work, with all partitions.
+    Last(Vec<Member>),
+    /// Go on with its rows: the meeting was given up before all were here.
+    GivenUp(Member),
+}
+
 impl Meeting {
     /// A meeting of this many partitions.
-    pub fn new(expected: usize, idle_max: Duration) -> Self {
-        let members = Vec::with_capacity(expected);
-        let state = Gathered { members, phase: Phase::Gathering, active: Instant::now() };
-        Self { state: Mutex::new(state), changed: Condvar::new(), expected, idle_max }
+    pub fn new(expected: usize, idle_max: Duration, clock: Clock) -> Self {
+        let state = State { members: Vec::with_capacity(expected), phase: Phase::Gathering };
+        Self { state: Mutex::new(state), changed: EventCount::new(), expected, idle_max, clock }
     }
 
-    /// Brings a partition and gives it back when the meeting is over, with the sequence up to which the
-    /// log has to be durable. The last to come calls `all`, which runs the transaction over all of them
-    /// and gives that sequence, or `None` to leave that to a session.
-    pub fn arrive(
-        &self,
-        member: Member,
-        all: impl FnOnce(&mut Vec<Member>) -> Option<Result<Sequence>>,
-    ) -> Result<(Member, Sequence)> {
-        let id = member.partition.id();
+    /// Brings a partition.
+    pub fn arrive(&self, member: Member) -> Result<Arrival> {
         let mut state = self.state.lock();
         match &state.phase {
             Phase::Over(Err(error)) => return Err(error.clone()),
-            // Given up before all were here.
-            Phase::Over(Ok(sequence)) => return Ok((member, *sequence)),
-            Phase::Gathering | Phase::Ready => {}
+            Phase::Over(Ok(_)) => return Ok(Arrival::GivenUp(member)),
+            Phase::Gathering | Phase::Taken | Phase::Ready(_) => {}
         }
+        let id = member.partition.id();
         let at = state.members.partition_point(|other| other.partition.id() < id);
         state.members.insert(at, member);
-        if state.members.len() == self.expected {
-            state.phase = all(&mut state.members).map_or(Phase::Ready, Phase::Over);
-            state.active = Instant::now();
-            self.changed.notify_all();
+        if state.members.len() < self.expected {
+            return Ok(Arrival::First);
         }
-        loop {
-            match &state.phase {
-                Phase::Over(sequence) => {
-                    let sequence = sequence.clone()?;
-                    return leave(&mut state.members, id).map(|member| (member, sequence));
+        state.phase = Phase::Taken;
+        Ok(Arrival::Last(std::mem::take(&mut state.members)))
+    }
+
+    /// Gives the partition back when the meeting is over, with the sequence up to which the log has to be
+    /// durable. Takes them away from a session that does nothing for too long.
+    pub fn leave(&self, id: PartitionId) -> Step<Result<(Member, Sequence)>> {
+        let seen = self.changed.seen();
+        let mut state = self.state.lock();
+        let wait = Wait::new(&self.changed, seen);
+        match &state.phase {
+            Phase::Over(Ok(sequence)) => {
+                let sequence = *sequence;
+                Step::Over(take(&mut state.members, id).map(|member| (member, sequence)))
+            }
+            Phase::Over(Err(error)) => Step::Over(Err(error.clone())),
+            Phase::Gathering => Step::Wait(wait),
+            // Nobody is told when the session has done something: whoever looks too early looks again.
+            Phase::Taken => Step::Wait(wait.until(self.clock.after(self.idle_max))),
+            Phase::Ready(since) => {
+                let until = since.after(self.idle_max);
+                if self.clock.now() < until {
+                    return Step::Wait(wait.until(until));
                 }
-                Phase::Gathering => self.changed.wait(&mut state),
-                Phase::Ready => self.wait_for_session(&mut state),
+                let aborted = abort(&mut state.members);
+                self.over(&mut state, aborted.map(|()| Sequence::ZERO));
+                Step::Go
             }
         }
     }
 
-    /// Waits while a session has the partitions; takes them away from one that does nothing.
-    fn wait_for_session(&self, state: &mut MutexGuard<'_, Gathered>) {
-        let left = self.idle_max.saturating_sub(state.active.elapsed());
-        if !left.is_zero() {
-            self.changed.wait_for(state, left);
-        } else if state.phase == Phase::Ready {
-            state.phase = Phase::Over(abort(&mut state.members).map(|()| Sequence::ZERO));
-            self.changed.notify_all();
-        }
+    /// The last to come leaves the work to a session.
+    pub fn ready(&self, members: Vec<Member>) {
+        self.put_back(members);
+        self.changed.advance();
     }
 
-    /// The partitions, for a session; waits until all are here or it is stopped, which gives back those that
-    /// are. `None` if the meeting is over because the session did nothing for too long.
-    pub fn enter(&self, interrupt: Option<&Interrupt>) -> Result<Option<MutexGuard<'_, Gathered>>> {
+    /// The partitions, for a session that waits for them; being stopped meanwhile gives back those that are here.
+    /// `None` if the meeting is over because the session did nothing for too long.
+    pub fn enter(&self, interrupt: Option<&Interrupt>) -> Step<Result<Option<Vec<Member>>>> {
+        let seen = self.changed.seen();
         let mut state = self.state.lock();
-        while state.phase == Phase::Gathering {
-            let Some(interrupt) = interrupt else {
-                self.changed.wait(&mut state);
-                continue;
-            };
-            if let Err(stopped) = interrupt.check() {
-                state.phase = Phase::Over(Ok(Sequence::ZERO));
-                self.changed.notify_all();
-                return Err(stopped);
+        match &state.phase {
+            Phase::Ready(_) => {
+                state.phase = Phase::Taken;
+                Step::Over(Ok(Some(std::mem::take(&mut state.members))))
             }
-            self.changed.wait_for(&mut state, LOOK_EVERY);
+            Phase::Over(_) => Step::Over(Ok(None)),
+            Phase::Gathering | Phase::Taken => {
+                let wait = Wait::new(&self.changed, seen);
+                let Some(interrupt) = interrupt else { return Step::Wait(wait) };
+                match interrupt.check() {
+                    Err(stopped) if matches!(state.phase, Phase::Gathering) => {
+                        self.over(&mut state, Ok(Sequence::ZERO));
+                        Step::Over(Err(stopped))
+                    }
+                    _ => Step::Wait(wait.until(self.clock.after(LOOK_EVERY))),
+                }
+            }
         }
-        state.active = Instant::now();
-        Ok((state.phase == Phase::Ready).then_some(state))
     }
 
-    /// Waits until it is over; `None` if what it is for was withdrawn before that.
-    pub fn wait(&self, interrupt: Option<&Interrupt>) -> Result<Option<Sequence>> {
+    /// The session has done something and keeps the partitions.
+    pub fn put_back(&self, members: Vec<Member>) {
         let mut state = self.state.lock();
-        loop {
-            if let Phase::Over(sequence) = &state.phase {
-                return sequence.clone().map(Some);
-            }
-            let Some(interrupt) = interrupt else {
-                self.changed.wait(&mut state);
-                continue;
-            };
-            if interrupt.withdraws_now() {
-                return Ok(None);
-            }
-            self.changed.wait_for(&mut state, LOOK_EVERY);
+        state.members = members;
+        if matches!(state.phase, Phase::Taken) {
+            state.phase = Phase::Ready(self.clock.now());
+        }
+    }
+
+    /// Who took the partitions needs them no longer.
+    pub fn end(&self, members: Vec<Member>, sequence: Result<Sequence>) {
+        let mut state = self.state.lock();
+        state.members = members;
+        self.over(&mut state, sequence);
+    }
+
+    /// Whether it is over; `None` if what it is for was withdrawn before that.
+    pub fn result(&self, interrupt: Option<&Interrupt>) -> Step<Result<Option<Sequence>>> {
+        let seen = self.changed.seen();
+        if let Phase::Over(sequence) = &self.state.lock().phase {
+            return Step::Over(sequence.clone().map(Some));
+        }
+        let wait = Wait::new(&self.changed, seen);
+        match interrupt {
+            None => Step::Wait(wait),
+            Some(interrupt) if interrupt.withdraws_now() => Step::Over(Ok(None)),
+            Some(_) => Step::Wait(wait.until(self.clock.after(LOOK_EVERY))),
         }
     }
 
@@ -145,26 +185,17 @@ impl Meeting {
     pub fn cancel(&self, error: Error) {
         let mut state = self.state.lock();
         if !matches!(state.phase, Phase::Over(_)) {
-            state.phase = Phase::Over(Err(error));
-            self.changed.notify_all();
+            self.over(&mut state, Err(error));
         }
     }
 
-    /// The session's transaction is over.
-    pub fn end(&self, mut state: MutexGuard<'_, Gathered>, sequence: Result<Sequence>) {
+    fn over(&self, state: &mut State, sequence: Result<Sequence>) {
         state.phase = Phase::Over(sequence);
-        self.changed.notify_all();
+        self.changed.advance();
     }
 }
 
-impl Gathered {
-    /// The session has just done something.
-    pub fn touch(&mut self) {
-        self.active = Instant::now();
-    }
-}
-
-fn leave(members: &mut Vec<Member>, id: PartitionId) -> Result<Member> {
+fn take(members: &mut Vec<Member>, id: PartitionId) -> Result<Member> {
     let at = members.iter().position(|member| member.partition.id() == id);
     at.map(|at| members.swap_remove(at)).ok_or_else(|| Error::internal("a partition that left a meeting twice"))
 }

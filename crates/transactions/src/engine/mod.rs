@@ -19,6 +19,7 @@
 mod client;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod engine;
+mod exclusive;
 mod executor;
 mod handle;
 mod held;
@@ -28,6 +29,7 @@ mod meeting;
 mod program;
 mod queue;
 mod releases;
+mod shared;
 mod weigh;
 mod worker;
 
@@ -39,6 +41,6 @@ pub use handle::Handle;
 pub use held::Held;
 pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};
-pub use program::{Journal, NoJournal, Program, Route};
+pub use program::{Appended, Journal, NoJournal, Program, Route};
 pub use releases::Releases;
 pub use weigh::Weigh;

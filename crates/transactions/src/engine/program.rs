@@ -2,6 +2,7 @@ use super::weigh::Weigh;
 use crate::error::Result;
 use crate::ids::Sequence;
 use crate::log::{Batch, Head};
+use crate::machine::Wait;
 use crate::partition::Scope;
 use crate::types::{PartitionHash, Value};
 
@@ -50,9 +51,17 @@ pub trait Program: Send + Sync + 'static {
 
 /// The log as partitions see it.
 pub trait Journal: Send + Sync + 'static {
-    /// Takes a partition's records and empties the batch; gives back the sequence up to which the log has
-    /// to be durable before their results may be told.
-    fn append(&self, batch: &mut Batch) -> Result<Sequence>;
+    /// Takes a partition's records and empties the batch, if there is room.
+    fn append(&self, batch: &mut Batch) -> Result<Appended>;
+}
+
+/// What became of records on their way to the log.
+#[derive(Debug)]
+pub enum Appended {
+    /// The sequence up to which the log has to be durable before their results may be told.
+    At(Sequence),
+    /// There is no room before this is over; the batch is as it was.
+    Full(Wait),
 }
 
 /// No log: what was committed lasts as long as the partitions do.
@@ -60,16 +69,18 @@ pub trait Journal: Send + Sync + 'static {
 pub struct NoJournal;
 
 impl Journal for NoJournal {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
+    fn append(&self, batch: &mut Batch) -> Result<Appended> {
         batch.clear();
-        Ok(Sequence::ZERO)
+        Ok(Appended::At(Sequence::ZERO))
     }
 }
 
 impl Journal for crate::log::LogHandle {
-    fn append(&self, batch: &mut Batch) -> Result<Sequence> {
-        let sequence = Self::append(self, batch)?;
-        // Not even for the log's thread, which may be waiting for the disk.
-        Ok(if self.is_synchronous() { sequence } else { Sequence::ZERO })
+    fn append(&self, batch: &mut Batch) -> Result<Appended> {
+        Ok(match self.try_append(batch)? {
+            // Not even for the log's thread, which may be waiting for the disk.
+            Appended::At(_) if !self.is_synchronous() => Appended::At(Sequence::ZERO),
+            appended => appended,
+        })
     }
 }

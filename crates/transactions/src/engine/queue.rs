@@ -1,10 +1,10 @@
 use std::collections::VecDeque;
-
 use std::sync::Arc;
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::weigh::Weigh;
+use crate::machine::{EventCount, Wait};
 use crate::table::{Budget, Working};
 
 /// Requests for one partition: never more than its capacity, nor than there is memory for, so that a
@@ -16,12 +16,23 @@ use crate::table::{Budget, Working};
 #[derive(Debug)]
 pub struct Queue<T> {
     state: Mutex<State<T>>,
-    arrived: Condvar,
+    arrived: Arc<EventCount>,
     capacity: usize,
     budget: Arc<Budget>,
 }
 
 const CHARGE_BYTES: usize = 64 << 10;
+
+/// What a look into a queue came to.
+#[derive(Debug)]
+pub enum Popped {
+    /// At least one request.
+    Some,
+    /// There is none before this is over.
+    Nothing(Wait),
+    /// There is none, and none comes.
+    Closed,
+}
 
 #[derive(Debug)]
 pub struct State<T> {
@@ -32,7 +43,7 @@ pub struct State<T> {
     taken_bytes: usize,
     charged: usize,
     closed: bool,
-    /// Whether the partition's thread sleeps.
+    /// Whether the partition waits for the next.
     idle: bool,
 }
 
@@ -71,7 +82,7 @@ impl<T: Weigh> Queue<T> {
     pub fn new(capacity: usize, budget: Arc<Budget>) -> Self {
         let state =
             State { items: VecDeque::new(), heap_bytes: 0, taken_bytes: 0, charged: 0, closed: false, idle: false };
-        Self { state: Mutex::new(state), arrived: Condvar::new(), capacity: capacity.max(1), budget }
+        Self { state: Mutex::new(state), arrived: EventCount::new(), capacity: capacity.max(1), budget }
     }
 
     /// Puts requests in until one does not fit; gives back those that do not.
@@ -106,7 +117,7 @@ impl<T: Weigh> Queue<T> {
         let wake = std::mem::take(&mut state.idle);
         drop(state);
         if wake {
-            self.arrived.notify_one();
+            self.arrived.advance();
         }
     }
 
@@ -133,24 +144,24 @@ impl<T: Weigh> Queue<T> {
         true
     }
 
-    /// Moves up to `most` requests to `into`; waits for the first. False once the queue is closed and
-    /// empty. What was taken out before has been run by now.
-    pub fn pop(&self, into: &mut VecDeque<T>, most: usize) -> bool {
+    /// Moves up to `most` requests to `into`, if there are any. What was taken out before has been run by now.
+    pub fn pop(&self, into: &mut VecDeque<T>, most: usize) -> Popped {
+        let seen = self.arrived.seen();
         let mut state = self.state.lock();
         state.ran(&self.budget);
-        while state.items.is_empty() {
+        if state.items.is_empty() {
             if state.closed {
-                return false;
+                return Popped::Closed;
             }
             state.idle = true;
-            self.arrived.wait(&mut state);
+            return Popped::Nothing(Wait::new(&self.arrived, seen));
         }
         let count = state.items.len().min(most);
         let before = into.len();
         into.extend(state.items.drain(..count));
         state.taken_bytes = into.iter().skip(before).map(Weigh::heap_bytes).sum();
         state.heap_bytes -= state.taken_bytes;
-        true
+        Popped::Some
     }
 
     /// The memory that it shares.
@@ -168,7 +179,6 @@ impl<T: Weigh> Queue<T> {
         let mut state = self.state.lock();
         state.closed = true;
         self.wake(state);
-        self.arrived.notify_all();
     }
 }
 

@@ -1,22 +1,23 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 
 use super::held::Held;
 use super::mailbox::{Delivery, Mailbox};
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
+use crate::machine::{EventCount, Step, Wait};
 use crate::table::Charge;
 
-/// Results of all partitions that wait for the log; between the log's thread, which calls
-/// [`Releases::released`], and the partitions' threads.
+/// Results of all partitions that wait for the log; between the log, which calls [`Releases::released`], and the
+/// partitions.
 #[derive(Debug)]
 pub struct Releases<O> {
     waiting: Vec<Waiting<O>>,
     released: AtomicU64,
     failed: Mutex<Option<Error>>,
-    progress: Condvar,
+    progress: Arc<EventCount>,
 }
 
 /// The results of one partition.
@@ -24,7 +25,7 @@ pub struct Releases<O> {
 struct Waiting<O> {
     state: Mutex<State<O>>,
     /// Fewer bytes wait than before.
-    drained: Condvar,
+    drained: Arc<EventCount>,
 }
 
 #[derive(Debug)]
@@ -51,8 +52,8 @@ impl<O> Releases<O> {
     /// For this many partitions.
     pub fn new(partitions: usize) -> Arc<Self> {
         let state = || Mutex::new(State { held: Held::default(), bytes: 0, spare: Vec::new() });
-        let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: Condvar::new() }).collect();
-        Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: Condvar::new() })
+        let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: EventCount::new() }).collect();
+        Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: EventCount::new() })
     }
 
     /// The log may tell results up to here, or has failed.
@@ -63,28 +64,17 @@ impl<O> Releases<O> {
             Err(error) => drop(failed.get_or_insert(error)),
         }
         drop(failed);
-        self.progress.notify_all();
+        self.progress.advance();
         let mut told = Vec::new();
         for waiting in &self.waiting {
             self.tell(&mut waiting.state.lock(), &mut told);
-            waiting.drained.notify_one();
+            waiting.drained.advance();
         }
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
-    /// Results of a partition that may be told when the log is durable up to `sequence`. Waits while more than
-    /// `bytes_max` of them wait: a partition that ran on would take ever more memory while the disk is slow, and
-    /// its queue, which fills meanwhile, tells clients that it is busy.
-    ///
-    /// The list is left empty.
-    pub(super) fn hold(
-        &self,
-        partition: usize,
-        sequence: Sequence,
-        replies: &mut Vec<Delivery<O>>,
-        charge: Charge,
-        bytes_max: usize,
-    ) {
+    /// Results of a partition that may be told when the log is durable up to `sequence`. The list is left empty.
+    pub(super) fn hold(&self, partition: usize, sequence: Sequence, replies: &mut Vec<Delivery<O>>, charge: Charge) {
         let Some(waiting) = self.waiting.get(partition) else { return };
         let mut state = waiting.state.lock();
         state.bytes += charge.bytes();
@@ -93,22 +83,30 @@ impl<O> Releases<O> {
         // The log may have got there before this was noted.
         let mut told = Vec::new();
         self.tell(&mut state, &mut told);
+        drop(state);
         told.iter().for_each(|mailbox| mailbox.wake());
-        while state.bytes > bytes_max {
-            waiting.drained.wait(&mut state);
-        }
     }
 
-    /// Waits until what happened up to `sequence` may be told.
-    pub(super) fn wait(&self, sequence: Sequence) -> Result<()> {
-        let mut failed = self.failed.lock();
-        while self.released.load(Ordering::SeqCst) < sequence.0 {
-            if let Some(error) = &*failed {
-                return Err(error.clone());
-            }
-            self.progress.wait(&mut failed);
+    /// What a partition waits for while more than `bytes_max` of its results wait: one that ran on would take
+    /// ever more memory while the disk is slow, and its queue, which fills meanwhile, tells clients that it is
+    /// busy.
+    pub(super) fn rest(&self, partition: usize, bytes_max: usize) -> Option<Wait> {
+        let waiting = self.waiting.get(partition)?;
+        let seen = waiting.drained.seen();
+        (waiting.state.lock().bytes > bytes_max).then(|| Wait::new(&waiting.drained, seen))
+    }
+
+    /// Whether what happened up to `sequence` may be told.
+    pub(super) fn reach(&self, sequence: Sequence) -> Step<Result<()>> {
+        let seen = self.progress.seen();
+        let failed = self.failed.lock();
+        if self.released.load(Ordering::SeqCst) >= sequence.0 {
+            return Step::Over(Ok(()));
         }
-        Ok(())
+        match &*failed {
+            Some(error) => Step::Over(Err(error.clone())),
+            None => Step::Wait(Wait::new(&self.progress, seen)),
+        }
     }
 
     /// Puts into mailboxes what may be told; `told` is who is to be woken.

@@ -1,263 +1,248 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
-
-use parking_lot::Mutex;
 
 use super::executor::{self, Executor, Ran};
-use super::mailbox::{Delivery, Mailbox, Stopped, Ticket};
-use super::meeting::Meeting;
-use super::program::{Journal, Program};
-use super::queue::Queue;
-use super::releases::{Releases, unknown};
-use super::weigh::Weigh;
+use super::mailbox::{Delivery, Mailbox};
+use super::meeting::{Arrival, Meeting};
+use super::program::{Appended, Program};
+use super::queue::Popped;
+use super::releases::unknown;
+use super::shared::{Item, JobPlace, Request, Shared};
 use crate::caught::caught;
 use crate::error::{Error, Result};
-use crate::ids::{Micros, Sequence};
-use crate::interrupt::Interrupt;
-use crate::log::Batch;
+use crate::ids::{Micros, PartitionId, Sequence};
+use crate::machine::{Machine, Step};
 use crate::partition::{Head, Member};
 use crate::table::{Charge, Working};
-use crate::types::Value;
 
-/// Requests that a thread takes from its queue at once, and hands to the log together.
-const BATCH: usize = 128;
-/// Bytes of records or of results after which it hands over those that there are.
+/// Bytes of records or of results after which a partition hands over those that there are.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// A transaction that a client asks for.
-pub struct Request<P: Program + ?Sized> {
-    pub program: Arc<P>,
-    pub arguments: Box<[Value]>,
-    pub ticket: Ticket<P::Outcome>,
-    /// What stops it; `None` if nothing does.
-    pub interrupt: Option<Arc<Interrupt>>,
-}
-
-impl<P: Program + ?Sized> Weigh for Request<P> {
-    fn heap_bytes(&self) -> usize {
-        self.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum()
-    }
-}
-
-impl<P: Program + ?Sized> Weigh for Item<P> {
-    fn heap_bytes(&self) -> usize {
-        match self {
-            Self::One(request) => request.heap_bytes(),
-            Self::Visit(_) => 0,
-            Self::Meet(.., heap_bytes) => *heap_bytes,
-        }
-    }
-}
-
-/// What a queue holds.
-pub enum Item<P: Program + ?Sized> {
-    /// A transaction over this partition.
-    One(Request<P>),
-    /// A look at the partition between two transactions, such as a step of a snapshot.
-    Visit(Visit),
-    /// One over several; whoever comes last takes the job. `None` for a session's. With the bytes that the job
-    /// points to, in one of the queues.
-    Meet(Arc<Meeting>, Arc<Mutex<Option<Job<P::Outcome>>>>, usize),
-}
-
-/// A transaction over several partitions. It writes its record and gives its reply, which is charged, if somebody
-/// waits for one; an error is a bug after which nothing can go on.
-pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch, &mut Charge) -> Result<Option<Delivery<O>>> + Send>;
-
-/// What is done in a partition between two transactions.
-pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
-
-/// What the threads of an engine share.
-pub struct Shared<P: Program + ?Sized> {
-    pub queues: Vec<Queue<Item<P>>>,
-    pub journal: Arc<dyn Journal>,
-    pub releases: Arc<Releases<P::Outcome>>,
-    pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
-    /// Bytes of a partition's results that may wait for the log before it rests.
-    pub results_bytes_max: usize,
-    /// Why nothing runs any more.
-    pub broken: Stopped,
-    /// Transactions that were begun on one partition and needed others.
-    pub restarts: AtomicU64,
-}
-
-impl<P: Program + ?Sized> Shared<P> {
-    /// Nothing runs any more after this error.
-    pub fn stop(&self, error: Error) {
-        self.broken.lock().get_or_insert(error);
-        self.queues.iter().for_each(Queue::close);
-    }
-
-    /// Has the threads of these partitions meet; false if one of their queues is full, which does not
-    /// matter to what is the engine's own, or if there is no memory for so many bytes of the job.
-    pub fn meet(
-        &self,
-        partitions: &[u32],
-        meeting: &Arc<Meeting>,
-        job: Option<Job<P::Outcome>>,
-        mut heap_bytes: usize,
-        own: bool,
-    ) -> bool {
-        let job = Arc::new(Mutex::new(job));
-        let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
-        let item = || Item::Meet(Arc::clone(meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
-        Queue::push_to_all(&queues, own, item)
-    }
-
-    /// All partitions.
-    pub fn all(&self) -> Vec<u32> {
-        (0..self.queues.len() as u32).collect()
-    }
-
-    /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
-    /// is dropped.
-    pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
-        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX));
-        self.meet(partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
-    }
-
-    /// Runs a request again over all partitions, because it needed others than its own.
-    pub fn request_again(self: &Arc<Self>, request: Request<P>) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.request_over(&self.all(), request);
-    }
-
-    /// Runs a request over these partitions, in ascending order.
-    pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
-        let heap_bytes = request.heap_bytes();
-        let Request { program, arguments, ticket, interrupt } = request;
-        // Refused with a reason of its own, so the ticket has to survive the job.
-        let ticket = Arc::new(Mutex::new(Some(ticket)));
-        let inner = Arc::clone(&ticket);
-        // The queues are the engine's own, and would keep it alive for ever.
-        let shared = Arc::downgrade(self);
-        let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
-            if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
-                return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
-            }
-            let ran = executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref(), Some(results));
-            let result = match ran {
-                Ran::Done(result) => result,
-                Ran::OtherPartition => match shared.upgrade() {
-                    Some(shared) if members.len() < shared.queues.len() => {
-                        if let Some(ticket) = inner.lock().take() {
-                            shared.request_again(Request { program, arguments, ticket, interrupt });
-                        }
-                        return Ok(None);
-                    }
-                    _ => Err(Error::internal("a transaction over all partitions needs another one")),
-                },
-                Ran::Broken(error) => {
-                    if let Some(ticket) = inner.lock().take() {
-                        ticket.refuse(error.clone());
-                    }
-                    return Err(error);
-                }
-            };
-            Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
-        });
-        if self.over(partitions, job, heap_bytes, false).is_none()
-            && let Some(ticket) = ticket.lock().take()
-        {
-            ticket.refuse(self.refusal());
-        }
-    }
-
-    /// Why a queue takes nothing.
-    pub fn refusal(&self) -> Error {
-        let broken = self.broken.lock().clone();
-        broken.unwrap_or_else(|| Error::Retry("a partition's queue is full".into()))
-    }
-}
-
-/// The thread of one partition.
+/// What has one partition and runs what is in its queue.
+///
+/// ```text
+///              items                        none left
+///   Take --------------> Run <-----------+------------------> Append: records to the log
+///    ^                    | |            |                       |
+///    |     one, visit     | | meet       |                     Hold: results to where they wait for it
+///    |     +--------------+ |            |                       |
+///    |     +-> Run          +-> Append,  |                     Rest: while too many wait
+///    |                         Hold, Rest|                       |
+///    |                           |       +-----------------------+
+///    |                         Meet --- last ---> Log: the record of all
+///    |                           |                 |
+///    |                           +----- Leave <----+ ---> Append, Hold, Rest
+///    +--- nothing left to run
+/// ```
+///
+/// Invariants:
+/// - records go to the log before the partition meets others, and results are held behind the record that they
+///   depend on
+/// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
-    number: usize,
+    id: PartitionId,
     executor: Executor,
     /// Up to where the log has to be durable before anybody may be told what is in this partition.
     last: Sequence,
     replies: Vec<Delivery<P::Outcome>>,
     /// The memory of the replies.
     results: Charge,
+    /// What was taken from the queue.
+    items: VecDeque<Item<P>>,
+    /// When that was.
+    now: Micros,
+    /// Where it is on the way to, or in; those who wait there must not wait for ever.
+    meeting: Option<Arc<Meeting>>,
+    batch_items: usize,
+    state: State<P>,
+}
+
+enum State<P: Program + ?Sized> {
+    Take,
+    Run,
+    Append(Next<P>),
+    Hold(Next<P>),
+    Rest(Next<P>),
+    Meet(JobPlace<P::Outcome>),
+    /// The partitions of a meeting, and the reply of what ran over them.
+    Log(Vec<Member>, Option<Delivery<P::Outcome>>),
+    Leave,
+}
+
+/// What comes after records and results were handed over.
+enum Next<P: Program + ?Sized> {
+    Take,
+    Run,
+    Meet(JobPlace<P::Outcome>),
+}
+
+impl<P: Program + ?Sized> From<Next<P>> for State<P> {
+    fn from(next: Next<P>) -> Self {
+        match next {
+            Next::Take => Self::Take,
+            Next::Run => Self::Run,
+            Next::Meet(job) => Self::Meet(job),
+        }
+    }
+}
+
+/// Runs what comes until the queue is closed and empty, and gives back the partition; `None` if a bug or the log
+/// has ended it.
+impl<P: Program + ?Sized> Machine for Worker<P> {
+    type Output = Option<Member>;
+
+    fn step(&mut self) -> Step<Option<Member>> {
+        let id = self.id;
+        match caught(format_args!("partition {}", id.0), || self.next()) {
+            Ok(Ok(step)) => return step,
+            Ok(Err(error)) => self.stop(error),
+            Err(panic) => {
+                self.lose(&panic);
+                self.stop(panic);
+            }
+        }
+        Step::Go
+    }
 }
 
 impl<P: Program + ?Sized> Worker<P> {
-    /// The thread of partition `number`, not running yet.
-    pub fn new(shared: Arc<Shared<P>>, number: usize, executor: Executor) -> Self {
+    /// That of a partition of the engine, before its first step. It takes up to `batch_items` requests from its queue
+    /// at once, and hands to the log what they wrote together.
+    pub fn new(shared: Arc<Shared<P>>, id: PartitionId, executor: Executor, batch_items: usize) -> Self {
         let budget = executor.member.as_ref().map(|member| member.partition.budget());
         let results = budget.map(|budget| Charge::new(budget, Working::Results)).unwrap_or_default();
-        Self { shared, number, executor, last: Sequence::ZERO, replies: Vec::new(), results }
-    }
-
-    /// Runs what comes until the queue is closed and empty, and gives back the partition.
-    pub fn run(mut self) -> Option<Member> {
-        let mut items = VecDeque::with_capacity(BATCH);
-        let shared = Arc::clone(&self.shared);
-        while let Some(queue) = shared.queues.get(self.number)
-            && queue.pop(&mut items, BATCH)
-        {
-            let mut now = (shared.clock)();
-            for item in items.drain(..) {
-                let met = matches!(item, Item::Meet(..));
-                let mut done = self.guarded(item, now);
-                if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
-                    done = done.and_then(|()| self.flush());
-                }
-                if let Err(error) = done {
-                    shared.stop(error);
-                }
-                if met {
-                    // It may have waited for long.
-                    now = (shared.clock)();
-                }
-            }
-            if let Err(error) = self.flush() {
-                shared.stop(error);
-            }
+        Self {
+            shared,
+            id,
+            executor,
+            last: Sequence::ZERO,
+            replies: Vec::new(),
+            results,
+            items: VecDeque::with_capacity(batch_items),
+            now: Micros(0),
+            meeting: None,
+            state: State::Take,
+            batch_items,
         }
-        self.executor.member
     }
 
-    /// After a panic this thread goes on, only to tell whoever is in its queue that nothing runs any more.
-    fn guarded(&mut self, item: Item<P>, now: Micros) -> Result<()> {
-        let meeting = if let Item::Meet(meeting, ..) = &item { Some(Arc::clone(meeting)) } else { None };
-        let number = self.number;
-        caught(format_args!("partition {number}"), || self.one(item, now)).unwrap_or_else(|panic| {
-            self.executor.member = None;
-            self.executor.batch.clear();
-            Mailbox::deliver(self.replies.drain(..).map(|reply| unknown(reply, &panic)));
-            drop(self.results.take());
-            if let Some(meeting) = meeting {
-                meeting.cancel(panic.clone());
+    /// The partition, unless others have it or an error has ended it.
+    pub(crate) fn member(&self) -> Option<&Member> {
+        self.executor.member.as_ref()
+    }
+
+    /// Nothing runs any more.
+    fn stop(&mut self, error: Error) {
+        if let Some(meeting) = self.meeting.take() {
+            meeting.cancel(error.clone());
+        }
+        self.shared.stop(error);
+        self.state = State::Run;
+    }
+
+    /// What changed here is in no log, and what was read may be of that.
+    fn lose(&mut self, error: &Error) {
+        self.executor.member = None;
+        self.executor.batch.clear();
+        Mailbox::deliver(self.replies.drain(..).map(|reply| unknown(reply, error)));
+        drop(self.results.take());
+    }
+
+    fn next(&mut self) -> Result<Step<Option<Member>>> {
+        match std::mem::replace(&mut self.state, State::Run) {
+            State::Take => return Ok(self.take()),
+            State::Run => self.run()?,
+            State::Append(next) => {
+                if !self.executor.batch.is_empty() {
+                    match self.shared.journal.append(&mut self.executor.batch) {
+                        Ok(Appended::At(sequence)) => self.last = sequence,
+                        Ok(Appended::Full(wait)) => {
+                            self.state = State::Append(next);
+                            return Ok(Step::Wait(wait));
+                        }
+                        Err(error) => {
+                            self.lose(&error);
+                            return Err(error);
+                        }
+                    }
+                }
+                self.state = State::Hold(next);
             }
-            Err(panic)
-        })
+            State::Hold(next) => {
+                let results = self.results.take();
+                self.state = if self.replies.is_empty() {
+                    next.into()
+                } else {
+                    let number = usize::from(self.id.0);
+                    self.shared.releases.hold(number, self.last, &mut self.replies, results);
+                    State::Rest(next)
+                };
+            }
+            State::Rest(next) => {
+                if let Some(wait) = self.shared.releases.rest(self.id.0.into(), self.shared.results_bytes_max) {
+                    self.state = State::Rest(next);
+                    return Ok(Step::Wait(wait));
+                }
+                self.state = next.into();
+            }
+            State::Meet(job) => self.meet(&job)?,
+            State::Log(members, reply) => return self.log(members, reply),
+            State::Leave => return self.leave(),
+        }
+        Ok(Step::Go)
     }
 
-    fn one(&mut self, item: Item<P>, now: Micros) -> Result<()> {
-        let Request { program, arguments, ticket, interrupt } = match item {
-            Item::One(request) => request,
-            Item::Visit(visit) => {
+    fn take(&mut self) -> Step<Option<Member>> {
+        let Some(queue) = self.shared.queues.get(usize::from(self.id.0)) else {
+            return Step::Over(self.executor.member.take());
+        };
+        match queue.pop(&mut self.items, self.batch_items) {
+            Popped::Some => {
+                self.now = (self.shared.timestamps)();
+                Step::Go
+            }
+            Popped::Nothing(wait) => {
+                self.state = State::Take;
+                Step::Wait(wait)
+            }
+            Popped::Closed => Step::Over(self.executor.member.take()),
+        }
+    }
+
+    fn run(&mut self) -> Result<()> {
+        match self.items.pop_front() {
+            Some(Item::One(request)) => self.one(request)?,
+            Some(Item::Visit(visit)) => {
                 if let Some(member) = &mut self.executor.member {
                     visit(member);
                 }
+            }
+            Some(Item::Meet(meeting, job, _)) => {
+                self.meeting = Some(meeting);
+                // What ran here before goes into the log before what runs over all partitions.
+                self.state = State::Append(Next::Meet(job));
                 return Ok(());
             }
-            Item::Meet(meeting, job, _) => {
-                let met = self.meet(&meeting, &job, now);
-                // Those who wait there already, or will, must not wait for ever.
-                return met.inspect_err(|error| meeting.cancel(error.clone()));
+            None => {
+                self.state = State::Append(Next::Take);
+                return Ok(());
             }
-        };
+        }
+        if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
+            self.state = State::Append(Next::Run);
+        }
+        Ok(())
+    }
+
+    fn one(&mut self, request: Request<P>) -> Result<()> {
+        let Request { program, arguments, ticket, interrupt } = request;
         if self.executor.member.is_none() {
             ticket.refuse(self.shared.refusal());
             return Ok(());
         }
         let results = Some(&mut self.results);
-        match self.executor.run_interruptible(&*program, &arguments, now, interrupt.as_ref(), results) {
+        match self.executor.run_interruptible(&*program, &arguments, self.now, interrupt.as_ref(), results) {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition => {
                 self.shared.request_again(Request { program, arguments, ticket, interrupt });
@@ -271,58 +256,76 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// Hands records to the log, and results to where they wait for it.
-    fn flush(&mut self) -> Result<()> {
-        let results = self.results.take();
-        if !self.executor.batch.is_empty() {
-            match self.shared.journal.append(&mut self.executor.batch) {
-                Ok(sequence) => self.last = sequence,
-                Err(error) => {
-                    // What changed is in no log, and what was read may be of that.
-                    self.executor.member = None;
-                    self.executor.batch.clear();
-                    Mailbox::deliver(self.replies.drain(..).map(|reply| unknown(reply, &error)));
-                    return Err(error);
-                }
+    fn meet(&mut self, job: &JobPlace<P::Outcome>) -> Result<()> {
+        let Some(meeting) = &self.meeting else { return Err(Error::internal("a partition that meets nobody")) };
+        let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
+        let head = self.executor.head(self.now);
+        self.state = State::Leave;
+        match meeting.arrive(member)? {
+            Arrival::First => {}
+            Arrival::GivenUp(member) => {
+                self.executor.member = Some(member);
+                (self.meeting, self.state) = (None, State::Run);
             }
-        }
-        if !self.replies.is_empty() {
-            let Shared { releases, results_bytes_max, .. } = &*self.shared;
-            releases.hold(self.number, self.last, &mut self.replies, results, *results_bytes_max);
+            Arrival::Last(mut members) => match job.lock().take() {
+                None => {
+                    executor::begin(&mut members, head);
+                    meeting.ready(members);
+                }
+                Some(job) => {
+                    // This partition may have waited for the others, which have run later transactions meanwhile.
+                    let head = Head { timestamp: (self.shared.timestamps)(), ..head };
+                    let reply = job(&mut members, head, &mut self.executor.batch, &mut self.results)?;
+                    self.state = State::Log(members, reply);
+                }
+            },
         }
         Ok(())
     }
 
-    fn meet(&mut self, meeting: &Meeting, job: &Mutex<Option<Job<P::Outcome>>>, now: Micros) -> Result<()> {
-        // What ran here before goes into the log before what runs over all partitions.
-        self.flush()?;
-        let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
-        let head = self.executor.head(now);
-        let Self { shared, replies, executor, results, .. } = self;
-        let batch = &mut executor.batch;
-        let (member, sequence) = meeting.arrive(member, |members| {
-            let Some(job) = job.lock().take() else {
-                executor::begin(members, head);
-                return None;
-            };
-            // This thread may have waited for the others, which have run later transactions meanwhile.
-            let head = Head { timestamp: (shared.clock)(), ..head };
-            Some(job(members, head, batch, results).and_then(|reply| {
-                // Also what only read waits for all that it may have read.
-                match shared.journal.append(batch) {
-                    Ok(sequence) => {
-                        replies.extend(reply);
-                        Ok(sequence)
-                    }
-                    Err(error) => {
-                        Mailbox::deliver(reply.map(|reply| unknown(reply, &error)));
-                        Err(error)
-                    }
+    /// The last of a meeting has run what it is for.
+    fn log(&mut self, members: Vec<Member>, reply: Option<Delivery<P::Outcome>>) -> Result<Step<Option<Member>>> {
+        // Also what only read waits for all that it may have read.
+        match self.shared.journal.append(&mut self.executor.batch) {
+            Ok(Appended::At(sequence)) => {
+                self.replies.extend(reply);
+                if let Some(meeting) = &self.meeting {
+                    meeting.end(members, Ok(sequence));
                 }
-            }))
-        })?;
-        executor.member = Some(member);
+                self.state = State::Leave;
+                Ok(Step::Go)
+            }
+            Ok(Appended::Full(wait)) => {
+                self.state = State::Log(members, reply);
+                Ok(Step::Wait(wait))
+            }
+            Err(error) => {
+                Mailbox::deliver(reply.map(|reply| unknown(reply, &error)));
+                self.lose(&error);
+                Err(error)
+            }
+        }
+    }
+
+    fn leave(&mut self) -> Result<Step<Option<Member>>> {
+        let Some(meeting) = &self.meeting else { return Err(Error::internal("a partition that leaves no meeting")) };
+        let (member, sequence) = match meeting.leave(self.id) {
+            Step::Over(left) => left?,
+            Step::Go => {
+                self.state = State::Leave;
+                return Ok(Step::Go);
+            }
+            Step::Wait(wait) => {
+                self.state = State::Leave;
+                return Ok(Step::Wait(wait));
+            }
+        };
+        self.executor.member = Some(member);
+        self.meeting = None;
         self.last = self.last.max(sequence);
-        self.flush()
+        // It may have waited for long.
+        self.now = (self.shared.timestamps)();
+        self.state = State::Append(Next::Run);
+        Ok(Step::Go)
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! Data: [`Batch`] holds the records of one partition until it hands them over; [`Collector`] the
 //! records that wait for the next group, and what is durable; [`Writer`] the open segment; [`Control`]
-//! how far there is a log. The first two are in memory only. Neither reads a clock or starts a thread;
-//! [`LogThread`] does, and a simulator in its place.
+//! how far there is a log. The first two are in memory only. Neither reads a clock or starts a thread, nor does the
+//! [`Keeper`] that takes groups from one to the other; [`LogThread`] drives it, and a simulator in its place.
 //!
 //! Left out: what records mean (`partition`, `engine`), and what is done about them after a crash
 //! ([`crate::recovery`]).
@@ -19,6 +19,8 @@
 mod bytes;
 mod collector;
 mod control;
+mod handle;
+mod keeper;
 mod reader;
 mod record;
 mod segment;
@@ -29,7 +31,10 @@ mod writer;
 pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
 pub use control::{CONTROL, Control};
+pub use handle::LogHandle;
+pub use keeper::{Keeper, OnReleased};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
+pub(crate) use record::PART_BYTES;
 pub use record::{
     Batch, Body, Effect, Effects, HEADER_BYTES, Head, Partitions, RECORD_BYTES_MAX, Record, TRANSACTION_BYTES_MAX,
 };
@@ -38,7 +43,7 @@ pub use segment::{
     end_of_segment,
 };
 pub use segments::{Removal, Segments};
-pub use thread::{LogHandle, LogThread};
+pub use thread::LogThread;
 pub use writer::{LogEnd, Writer};
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use crate::{Error, Result};
 pub const RECORD_BYTES_MAX: usize = 64 << 20;
 
 /// Bytes of effects after which those of the same transaction go on in another record.
-const PART_BYTES: usize = 8 << 20;
+pub(crate) const PART_BYTES: usize = 8 << 20;
 /// A part ends behind the row that passes its size.
 const _: () = assert!(PART_BYTES + ROW_BYTES_MAX + HEADER_BYTES + 2 * (1 << 16) < RECORD_BYTES_MAX);
 

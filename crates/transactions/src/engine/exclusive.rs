@@ -1,0 +1,89 @@
+use std::sync::{Arc, mpsc};
+
+use super::meeting::Meeting;
+use super::program::Program;
+use super::shared::{Job, Shared};
+use crate::error::{Error, Result};
+use crate::ids::Sequence;
+use crate::interrupt::Interrupt;
+use crate::log::Batch;
+use crate::machine::{Machine, Step};
+use crate::partition::{Head, Member};
+
+/// Something that is done at one place in the order of all transactions, while no other one runs.
+///
+/// ```text
+///  new ----> waits for the end of the meeting ----> waits until that is durable ----> the result
+///                        | withdrawn: an error
+/// ```
+pub struct Exclusive<P: Program + ?Sized, T> {
+    shared: Arc<Shared<P>>,
+    meeting: Arc<Meeting>,
+    result: mpsc::Receiver<Result<T>>,
+    interrupt: Option<Arc<Interrupt>>,
+    /// What was done, and up to where the log has to be durable before that may be told; `None` before the end
+    /// of the meeting.
+    done: Option<(T, Sequence)>,
+}
+
+impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
+    /// Work for all partitions, which can be stopped before it begins; an outer error of `work` is a bug after which
+    /// nothing can go on.
+    pub(super) fn new(
+        shared: &Arc<Shared<P>>,
+        interrupt: Option<&Arc<Interrupt>>,
+        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<Result<T>> + Send + 'static,
+    ) -> Result<Self> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let started = interrupt.map(Arc::clone);
+        let job: Job<P::Outcome> = Box::new(move |members, head, batch, _| {
+            let result = match started.map_or(Ok(()), |interrupt| interrupt.start()) {
+                Ok(()) => work(members, head, batch)?,
+                Err(stopped) => Err(stopped),
+            };
+            if result.is_err() {
+                batch.clear();
+            }
+            // Whoever does not wait any more need not know.
+            let _ = sender.send(result);
+            Ok(None)
+        });
+        let meeting = shared.over(&shared.all(), job, 0, true).ok_or_else(|| shared.refusal())?;
+        let (shared, interrupt) = (Arc::clone(shared), interrupt.map(Arc::clone));
+        Ok(Self { shared, meeting, result: receiver, interrupt, done: None })
+    }
+
+    /// The end of the meeting and not that of the work, because the record goes into the log in between.
+    fn over(&mut self, sequence: Option<Sequence>) -> Result<()> {
+        let withdrawn = || self.interrupt.as_ref().map_or_else(|| self.shared.refusal(), |of| of.error());
+        let sequence = sequence.ok_or_else(withdrawn)?;
+        let result = self.result.try_recv().map_err(|_| self.shared.refusal())??;
+        self.done = Some((result, sequence));
+        Ok(())
+    }
+}
+
+impl<P: Program + ?Sized, T: Send + 'static> Machine for Exclusive<P, T> {
+    type Output = Result<T>;
+
+    fn step(&mut self) -> Step<Result<T>> {
+        if let Some((_, sequence)) = &self.done {
+            return match self.shared.releases.reach(*sequence) {
+                Step::Go => Step::Go,
+                Step::Wait(wait) => Step::Wait(wait),
+                Step::Over(reached) => {
+                    let done = self.done.take().ok_or_else(|| Error::internal("a result that is told twice"));
+                    Step::Over(reached.and(done.map(|(result, _)| result)))
+                }
+            };
+        }
+        match self.meeting.result(self.interrupt.as_deref()) {
+            Step::Go => Step::Go,
+            Step::Wait(wait) => Step::Wait(wait),
+            Step::Over(over) => match over.and_then(|sequence| self.over(sequence)) {
+                Ok(()) => Step::Go,
+                Err(error) => Step::Over(Err(error)),
+            },
+        }
+    }
+}

@@ -1,0 +1,180 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::executor::{self, Ran};
+use super::mailbox::{Delivery, Stopped, Ticket};
+use super::meeting::Meeting;
+use super::program::{Journal, Program};
+use super::queue::Queue;
+use super::releases::Releases;
+use super::weigh::Weigh;
+use crate::error::{Error, Result};
+use crate::ids::Micros;
+use crate::interrupt::Interrupt;
+use crate::log::Batch;
+use crate::machine::Clock;
+use crate::partition::{Head, Member};
+use crate::table::Charge;
+use crate::types::Value;
+
+/// A transaction that a client asks for.
+pub struct Request<P: Program + ?Sized> {
+    pub program: Arc<P>,
+    pub arguments: Box<[Value]>,
+    pub ticket: Ticket<P::Outcome>,
+    /// What stops it; `None` if nothing does.
+    pub interrupt: Option<Arc<Interrupt>>,
+}
+
+impl<P: Program + ?Sized> Weigh for Request<P> {
+    fn heap_bytes(&self) -> usize {
+        self.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum()
+    }
+}
+
+impl<P: Program + ?Sized> Weigh for Item<P> {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::One(request) => request.heap_bytes(),
+            Self::Visit(_) => 0,
+            Self::Meet(.., heap_bytes) => *heap_bytes,
+        }
+    }
+}
+
+/// What a queue holds.
+pub enum Item<P: Program + ?Sized> {
+    /// A transaction over this partition.
+    One(Request<P>),
+    /// A look at the partition between two transactions, such as a step of a snapshot.
+    Visit(Visit),
+    /// One over several; whoever comes last takes the job. `None` for a session's. With the bytes that the job
+    /// points to, in one of the queues.
+    Meet(Arc<Meeting>, JobPlace<P::Outcome>, usize),
+}
+
+/// A job until the last partition of its meeting takes it.
+pub type JobPlace<O> = Arc<Mutex<Option<Job<O>>>>;
+
+/// A transaction over several partitions. It writes its record and gives its reply, which is charged, if somebody
+/// waits for one; an error is a bug after which nothing can go on.
+pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch, &mut Charge) -> Result<Option<Delivery<O>>> + Send>;
+
+/// What is done in a partition between two transactions.
+pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
+
+/// What the partitions of an engine and those who use them share.
+pub struct Shared<P: Program + ?Sized> {
+    pub queues: Vec<Queue<Item<P>>>,
+    pub journal: Arc<dyn Journal>,
+    pub releases: Arc<Releases<P::Outcome>>,
+    /// The time that transactions see.
+    pub timestamps: Box<dyn Fn() -> Micros + Send + Sync>,
+    /// The time that timeouts are measured with.
+    pub clock: Clock,
+    /// Bytes of a partition's results that may wait for the log before it rests.
+    pub results_bytes_max: usize,
+    /// Bytes of a session's changes after which another record begins.
+    pub part_bytes: usize,
+    /// Why nothing runs any more.
+    pub broken: Stopped,
+    /// Transactions that were begun on one partition and needed others.
+    pub restarts: AtomicU64,
+}
+
+impl<P: Program + ?Sized> Shared<P> {
+    /// Nothing runs any more after this error.
+    pub fn stop(&self, error: Error) {
+        self.broken.lock().get_or_insert(error);
+        self.queues.iter().for_each(Queue::close);
+    }
+
+    /// Has these partitions meet; false if one of their queues is full, which does not
+    /// matter to what is the engine's own, or if there is no memory for so many bytes of the job.
+    pub fn meet(
+        &self,
+        partitions: &[u32],
+        meeting: &Arc<Meeting>,
+        job: Option<Job<P::Outcome>>,
+        mut heap_bytes: usize,
+        own: bool,
+    ) -> bool {
+        let job = Arc::new(Mutex::new(job));
+        let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
+        let item = || Item::Meet(Arc::clone(meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
+        Queue::push_to_all(&queues, own, item)
+    }
+
+    /// All partitions.
+    pub fn all(&self) -> Vec<u32> {
+        (0..self.queues.len() as u32).collect()
+    }
+
+    /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
+    /// is dropped.
+    pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
+        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX, self.clock.clone()));
+        self.meet(partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
+    }
+
+    /// Runs a request again over all partitions, because it needed others than its own.
+    pub fn request_again(self: &Arc<Self>, request: Request<P>) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+        self.request_over(&self.all(), request);
+    }
+
+    /// Runs a request over these partitions, in ascending order.
+    pub fn request_over(self: &Arc<Self>, partitions: &[u32], request: Request<P>) {
+        let heap_bytes = request.heap_bytes();
+        let Request { program, arguments, ticket, interrupt } = request;
+        // Refused with a reason of its own, so the ticket has to survive the job.
+        let ticket = Arc::new(Mutex::new(Some(ticket)));
+        let inner = Arc::clone(&ticket);
+        // The queues are the engine's own, and would keep it alive for ever.
+        let shared = Arc::downgrade(self);
+        let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
+            if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
+                return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
+            }
+            let ran = executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref(), Some(results));
+            let result = match ran {
+                Ran::Done(result) => result,
+                Ran::OtherPartition => match shared.upgrade() {
+                    Some(shared) if members.len() < shared.queues.len() => {
+                        if let Some(ticket) = inner.lock().take() {
+                            shared.request_again(Request { program, arguments, ticket, interrupt });
+                        }
+                        return Ok(None);
+                    }
+                    _ => Err(Error::internal("a transaction over all partitions needs another one")),
+                },
+                Ran::Broken(error) => {
+                    if let Some(ticket) = inner.lock().take() {
+                        ticket.refuse(error.clone());
+                    }
+                    return Err(error);
+                }
+            };
+            Ok(inner.lock().take().and_then(|ticket| ticket.answer(result)))
+        });
+        if self.over(partitions, job, heap_bytes, false).is_none()
+            && let Some(ticket) = ticket.lock().take()
+        {
+            ticket.refuse(self.refusal());
+        }
+    }
+
+    /// A batch for what a session's transaction changed.
+    pub fn batch(&self) -> Batch {
+        Batch::with_part_bytes(self.part_bytes)
+    }
+
+    /// Why a queue takes nothing.
+    pub fn refusal(&self) -> Error {
+        let broken = self.broken.lock().clone();
+        broken.unwrap_or_else(|| Error::Retry("a partition's queue is full".into()))
+    }
+}

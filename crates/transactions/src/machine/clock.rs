@@ -1,0 +1,49 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::ids::Micros;
+
+/// Time that only goes forward, counted from some beginning: what timeouts are measured with.
+#[derive(Debug, Clone)]
+pub struct Clock {
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Real(Instant),
+    Simulated(Arc<AtomicI64>),
+}
+
+impl Clock {
+    /// The time of the machine that this runs on.
+    pub fn real() -> Self {
+        Self { source: Source::Real(Instant::now()) }
+    }
+
+    /// One that stands still until it is [moved](Self::advance); clones move with it.
+    pub fn simulated(now: Micros) -> Self {
+        Self { source: Source::Simulated(Arc::new(AtomicI64::new(now.0))) }
+    }
+
+    /// The time.
+    pub fn now(&self) -> Micros {
+        match &self.source {
+            Source::Real(start) => Micros(i64::try_from(start.elapsed().as_micros()).unwrap_or(i64::MAX)),
+            Source::Simulated(now) => Micros(now.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The time after so long.
+    pub fn after(&self, duration: Duration) -> Micros {
+        self.now().after(duration)
+    }
+
+    /// Moves a simulated clock forward; the real one moves by itself.
+    pub fn advance(&self, micros: u32) {
+        if let Source::Simulated(now) = &self.source {
+            now.fetch_add(micros.into(), Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{EventCount, Step, Wait};
+
+/// A place for one value that somebody waits for.
+pub fn slot<T>() -> (Sender<T>, Receiver<T>) {
+    let place =
+        Arc::new(Place { state: Mutex::new(State { value: None, is_over: false }), changed: EventCount::new() });
+    (Sender { place: Arc::clone(&place) }, Receiver { place })
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    state: Mutex<State<T>>,
+    changed: Arc<EventCount>,
+}
+
+#[derive(Debug)]
+struct State<T> {
+    value: Option<T>,
+    /// Whether no value comes any more.
+    is_over: bool,
+}
+
+/// Puts the value in. Dropping it says that there is none.
+#[derive(Debug)]
+pub struct Sender<T> {
+    place: Arc<Place<T>>,
+}
+
+impl<T> Sender<T> {
+    /// Puts the value in; whoever does not wait any more need not know.
+    pub fn send(self, value: T) {
+        self.place.state.lock().value = Some(value);
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    fn drop(&mut self) {
+        self.place.state.lock().is_over = true;
+        self.place.changed.advance();
+    }
+}
+
+/// Takes the value out.
+#[derive(Debug)]
+pub struct Receiver<T> {
+    place: Arc<Place<T>>,
+}
+
+impl<T> Receiver<T> {
+    /// The value, once; `None` if there is none and none comes.
+    pub fn receive(&self) -> Step<Option<T>> {
+        let seen = self.place.changed.seen();
+        let mut state = self.place.state.lock();
+        match state.value.take() {
+            None if !state.is_over => Step::Wait(Wait::new(&self.place.changed, seen)),
+            value => Step::Over(value),
+        }
+    }
+}
