@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 
 use crate::error::{Class, Error, Result};
+use crate::machine::Turns;
 use crate::procedure::{Compiled, Limits, Registration};
 use crate::schema::{Change, Schema};
 
@@ -104,13 +105,13 @@ pub(crate) struct Catalog {
     version: AtomicU64,
     current: RwLock<Arc<Definitions>>,
     /// Held by whoever defines, from reading the old version to installing the new one.
-    pub defining: Mutex<()>,
+    pub defining: Arc<Turns>,
 }
 
 impl Catalog {
     pub fn new(definitions: Definitions) -> Self {
         let (version, current) = (AtomicU64::new(definitions.version), RwLock::new(Arc::new(definitions)));
-        Self { version, current, defining: Mutex::new(()) }
+        Self { version, current, defining: Arc::default() }
     }
 
     pub fn version(&self) -> u64 {

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::catalog::{Catalog, Definitions};
+use super::definition::Definition;
 use super::memory::MemoryReport;
 use super::replay::Replayer;
 use super::session::Session;
@@ -18,20 +19,18 @@ use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
 use crate::log::{Collector, Control, LogThread, Writer};
+use crate::machine;
 use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
 use crate::recovery::{Progress, ReadOnly, Rebuild, recover};
-use crate::schema::{Change, Schema};
+use crate::schema::Schema;
 use crate::snapshot::Manifest;
 use crate::table::Budget;
 
 /// Bytes that tables leave to working memory at most.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
-
-/// How often a definition that waits for another one looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// An open database. It is closed, and all that was committed is durable, when this and all its sessions
 /// are dropped.
@@ -338,25 +337,7 @@ impl Shared {
 
     /// Changes the schema, at a place of its own among the transactions.
     pub fn define(&self, sql: &str, interrupt: &Arc<Interrupt>) -> Result<()> {
-        let defining = loop {
-            match self.catalog.defining.try_lock_for(LOOK_EVERY) {
-                Some(defining) => break defining,
-                None => interrupt.check()?,
-            }
-        };
-        let before = self.catalog.current();
-        before.check_writable()?;
-        let (after, change) = before.define(sql)?;
-        if change == Change::None {
-            return Ok(());
-        }
-        let catalog = Arc::clone(&self.catalog);
-        let installed = move || catalog.install(after);
-        let result = self.handle.define(sql, change, before.schema.clone(), Some(interrupt), installed);
-        drop(defining);
-        result.map_err(|error| match error {
-            Error::OtherPartition(_) => Error::internal("a definition for some partitions"),
-            error => error,
-        })
+        let mut definition = Definition::new(&self.catalog, &self.handle, sql, Some(interrupt));
+        machine::run(&mut definition, self.handle.clock())
     }
 }

@@ -29,6 +29,7 @@ mod catalog;
 mod check;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod database;
+mod definition;
 mod memory;
 mod notice;
 mod replay;
@@ -50,4 +51,7 @@ pub use statistics::{PartitionStatistics, Statistics, TableStatistics};
 pub use table_reader::TableReader;
 pub use work::{Answer, Work};
 
-pub(crate) use catalog::Definitions;
+pub(crate) use catalog::{Catalog, Definitions};
+pub(crate) use definition::Definition;
+pub(crate) use replay::Replayer;
+pub(crate) use snapshots::start_barrier;

@@ -18,7 +18,7 @@ const STATEMENTS_MAX: usize = 1024;
 /// Runs what the log says with the schema of that time. Limits are not asked: what was committed was
 /// within them.
 #[derive(Debug)]
-pub(super) struct Replayer {
+pub(crate) struct Replayer {
     definitions: Definitions,
     /// Definitions follow each other without anything between them when a snapshot is loaded: compiled
     /// when something runs.

@@ -9,10 +9,11 @@ use super::notice::{Notice, Notices};
 use super::work::Work;
 use crate::caught::caught;
 use crate::disk::Disk;
-use crate::engine::Handle;
+use crate::engine::{Exclusive, Handle};
 use crate::error::{Error, Result};
 use crate::ids::{Identity, PartitionId, Sequence, TransactionId};
 use crate::log::LogHandle;
+use crate::machine;
 use crate::snapshot::{Barrier, Manifest, Taking};
 
 /// When snapshots are taken, and what they may cost.
@@ -329,10 +330,8 @@ impl Taker {
     fn attempt(&self) -> Result<SnapshotReport> {
         let Source { disk, identity, handle, log, catalog, settings, .. } = &self.source;
         let start = Instant::now();
-        let (at, catalog, bytes_max) = (log.clone(), Arc::clone(catalog), settings.memory_bytes_max);
-        let barrier = handle.exclusively(move |members, head, _| {
-            Ok(Barrier::at(members, head, at.appended(), &catalog.current().schema, bytes_max))
-        })?;
+        let barrier =
+            machine::run(&mut start_barrier(handle, log, catalog, settings.memory_bytes_max)?, handle.clock())?;
         let position = barrier.position();
         let files = self.files.lock();
         let taking = Taking::begin(Arc::clone(disk), *identity, barrier)?;
@@ -400,6 +399,20 @@ impl Taker {
         }
         Ok(pause_max)
     }
+}
+
+/// Brings all partitions to one place in the log, from which on a snapshot watches them; what is kept of their rows
+/// for it takes so many bytes at most.
+pub(crate) fn start_barrier(
+    handle: &Handle<Work>,
+    log: &LogHandle,
+    catalog: &Arc<Catalog>,
+    bytes_max: usize,
+) -> Result<Exclusive<Work, Barrier>> {
+    let (log, catalog) = (log.clone(), Arc::clone(catalog));
+    handle.start_exclusively(move |members, head, _| {
+        Ok(Barrier::at(members, head, log.appended(), &catalog.current().schema, bytes_max))
+    })
 }
 
 /// How many times as long as some work the rest after it is, so that the work takes this share of the time.

@@ -48,7 +48,7 @@ enum Kind {
 
 impl Work {
     /// A statement of the schema as it is now.
-    pub(super) fn statement(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str) -> Result<Self> {
+    pub(crate) fn statement(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str) -> Result<Self> {
         let prepared = Prepared::new(&definitions.schema, sql)?;
         if !prepared.is_read_only() && prepared.limits_without_order() {
             let message = "a statement that writes what LIMIT takes needs an ORDER BY: which rows would it be?";
@@ -63,7 +63,7 @@ impl Work {
     }
 
     /// A procedure of the schema as it is now.
-    pub(super) fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
+    pub(crate) fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
         let kind = Kind::Procedure(Arc::clone(definitions.procedure(name)?));
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind })
     }

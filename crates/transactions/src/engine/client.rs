@@ -35,7 +35,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 impl<P: Program + ?Sized> Client<P> {
-    pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
         let budget = shared.queues.first().map(|queue| Arc::clone(queue.budget()));
         let budget = budget.unwrap_or_else(|| Arc::new(Budget::unlimited()));
@@ -146,8 +146,7 @@ impl<P: Program + ?Sized> Client<P> {
         }
     }
 
-    /// Sends one transaction; what is [called](Self::called) with its tag.
-    pub(crate) fn start_call(
+    fn start_call(
         &mut self,
         program: Arc<P>,
         arguments: Box<[Value]>,

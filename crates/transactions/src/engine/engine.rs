@@ -135,6 +135,9 @@ impl Default for Tuning {
     }
 }
 
+/// What partitions share, and a worker for each.
+pub(crate) type Assembled<P> = (Arc<Shared<P>>, Vec<Worker<P>>);
+
 /// What partitions share, and each partition's worker, all before their first steps.
 pub(crate) fn assemble<P: Program + ?Sized>(
     options: Options,
@@ -142,7 +145,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
     members: Vec<Member>,
     journal: Arc<dyn Journal>,
     releases: Arc<Releases<P::Outcome>>,
-) -> Result<(Arc<Shared<P>>, Vec<Worker<P>>)> {
+) -> Result<Assembled<P>> {
     let count = members.len() as u32;
     let in_order = members
         .iter()

@@ -68,14 +68,10 @@ impl<P: Program + ?Sized, T: Send + 'static> Machine for Exclusive<P, T> {
 
     fn step(&mut self) -> Step<Result<T>> {
         if let Some((_, sequence)) = &self.done {
-            return match self.shared.releases.reach(*sequence) {
-                Step::Go => Step::Go,
-                Step::Wait(wait) => Step::Wait(wait),
-                Step::Over(reached) => {
-                    let done = self.done.take().ok_or_else(|| Error::internal("a result that is told twice"));
-                    Step::Over(reached.and(done.map(|(result, _)| result)))
-                }
-            };
+            return self.shared.releases.reach(*sequence).map(|reached| {
+                let done = self.done.take().ok_or_else(|| Error::internal("a result that is told twice"));
+                reached.and(done.map(|(result, _)| result))
+            });
         }
         match self.meeting.result(self.interrupt.as_deref()) {
             Step::Go => Step::Go,

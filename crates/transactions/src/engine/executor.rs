@@ -95,19 +95,8 @@ impl Executor {
     }
 }
 
-/// Runs a transaction over these partitions, keeps or undoes its changes, and writes its record.
-pub fn run<P: Program + ?Sized>(
-    members: &mut [Member],
-    head: Head,
-    program: &P,
-    arguments: &[Value],
-    batch: &mut Batch,
-) -> Ran<P::Outcome> {
-    run_all(members, head, program, arguments, batch, None, None)
-}
-
-/// The same for one that can be stopped. Its result is added to `results`; if there is no memory for it the
-/// transaction fails, because once its record is written it cannot.
+/// Runs a transaction over these partitions, keeps or undoes its changes, and writes its record. Its result is added to
+/// `results`; if there is no memory for it the transaction fails, because once its record is written it cannot.
 pub(super) fn run_all<P: Program + ?Sized>(
     members: &mut [Member],
     head: Head,

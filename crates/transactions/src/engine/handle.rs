@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
 use crate::log::Batch;
-use crate::machine::{self, Receiver, Step, run_steps, slot};
+use crate::machine::{self, Clock, Receiver, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
 
@@ -30,8 +30,13 @@ impl<P: Program + ?Sized> Clone for Handle<P> {
 }
 
 impl<P: Program + ?Sized> Handle<P> {
-    pub(super) fn new(shared: Arc<Shared<P>>) -> Self {
+    pub(crate) fn new(shared: Arc<Shared<P>>) -> Self {
         Self { shared }
+    }
+
+    /// What timeouts are measured with.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.shared.clock
     }
 
     /// Number of partitions.
@@ -39,16 +44,8 @@ impl<P: Program + ?Sized> Handle<P> {
         self.shared.queues.len()
     }
 
-    /// Has something done at one place in the order of all transactions, while no other one runs, and
-    /// waits until that is durable. What it appends to the batch is logged there.
-    pub fn exclusively<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
-    ) -> Result<T> {
-        machine::run(&mut self.start_exclusively(work)?, &self.shared.clock)
-    }
-
-    /// The same, for who drives it.
+    /// Has something done at one place in the order of all transactions, while no other one runs; over once that is
+    /// durable. What it appends to the batch is logged there.
     pub(crate) fn start_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
@@ -56,7 +53,7 @@ impl<P: Program + ?Sized> Handle<P> {
         Exclusive::new(&self.shared, None, |members, head, batch| Ok(work(members, head, batch)))
     }
 
-    /// The same, which can be stopped before it begins.
+    /// The same with the wait for it, which can be stopped before it begins.
     pub fn exclusively_interruptible<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,

@@ -25,7 +25,7 @@ use crate::types::Value;
 /// ```
 ///
 /// A failed one has given its partitions back already. Its effects are logged, not its statements. It waits in
-/// [`Begin`] and [`Commit`], never in between.
+/// `Begin` and `Commit`, never in between.
 pub struct Interactive<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
     meeting: Arc<Meeting>,
@@ -93,8 +93,13 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What
     /// is left to do is [`Interactive::rollback`].
     pub fn fail(&mut self) {
-        if let Ok(members) = self.take() {
-            self.end(members);
+        if !self.failed {
+            match self.meeting.enter(None) {
+                Step::Over(Ok(Some(members))) => self.end(members),
+                // Not all of them are here yet.
+                Step::Go | Step::Wait(_) => self.meeting.give_up(),
+                Step::Over(_) => {}
+            }
         }
         self.failed = true;
     }
@@ -139,7 +144,7 @@ pub struct Begin<P: Program + ?Sized> {
 
 impl<P: Program + ?Sized> Begin<P> {
     /// Asks for the partitions of the route.
-    pub(super) fn new(
+    pub(crate) fn new(
         shared: Arc<Shared<P>>,
         route: Route,
         idle_max: Duration,
@@ -192,9 +197,7 @@ impl<P: Program + ?Sized> Machine for Begin<P> {
 
     fn step(&mut self) -> Step<Self::Output> {
         match self.next() {
-            Ok(Step::Go) => Step::Go,
-            Ok(Step::Wait(wait)) => Step::Wait(wait),
-            Ok(Step::Over(session)) => Step::Over(Ok(session)),
+            Ok(step) => step.map(Ok),
             Err(error) => Step::Over(Err(error)),
         }
     }
@@ -215,6 +218,25 @@ enum Committing {
     /// Its partitions and its records, which wait for room in the log.
     Logging(Vec<Member>, Batch),
     Logged(Sequence),
+}
+
+/// One that nobody drives any more gives the partitions back.
+impl<P: Program + ?Sized> Drop for Commit<P> {
+    fn drop(&mut self) {
+        if let Committing::Logging(members, _) = std::mem::replace(&mut self.state, Committing::Begun) {
+            self.session.end(members);
+        }
+    }
+}
+
+impl<P: Program + ?Sized> Commit<P> {
+    /// The partitions whose records the next step gives to the log, if there is room.
+    pub(crate) fn appending(&self) -> &[Member] {
+        match &self.state {
+            Committing::Logging(members, batch) if !batch.is_empty() => members,
+            _ => &[],
+        }
+    }
 }
 
 impl<P: Program + ?Sized> Machine for Commit<P> {

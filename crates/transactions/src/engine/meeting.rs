@@ -65,7 +65,7 @@ pub enum Arrival {
     /// The work, with all partitions.
     Last(Vec<Member>),
     /// Go on with its rows: the meeting was given up before all were here.
-    GivenUp(Member),
+    GivenUp(Box<Member>),
 }
 
 impl Meeting {
@@ -80,7 +80,7 @@ impl Meeting {
         let mut state = self.state.lock();
         match &state.phase {
             Phase::Over(Err(error)) => return Err(error.clone()),
-            Phase::Over(Ok(_)) => return Ok(Arrival::GivenUp(member)),
+            Phase::Over(Ok(_)) => return Ok(Arrival::GivenUp(Box::new(member))),
             Phase::Gathering | Phase::Taken | Phase::Ready(_) => {}
         }
         let id = member.partition.id();
@@ -178,6 +178,14 @@ impl Meeting {
             None => Step::Wait(wait),
             Some(interrupt) if interrupt.withdraws_now() => Step::Over(Ok(None)),
             Some(_) => Step::Wait(wait.until(self.clock.after(LOOK_EVERY))),
+        }
+    }
+
+    /// Nobody needs the partitions any more; has no effect once all are here.
+    pub fn give_up(&self) {
+        let mut state = self.state.lock();
+        if matches!(state.phase, Phase::Gathering) {
+            self.over(&mut state, Ok(Sequence::ZERO));
         }
     }
 

@@ -1,19 +1,19 @@
-//! Threads around partitions: routing, order, and results that wait for the log.
+//! Around partitions: routing, order, and results that wait for the log.
 //!
 //! ```text
-//! Client --submit--> queue 0 --> thread 0: Executor --batch--> log --released--> Mailbox --> Client
+//! Client --submit--> queue 0 --> Worker 0: Executor --batch--> log --released--> Mailbox --> Client
 //!            |                       |  Meeting
-//!            +-----> queue 1 --> thread 1: Executor
+//!            +-----> queue 1 --> Worker 1: Executor
 //! ```
 //!
-//! Data: a bounded queue for each partition, whose thread owns the rows; what ran and waits for the log
-//! in [`Held`]; results in the [`Mailbox`] of the client that asked. Everything below the threads
-//! ([`Executor`], [`run`], [`Held`]) takes time and seeds as arguments and calls nothing that waits, so
-//! that a simulator can drive it.
+//! Data: a bounded queue for each partition, whose worker owns the rows; what ran and waits for the log
+//! in [`Releases`]; results in the [`Mailbox`] of the client that asked. Whatever waits is a
+//! [machine](crate::machine) that says what for: `Worker`, sessions' `Begin` and `Commit`, [`Exclusive`].
+//! [`Engine`] has threads drive workers, and callers' threads the others; a simulator drives all of them.
 //!
 //! **One order.** A transaction over several partitions enters all their queues while all of these are
 //! locked, so any two of them meet in the same order everywhere, and none can wait for one that waits
-//! for it. Each partition's thread brings its rows to the meeting; the last to come runs the
+//! for it. Each partition's worker brings its rows to the meeting; the last to come runs the
 //! transaction over all of them.
 
 mod client;
@@ -35,12 +35,16 @@ mod worker;
 
 pub use client::Client;
 pub use engine::{Engine, Options};
-pub use executor::{Executor, Heads, Ran, run};
-pub(crate) use executor::{abort, begin, commit, log_effects};
+pub(crate) use engine::{Tuning, assemble};
+pub use exclusive::Exclusive;
+pub use executor::{Executor, Heads, Ran};
 pub use handle::Handle;
-pub use held::Held;
 pub use interactive::Interactive;
+pub(crate) use interactive::{Begin, Commit};
 pub use mailbox::{Mailbox, Reply, Ticket};
+pub(crate) use meeting::Meeting;
 pub use program::{Appended, Journal, NoJournal, Program, Route};
 pub use releases::Releases;
+pub(crate) use shared::{Item, Shared};
 pub use weigh::Weigh;
+pub(crate) use worker::Worker;

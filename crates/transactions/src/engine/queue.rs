@@ -169,6 +169,11 @@ impl<T: Weigh> Queue<T> {
         &self.budget
     }
 
+    /// Changes the order of what waits, which nobody but a simulation of bugs does.
+    pub(crate) fn rearrange(&self, change: impl FnOnce(&mut VecDeque<T>)) {
+        change(&mut self.state.lock().items);
+    }
+
     /// Requests that wait.
     pub fn len(&self) -> usize {
         self.state.lock().items.len()

@@ -73,6 +73,11 @@ impl<O> Releases<O> {
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
+    /// Up to where results may be told.
+    pub(crate) fn sequence(&self) -> Sequence {
+        Sequence(self.released.load(Ordering::SeqCst))
+    }
+
     /// Results of a partition that may be told when the log is durable up to `sequence`. The list is left empty.
     pub(super) fn hold(&self, partition: usize, sequence: Sequence, replies: &mut Vec<Delivery<O>>, charge: Charge) {
         let Some(waiting) = self.waiting.get(partition) else { return };

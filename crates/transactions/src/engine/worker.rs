@@ -1,4 +1,5 @@
 use std::collections::VecDeque;
+use std::slice;
 use std::sync::Arc;
 
 use super::executor::{self, Executor, Ran};
@@ -130,6 +131,27 @@ impl<P: Program + ?Sized> Worker<P> {
     /// The partition, unless others have it or an error has ended it.
     pub(crate) fn member(&self) -> Option<&Member> {
         self.executor.member.as_ref()
+    }
+
+    /// The partitions whose records the next step gives to the log, if there is room; `None` if it gives none. Where
+    /// several have met these are all of them, also without a record.
+    pub(crate) fn appending(&self) -> Option<&[Member]> {
+        match &self.state {
+            State::Log(members, _) => Some(members),
+            State::Append(_) if !self.executor.batch.is_empty() => self.executor.member.as_ref().map(slice::from_ref),
+            _ => None,
+        }
+    }
+
+    /// The tags of the results that the next step hands over.
+    pub(crate) fn holding(&self) -> impl Iterator<Item = u64> {
+        let replies = if matches!(self.state, State::Hold(_)) { &self.replies[..] } else { &[] };
+        replies.iter().map(|(_, reply)| reply.tag)
+    }
+
+    /// The meeting that it is on the way to, or in.
+    pub(crate) fn meeting(&self) -> Option<&Arc<Meeting>> {
+        self.meeting.as_ref()
     }
 
     /// Nothing runs any more.
@@ -264,7 +286,7 @@ impl<P: Program + ?Sized> Worker<P> {
         match meeting.arrive(member)? {
             Arrival::First => {}
             Arrival::GivenUp(member) => {
-                self.executor.member = Some(member);
+                self.executor.member = Some(*member);
                 (self.meeting, self.state) = (None, State::Run);
             }
             Arrival::Last(mut members) => match job.lock().take() {

@@ -98,15 +98,6 @@ impl LogHandle {
         Ok(Appended::At(sequence))
     }
 
-    /// [`Collector::append`]; waits while the buffer is full.
-    pub fn append(&self, batch: &mut Batch) -> Result<Sequence> {
-        run_steps(&self.shared.clock, || match self.try_append(batch) {
-            Ok(Appended::At(sequence)) => Step::Over(Ok(sequence)),
-            Ok(Appended::Full(wait)) => Step::Wait(wait),
-            Err(error) => Step::Over(Err(error)),
-        })
-    }
-
     /// Whether results wait until they are durable.
     pub fn is_synchronous(&self) -> bool {
         self.shared.is_synchronous

@@ -32,6 +32,7 @@ pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
 pub use control::{CONTROL, Control};
 pub use handle::LogHandle;
+pub(crate) use keeper::start as start_log;
 pub use keeper::{Keeper, OnReleased};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
 pub(crate) use record::PART_BYTES;

@@ -59,10 +59,12 @@ mod tests {
 
     use super::*;
     use crate::disk::{Disk, Faults, RealDisk, SimulatedDisk};
+    use crate::engine::Appended;
     use crate::ids::{DatabaseId, Identity, Sequence};
     use crate::log::record::tests::head;
     use crate::log::tests::sequences;
     use crate::log::{Batch, LogEnd, LogSettings};
+    use crate::machine::{Step, run_steps};
 
     fn start(disk: Arc<dyn Disk>, settings: LogSettings) -> (LogThread, mpsc::Receiver<Result<Sequence>>) {
         let identity = Identity { database: DatabaseId(1), partitions: 2 };
@@ -76,7 +78,11 @@ mod tests {
     fn append(log: &LogHandle) -> Result<Sequence> {
         let mut batch = Batch::default();
         batch.definition(&head(&[]), "DROP TABLE t").unwrap();
-        log.append(&mut batch)
+        run_steps(&Clock::real(), || match log.try_append(&mut batch) {
+            Ok(Appended::At(sequence)) => Step::Over(Ok(sequence)),
+            Ok(Appended::Full(wait)) => Step::Wait(wait),
+            Err(error) => Step::Over(Err(error)),
+        })
     }
 
     #[test]

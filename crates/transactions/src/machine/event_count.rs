@@ -94,6 +94,11 @@ impl Wait {
         self.event.seen() != self.seen || self.until.is_some_and(|until| until <= now)
     }
 
+    /// Waits on as if what has happened so far had not, which nobody but a simulation of bugs does.
+    pub(crate) fn miss(&mut self) {
+        self.seen = self.event.seen();
+    }
+
     /// When it is over at the latest; `None` if only the event ends it.
     pub fn deadline(&self) -> Option<Micros> {
         self.until

@@ -15,10 +15,12 @@
 mod clock;
 mod event_count;
 mod slot;
+mod turns;
 
 pub use clock::Clock;
 pub use event_count::{EventCount, Wait};
 pub use slot::{Receiver, Sender, slot};
+pub use turns::{Turn, Turns};
 
 /// What a step came to.
 #[derive(Debug)]
@@ -30,6 +32,17 @@ pub enum Step<T> {
     Wait(Wait),
     /// The end.
     Over(T),
+}
+
+impl<T> Step<T> {
+    /// The same with another end.
+    pub fn map<U>(self, other: impl FnOnce(T) -> U) -> Step<U> {
+        match self {
+            Self::Go => Step::Go,
+            Self::Wait(wait) => Step::Wait(wait),
+            Self::Over(output) => Step::Over(other(output)),
+        }
+    }
 }
 
 /// Something that is done in steps, none of which waits.

@@ -1,33 +1,50 @@
-//! The engine's state machines under a simulated disk, clock and scheduler.
+//! The engine's machines under a simulated disk, clock and scheduler.
 //!
 //! ```text
-//!  seed --> clients, scheduler, clock, disk
+//!  seed --> plans of clients, scheduler, clock, disk
 //!              |
-//!              v            crash at an I/O, or in between
-//!            Node: queues, Executors, Held, Collector, Writer, Copiers, SnapshotWriter
+//!              v            crash at an I/O, at any step, or none
+//!            Node: Worker, Keeper, Begin, Commit, Exclusive, Definition, Copier ...
 //!              |                                                        |
-//!              | every result                                           v
-//!              v                                         recovery: Plan, Rebuild
-//!            Model  <---------------- compared with ----------- state, hash, schema
+//!              | what clients see                                       v
+//!              v                                         recovery: Plan, Rebuild, Replayer
+//!           history: strictly serializable? <-- rows -- state, hash, schema
 //! ```
 //!
-//! Everything but queues and meetings is the code that the threads of [`crate::engine`] and
-//! [`crate::log`] drive. What holds after each recovery:
+//! All of it is the code that [`Database`](crate::database::Database) has threads drive: [machines](crate::machine)
+//! over queues, meetings and results that wait for the log. Here a scheduler steps whoever can go on, in an order
+//! that the seed decides; whoever waits can go on once its event has advanced, so that a forgotten wake-up leaves
+//! somebody waiting for ever. Clients run statements, procedures in Rust and Lua, sessions' transactions and
+//! definitions, within limits that stop some of them.
+//!
+//! What holds after each step: nothing is told before it is durable. At the end of a round all that was asked for is
+//! answered, and all partitions came to the meetings that they share in one order. After each recovery:
 //! - what clients were told is there, also what they only read
-//! - what is there is what ran up to one place in the log: no transaction in part, none without those
-//!   before it
-//! - rows, tuple ids and schema are those of that place, by the model and by state hash
-//! - every index has its rows, every row is in its partition, replicated tables are alike
+//! - what is there is what ran up to one place in the log: schema, rows and tuple ids by hash
+//! - every index has its rows, every row is in its partition
+//!
+//! And at the end what clients and recoveries saw is strictly serializable ([`checker`]).
 //!
 //! One seed is one run. [`Bug`] puts known errors in, to see that the simulation finds them.
 //!
-//! Left out: threads and their locks, which the engine's own tests run.
+//! Left out: the threads that drive machines, which the tests of engine and database run; texts of statements as
+//! sessions read them, and when snapshots are taken ([`crate::database`]).
 
+mod bug;
+pub mod checker;
+mod client;
+mod counts;
+mod history;
 mod node;
 mod run;
+mod snapshots;
+mod states;
 mod workload;
 
-pub use run::{Bug, Counts, Failure, Simulation};
+pub use bug::Bug;
+pub use counts::Counts;
+pub use history::{Outcome, Step, Transaction};
+pub use run::{Failure, Simulation};
 
 #[cfg(test)]
 mod tests;

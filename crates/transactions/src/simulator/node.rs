@@ -1,107 +1,71 @@
-//! One node: what the threads of an engine would do, a step at a time.
+//! One node: the machines of an engine, its log and its clients, stepped in any order.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::run::Bug;
-use super::workload::{Call, Model};
+use super::bug::{Bug, Planted};
+use super::client::{Client, IDLE_MAX, Scene, World};
+use super::snapshots::Snapshots;
+use super::states::{Hashes, States, hashes};
+use crate::database::{Catalog, Definitions, Work};
 use crate::disk::SimulatedDisk;
-use crate::engine::{Executor, Heads, Held, Program, Ran, Route, abort, begin, commit, log_effects, run};
+use crate::engine::{self, Handle, Journal, Meeting, Options, Releases, Tuning, Worker, assemble};
 use crate::ids::{Identity, Micros, Sequence, TransactionId};
-use crate::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, PendingGroup, Writer};
-use crate::partition::{Head, Member, Scope};
-use crate::schema::{Schema, TableId};
-use crate::snapshot::{Barrier, Taking};
+use crate::log::{Collector, Control, Keeper, LogEnd, LogSettings, Writer, start_log};
+use crate::machine::{Clock, Machine, Step, Wait};
+use crate::partition::Member;
+use crate::random::Random;
 use crate::{Error, Result};
 
 /// Few bytes, so that a session's transaction has several records.
 const PART_BYTES: usize = 60;
+/// Steps without anything but waiting after which nobody can go on any more.
+const STUCK_AFTER: u32 = 2000;
 
-/// Hash of each table of a partition.
-pub type Hashes = BTreeMap<TableId, u64>;
-
-/// Replies that wait for the log: what they depend on.
-#[derive(Debug, Clone, Copy)]
-struct Reply {
-    /// Up to where the log has to be durable before the client may be told.
-    needs: Sequence,
+/// Somebody who is stepped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Who {
+    Partition(usize),
+    Keeper,
+    Snapshots,
+    Client(usize),
 }
 
-/// What a partition has to do next.
-#[derive(Debug)]
-enum Item {
-    One(Call),
-    /// Come together with all others.
-    Meet(u64),
-}
-
-/// What is done when all partitions have come together.
-#[derive(Debug)]
-enum Job {
-    Call(Call),
-    /// Calls that a session makes one after the other in a transaction.
-    Session(Vec<Call>),
-    Define(String),
-    Snapshot,
-}
-
-/// One partition with what its thread would have.
-struct Seat {
-    executor: Executor,
-    queue: VecDeque<Item>,
-    /// The meeting where it waits.
-    waits: Option<u64>,
-    /// Calls in the batch, in order.
-    ran: Vec<(Call, Head)>,
-    replies: usize,
-    /// Up to where the log has to be durable before anybody may be told what is here.
-    last: Sequence,
-    held: Held<Reply>,
-    /// State after each of its batches.
-    hashes: Vec<(Sequence, Hashes)>,
-}
-
-/// A group on its way to the disk.
-enum Flight {
-    Taken(PendingGroup),
-    Written(PendingGroup),
-}
-
-/// What ran and is in the log.
-pub enum Committed {
-    /// A call.
-    Call(Call, Head),
-    /// Calls of one transaction, whose effects are logged.
-    Session(Vec<Call>, Head),
-    /// The schema after a definition.
-    Schema(Box<Schema>),
+/// When somebody is stepped.
+struct Turn {
+    who: Who,
+    /// What it waits for; `None` if it can go on.
+    wait: Option<Wait>,
+    is_over: bool,
+    /// How often it comes to its turn, compared with others.
+    weight: u64,
 }
 
 /// A node that runs.
 pub struct Node {
+    pub world: World,
     disk: SimulatedDisk,
-    identity: Identity,
-    pub schema: Schema,
-    seats: Vec<Seat>,
-    jobs: BTreeMap<u64, Job>,
-    meeting_next: u64,
-    pub collector: Collector,
-    writer: Writer,
-    flight: Option<Flight>,
-    snapshot: Option<Taking>,
-    pub now: Micros,
-    /// The rows as they should be now.
-    pub model: Model,
-    /// What ran since the start, by its place in the log.
-    pub committed: Vec<(Sequence, Committed)>,
-    /// The last sequence that a client was told of, or of something that it was told.
-    pub told: Sequence,
-    pub snapshots: u64,
-    pub commits: u64,
-    /// Of those, with several records.
-    pub commits_in_parts: u64,
+    releases: Arc<Releases<<Work as engine::Program>::Outcome>>,
+    workers: Vec<Worker<Work>>,
+    keeper: Keeper,
+    pub snapshots: Snapshots,
+    clients: Vec<Client>,
+    turns: Vec<Turn>,
+    states: States,
+    /// Up to where records were when each partition last ran a transaction over several.
+    read: Vec<Sequence>,
+    schema_version: u64,
+    /// Meetings in the order in which each partition came to them.
+    meetings: Vec<Vec<Arc<Meeting>>>,
+    /// Steps since somebody has last done something.
+    idle_steps: u32,
     bug: Option<Bug>,
+    /// Transactions that were given to the log.
+    pub commits: u64,
+    /// Of those, sessions' with several records.
+    pub commits_in_parts: u64,
+    /// Definitions that were given to the log.
+    pub definitions: u64,
 }
 
 /// Where a node starts.
@@ -109,358 +73,303 @@ pub struct Start {
     pub disk: SimulatedDisk,
     pub identity: Identity,
     pub members: Vec<Member>,
-    pub schema: Schema,
+    pub definitions: Definitions,
+    /// What it went through before.
+    pub states: States,
     pub end: LogEnd,
     pub transaction: TransactionId,
-    pub now: Micros,
-    pub model: Model,
-    pub seed: u64,
+    pub timestamp: Micros,
     pub settings: LogSettings,
+    pub queue_length: usize,
+    pub results_bytes_max: usize,
+    pub clients: usize,
     pub bug: Option<Bug>,
 }
 
 impl Node {
-    pub fn start(start: Start) -> Result<Self> {
-        let Start { disk, identity, members, schema, end, transaction, now, model, seed, settings, bug } = start;
-        let (collector, count) = (Collector::new(settings.clone(), end.next), u32::from(identity.partitions));
-        let durable = collector.durable();
-        let mut seats = Vec::new();
-        for (number, member) in (1..).zip(members) {
-            let hashes = vec![(durable, member.partition.state_hashes()?)];
-            let heads = Heads::new(TransactionId(transaction.0 + number), count, seed ^ number);
-            seats.push(Seat {
-                executor: Executor::new(member, heads),
-                queue: VecDeque::new(),
-                waits: None,
-                ran: Vec::new(),
-                replies: 0,
-                last: durable,
-                held: Held::default(),
-                hashes,
-            });
+    /// The machines as [`Database::open`](crate::database::Database::open) has threads drive them.
+    pub fn start(start: Start, random: &mut Random) -> Result<Self> {
+        let Start {
+            disk, identity, members, definitions, mut states, end, transaction, timestamp, settings, bug, ..
+        } = start;
+        if Control::read(&disk)?.is_none() {
+            Control { identity, segment: None }.write(&disk)?;
         }
-        let writer =
-            Writer::new(Arc::new(disk.clone()), identity, settings.segment_bytes, end).with_room(settings.room_bytes);
+        let clock = Clock::simulated(Micros(0));
+        let budget = members.first().map(|member| Arc::clone(member.partition.budget()));
+        let budget = budget.ok_or_else(|| Error::internal("a node without partitions"))?;
+        let synchronous = settings.synchronous_commit;
+        let (segment_bytes, room_bytes) = (settings.segment_bytes, settings.room_bytes);
+        let collector = Collector::new(settings, end.next);
+        let durable = collector.durable();
+        let writer = Writer::new(Arc::new(disk.clone()), identity, segment_bytes, end).with_room(room_bytes);
+        let releases = Releases::new(members.len());
+        let released = Arc::clone(&releases);
+        let on_released = Box::new(move |sequence| released.released(sequence));
+        let (log, keeper) = start_log(collector, writer, budget, clock.clone(), on_released);
+        releases.released(Ok(log.released()));
+        for (number, member) in members.iter().enumerate() {
+            states.add(number, durable, member.partition.state_hashes()?);
+        }
+        states.add_schema(durable, definitions.schema.to_sql());
+        let time = clock.clone();
+        let options = Options {
+            queue_length: start.queue_length,
+            results_bytes_max: start.results_bytes_max,
+            idle_max: IDLE_MAX,
+            first_transaction: TransactionId(transaction.0 + 1),
+            seed: random.next(),
+            clock: Box::new(move || Micros(timestamp.0.saturating_add(time.now().0))),
+        };
+        let tuning = Tuning { clock: clock.clone(), batch_items: 1 + random.index(6), part_bytes: PART_BYTES };
+        let journal: Arc<dyn Journal> = Arc::new(Planted { log: log.clone(), bug });
+        let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&releases))?;
+        let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));
+        let handle = Handle::new(Arc::clone(&shared));
+        let world = World { catalog, shared, handle, log, clock, synchronous };
+        let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
+        let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Snapshots]);
+        let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {
+            // Some are slow.
+            let weight = if random.one_in(4) { 1 } else { 4 + random.below(12) };
+            Turn { who, wait: None, is_over: false, weight }
+        });
         Ok(Self {
+            turns: turns.collect(),
+            snapshots: Snapshots::new(disk.clone(), identity, bug == Some(Bug::NoPreImages)),
+            meetings: workers.iter().map(|_| Vec::new()).collect(),
+            read: vec![Sequence::ZERO; workers.len()],
+            world,
             disk,
-            identity,
-            schema,
-            seats,
-            jobs: BTreeMap::new(),
-            meeting_next: 0,
-            collector,
-            writer,
-            flight: None,
-            snapshot: None,
-            now,
-            model,
-            committed: Vec::new(),
-            told: Sequence::ZERO,
-            snapshots: 0,
+            releases,
+            workers,
+            keeper,
+            clients,
+            states,
+            schema_version,
+            idle_steps: 0,
+            bug,
             commits: 0,
             commits_in_parts: 0,
-            bug,
+            definitions: 0,
         })
     }
 
-    pub fn partitions(&self) -> usize {
-        self.seats.len()
+    /// Whether all that was asked for has been answered.
+    pub fn rests(&self, scene: &Scene) -> bool {
+        scene.first.is_empty() && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
-    /// Calls that have no reply yet, to keep queues short.
-    pub fn waiting(&self) -> usize {
-        self.seats.iter().map(|seat| seat.queue.len()).sum()
-    }
-
-    pub fn submit(&mut self, call: Call) -> Result<()> {
-        match call.route(&[])? {
-            Route::One(hash) => {
-                let number = hash.partition(u32::from(self.identity.partitions));
-                if let Some(seat) = self.seats.get_mut(number as usize) {
-                    seat.queue.push_back(Item::One(call));
-                }
-            }
-            Route::Any | Route::Several(_) | Route::All => self.meet(Job::Call(call)),
-        }
-        Ok(())
-    }
-
-    pub fn session(&mut self, calls: Vec<Call>) {
-        self.meet(Job::Session(calls));
-    }
-
-    pub fn define(&mut self, sql: &str) {
-        self.meet(Job::Define(sql.to_owned()));
-    }
-
-    pub fn begin_snapshot(&mut self) {
-        if self.snapshot.is_none() && !self.jobs.values().any(|job| matches!(job, Job::Snapshot)) {
-            self.meet(Job::Snapshot);
+    /// Ends the engine and its log when all has been written.
+    pub fn close(&self) {
+        if self.workers_are_over() {
+            self.world.log.close();
+        } else {
+            self.world.shared.stop(Error::Cancelled("the database is closed".into()));
         }
     }
 
-    fn meet(&mut self, job: Job) {
-        let meeting = self.meeting_next;
-        self.meeting_next += 1;
-        self.jobs.insert(meeting, job);
-        self.seats.iter_mut().for_each(|seat| seat.queue.push_back(Item::Meet(meeting)));
+    /// Whether partitions and log have ended.
+    pub fn is_closed(&self) -> bool {
+        self.turns.iter().all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots))
     }
 
-    /// Takes up to so many items off a partition's queue; what ran goes to the log if `flush`.
-    pub fn work(&mut self, number: usize, items: usize, flush: bool) -> Result<()> {
-        for _ in 0..items {
-            let Some(seat) = self.seats.get_mut(number).filter(|seat| seat.waits.is_none()) else { return Ok(()) };
-            match seat.queue.pop_front() {
-                Some(Item::One(call)) => self.one(number, call)?,
-                Some(Item::Meet(meeting)) => {
-                    // What ran here before goes into the log before what runs over all partitions.
-                    self.flush(number)?;
-                    if let Some(seat) = self.seats.get_mut(number) {
-                        seat.waits = Some(meeting);
-                    }
-                    if self.seats.iter().all(|seat| seat.waits == Some(meeting)) {
-                        self.gathered(meeting)?;
-                    }
-                }
-                None => break,
-            }
-        }
-        if flush { self.flush(number) } else { Ok(()) }
+    fn workers_are_over(&self) -> bool {
+        self.turns.iter().all(|turn| turn.is_over || !matches!(turn.who, Who::Partition(_)))
     }
 
-    fn one(&mut self, number: usize, call: Call) -> Result<()> {
-        let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
-        let records = seat.executor.batch.records();
-        match seat.executor.run(&call, &[], self.now) {
-            Ran::OtherPartition => self.meet(Job::Call(call)),
-            Ran::Broken(error) => return Err(error),
-            Ran::Done(result) => {
-                let head = seat.executor.member.as_ref().map(|member| member.transaction.head).unwrap_or_default();
-                compare(&mut self.model, &call, head, &result)?;
-                let wrote = seat.executor.batch.records() > records;
-                if wrote {
-                    seat.ran.push((call, head));
-                } else if self.bug == Some(Bug::ReadsDoNotWait) {
-                    // What it has read may be of records that wait anywhere.
-                    let open = u64::from(seat.executor.batch.records());
-                    self.told = self.told.max(self.collector.appended().plus(open));
-                }
-                seat.replies += 1;
-            }
+    /// Has somebody who can go on take a step; an error is what must not be.
+    pub fn step(&mut self, scene: &mut Scene) -> Result<(), String> {
+        scene.now += 1;
+        if scene.random.one_in(4) {
+            self.world.clock.advance(u32::try_from(scene.random.below(200)).unwrap_or(0));
         }
-        Ok(())
-    }
-
-    /// Hands a partition's batch to the log.
-    fn flush(&mut self, number: usize) -> Result<()> {
-        let Some(seat) = self.seats.get_mut(number) else { return Ok(()) };
-        let count = u64::from(seat.executor.batch.records());
-        if count > 0 {
-            seat.last = self.collector.append(&mut seat.executor.batch, self.now)?;
-            if let Some(member) = &seat.executor.member {
-                seat.hashes.push((seat.last, member.partition.state_hashes()?));
-            }
-            let first = Sequence(seat.last.0 + 1 - count);
-            for (place, (call, head)) in (0..).zip(seat.ran.drain(..)) {
-                self.committed.push((first.plus(place), Committed::Call(call, head)));
-            }
-            self.commits += count;
-        }
-        let replies = std::mem::take(&mut seat.replies);
-        if replies > 0 {
-            seat.held.push(seat.last, Reply { needs: seat.last });
-        }
-        self.release();
-        Ok(())
-    }
-
-    /// All partitions have come together.
-    fn gathered(&mut self, meeting: u64) -> Result<()> {
-        let job = self.jobs.remove(&meeting);
-        let head = match self.seats.last_mut() {
-            Some(seat) => seat.executor.head(self.now),
-            None => return Ok(()),
+        let Some(place) = self.pick(scene)? else { return Ok(()) };
+        let Some(who) = self.turns.get(place).map(|turn| turn.who) else { return Ok(()) };
+        let step = match who {
+            Who::Partition(number) => self.partition(number, scene)?,
+            Who::Keeper => self.keeper.step(),
+            Who::Snapshots => self.snapshots.step(&self.world, &mut scene.random),
+            Who::Client(number) => self.client(number, scene)?,
         };
-        let mut members: Vec<Member> = self.seats.iter_mut().filter_map(|seat| seat.executor.member.take()).collect();
-        let done = job.map_or(Ok(()), |job| self.together(&mut members, head, job));
-        for (seat, member) in self.seats.iter_mut().zip(members) {
-            (seat.executor.member, seat.waits) = (Some(member), None);
+        let idle = matches!(who, Who::Client(number) if self.clients.get(number).is_some_and(Client::rests));
+        self.idle_steps = if matches!(step, Step::Wait(_)) && !idle { self.idle_steps + 1 } else { 0 };
+        if let Some(turn) = self.turns.get_mut(place) {
+            turn.is_over = matches!(step, Step::Over(_));
+            turn.wait = if let Step::Wait(wait) = step { Some(wait) } else { None };
         }
-        done
-    }
-
-    fn together(&mut self, members: &mut [Member], head: Head, job: Job) -> Result<()> {
-        let mut batch = Batch::with_part_bytes(PART_BYTES);
-        let mut committed = None;
-        match job {
-            Job::Snapshot => return self.barrier(members, head),
-            Job::Session(calls) => {
-                begin(members, head);
-                let results = calls.iter().map(|call| call.run(&mut Scope::new(members), &[])).collect();
-                let expected = self.model.run_together(&calls, head);
-                compare_found(&calls, expected.as_ref(), &results)?;
-                if results.is_ok() {
-                    log_effects(members, &mut batch)?;
-                    commit(members);
-                } else {
-                    abort(members)?;
-                }
-                self.commits_in_parts += u64::from(batch.records() > 1);
-                committed = (!batch.is_empty()).then_some(Committed::Session(calls, head));
-            }
-            Job::Call(call) => match run(members, head, &call, &[], &mut batch) {
-                Ran::Broken(error) => return Err(error),
-                Ran::OtherPartition => return Err(Error::internal("all partitions are not enough")),
-                Ran::Done(result) => {
-                    compare(&mut self.model, &call, head, &result)?;
-                    committed = (!batch.is_empty()).then_some(Committed::Call(call, head));
-                }
-            },
-            Job::Define(sql) => {
-                if let Ok((schema, change)) = self.schema.define(&sql) {
-                    members.iter_mut().try_for_each(|member| member.partition.define(&change))?;
-                    let (transaction, timestamp) = (head.id, head.timestamp);
-                    let log_head = LogHead { transaction, timestamp, seed: head.seed, digest: 0, partitions: &[] };
-                    batch.definition(&log_head, &sql)?;
-                    self.schema = schema;
-                    committed = Some(Committed::Schema(Box::new(self.schema.clone())));
-                }
-            }
-        }
-        let sequence = self.collector.append(&mut batch, self.now)?;
-        if let Some(committed) = committed {
-            self.commits += 1;
-            self.committed.push((sequence, committed));
-            for (seat, member) in self.seats.iter_mut().zip(&*members) {
-                seat.hashes.push((sequence, member.partition.state_hashes()?));
-            }
-        }
-        for seat in &mut self.seats {
-            seat.last = sequence;
-        }
-        if let Some(seat) = self.seats.last_mut() {
-            seat.held.push(sequence, Reply { needs: sequence });
-        }
-        self.release();
-        Ok(())
-    }
-
-    /// Tells clients what may be told.
-    fn release(&mut self) {
-        let released = self.collector.released();
-        for seat in &mut self.seats {
-            while let Some(reply) = seat.held.release(released) {
-                self.told = self.told.max(reply.needs);
-            }
-        }
-    }
-
-    /// The next step of the log, if there is one: take, write, sync.
-    pub fn log(&mut self) -> Result<()> {
-        match self.flight.take() {
-            None => self.flight = self.collector.take().map(Flight::Taken),
-            Some(Flight::Taken(mut group)) => match self.writer.write(&mut group) {
-                Ok(()) => self.flight = Some(Flight::Written(group)),
-                Err(error) => {
-                    self.collector.done(group, Err(error.clone()));
-                    return Err(error);
-                }
-            },
-            Some(Flight::Written(group)) => {
-                let synced = self.writer.sync();
-                self.collector.done(group, synced.clone());
-                self.release();
-                return synced;
-            }
+        self.check_released()?;
+        if self.bug == Some(Bug::SwappedOrder) && scene.random.one_in(4) {
+            super::bug::swap_meetings(&self.world.shared, &mut scene.random);
         }
         Ok(())
     }
 
-    fn barrier(&mut self, members: &mut [Member], head: Head) -> Result<()> {
-        let barrier = Barrier::at(members, head, self.collector.appended(), &self.schema, 1 << 16);
-        if self.bug == Some(Bug::NoPreImages) {
-            members.iter_mut().for_each(|member| member.partition.unwatch());
-        }
-        match Taking::begin(Arc::new(self.disk.clone()), self.identity, barrier) {
-            // A snapshot that fails is tried again some time; the log goes on.
-            Err(error) if self.disk.crashed() => Err(error),
-            Err(_) => Ok(()),
-            Ok(snapshot) => {
-                self.snapshot = snapshot;
-                Ok(())
+    /// Somebody whose wait is over; moves the clock if that is what all wait for.
+    fn pick(&mut self, scene: &mut Scene) -> Result<Option<usize>, String> {
+        let now = self.world.clock.now();
+        let mut able = Vec::new();
+        for (place, turn) in self.turns.iter_mut().enumerate().filter(|(_, turn)| !turn.is_over) {
+            let (rests, begins) = match turn.who {
+                Who::Client(number) => {
+                    let begins = if scene.first.is_empty() { !scene.stopping } else { number == 0 };
+                    (self.clients.get(number).is_none_or(Client::rests), begins)
+                }
+                Who::Snapshots => {
+                    let begins = scene.first.is_empty() && !scene.stopping && scene.random.one_in(40);
+                    (self.snapshots.rests(), begins)
+                }
+                Who::Partition(_) | Who::Keeper => (false, false),
+            };
+            if rests {
+                if begins {
+                    able.push((place, turn.weight));
+                }
+                continue;
             }
+            if let Some(wait) = &mut turn.wait {
+                if !wait.is_over(now) {
+                    continue;
+                }
+                // Only an event is missed, not a time.
+                let event = wait.deadline().is_none_or(|deadline| deadline > now);
+                if self.bug == Some(Bug::LostWakeUp) && event && scene.random.one_in(30) {
+                    wait.miss();
+                    continue;
+                }
+            }
+            able.push((place, turn.weight));
+        }
+        let total = able.iter().map(|(_, weight)| weight).sum();
+        let mut at = scene.random.below(total);
+        for (place, weight) in able {
+            if at < weight {
+                return if self.idle_steps > STUCK_AFTER { Err(self.stuck()) } else { Ok(Some(place)) };
+            }
+            at -= weight;
+        }
+        let waits = self.turns.iter().filter(|turn| !turn.is_over).filter_map(|turn| turn.wait.as_ref());
+        let Some(next) = waits.filter_map(Wait::deadline).filter(|at| *at > now).min() else {
+            return Err(self.stuck());
+        };
+        self.world.clock.advance(u32::try_from(next.0 - now.0).unwrap_or(u32::MAX));
+        Ok(None)
+    }
+
+    fn stuck(&self) -> String {
+        let waiting = self.turns.iter().filter(|turn| !turn.is_over && turn.wait.is_some());
+        format!("nobody can go on: {:?} wait", waiting.map(|turn| turn.who).collect::<Vec<_>>())
+    }
+
+    fn partition(&mut self, number: usize, scene: &mut Scene) -> Result<Step<()>, String> {
+        let Some(worker) = self.workers.get_mut(number) else { return Ok(Step::Over(())) };
+        let before = self.world.log.appended();
+        let appending = worker.appending();
+        let hashes = hashes(appending.unwrap_or_default())?;
+        let met: Vec<_> =
+            appending.unwrap_or_default().iter().map(|member| usize::from(member.partition.id().0)).collect();
+        if let Some(read) = self.read.get_mut(number).filter(|_| appending.is_some()) {
+            *read = met.iter().map(|number| self.states.last(*number)).fold(*read, Sequence::max);
+        }
+        let needs = self.read.get(number).map_or(Sequence::ZERO, |read| self.states.last(number).max(*read));
+        scene.needs.extend(worker.holding().map(|tag| (tag, needs)));
+        let step = worker.step().map(|_| ());
+        if let Some(meeting) = worker.meeting()
+            && let Some(list) = self.meetings.get_mut(number)
+            && !list.last().is_some_and(|last| Arc::ptr_eq(last, meeting))
+        {
+            list.push(Arc::clone(meeting));
+        }
+        let after = self.world.log.appended();
+        if after > before {
+            self.appended(before, after, met.into_iter().zip(hashes));
+            if self.bug == Some(Bug::ReleasedBeforeSync) {
+                self.releases.released(Ok(after));
+            }
+        }
+        Ok(step)
+    }
+
+    fn client(&mut self, number: usize, scene: &mut Scene) -> Result<Step<()>, String> {
+        let Some(client) = self.clients.get_mut(number) else { return Ok(Step::Over(())) };
+        let before = self.world.log.appended();
+        let appending = client.appending();
+        let hashes = hashes(appending)?;
+        let met: Vec<_> = appending.iter().map(|member| usize::from(member.partition.id().0)).collect();
+        let step = client.step(&self.world, scene)?;
+        let after = self.world.log.appended();
+        if after > before {
+            client.needs = after;
+            self.commits_in_parts += u64::from(after.0 > before.0 + 1);
+            self.appended(before, after, met.into_iter().zip(hashes));
+        }
+        Ok(step)
+    }
+
+    /// Notes the state that records lead to.
+    fn appended(&mut self, before: Sequence, after: Sequence, states: impl Iterator<Item = (usize, Hashes)>) {
+        self.commits += after.0 - before.0;
+        for (number, hashes) in states {
+            self.states.add(number, after, hashes);
+        }
+        let version = self.world.catalog.version();
+        if version != self.schema_version {
+            self.schema_version = version;
+            self.definitions += 1;
+            self.states.add_schema(after, self.world.catalog.current().schema.to_sql());
+            self.clients.iter_mut().for_each(|client| client.defined(after));
         }
     }
 
-    /// A step of a snapshot under way: one partition copies so many rows, or, when all have, it is
-    /// completed.
-    pub fn snapshot(&mut self, number: usize, rows: u32) -> Result<()> {
-        let Some(mut snapshot) = self.snapshot.take() else { return Ok(()) };
-        let member = self.seats.get(number).and_then(|seat| seat.executor.member.as_ref());
-        match member.map_or(Ok(()), |member| snapshot.step(&member.partition, rows)) {
-            Ok(()) if snapshot.is_copied() && self.collector.durable() >= snapshot.position() => {
-                let durable = self.collector.durable();
-                let completed = snapshot.complete(durable).and_then(|manifest| {
-                    self.snapshots += 1;
-                    self.writer.remove_covered(manifest.position)
-                });
-                // Nothing but a crash may hurt the log; files that were not removed go later.
-                if self.disk.crashed() { completed } else { Ok(()) }
-            }
-            Ok(()) => {
-                self.snapshot = Some(snapshot);
-                Ok(())
-            }
-            Err(error) if self.disk.crashed() => Err(error),
-            Err(_) => {
-                let abandoned = snapshot.abandon();
-                if self.disk.crashed() { abandoned } else { Ok(()) }
-            }
+    /// Nothing is released before it is durable.
+    fn check_released(&self) -> Result<(), String> {
+        let (released, durable) = (self.releases.sequence(), self.world.log.durable());
+        if self.world.synchronous && released > durable {
+            return Err(format!("results up to record {released} are told, and the log is durable up to {durable}"));
         }
+        Ok(())
     }
 
-    /// Writes all that ran, and ends the log.
-    pub fn close(&mut self) -> Result<()> {
-        for number in 0..self.seats.len() {
-            self.flush(number)?;
-        }
-        while self.flight.is_some() || self.collector.appended() > self.collector.durable() {
-            self.log()?;
-        }
-        self.writer.close()
-    }
-
-    /// Hashes of each partition's tables as of this place in the log.
-    pub fn hashes_at(&self, sequence: Sequence) -> Vec<&Hashes> {
-        let of = |seat: &'_ Seat| seat.hashes.iter().rposition(|(at, _)| *at <= sequence);
-        self.seats.iter().filter_map(|seat| seat.hashes.get(of(seat)?).map(|(_, hashes)| hashes)).collect()
+    /// Transactions that ran again over all partitions.
+    pub fn restarts(&self) -> u64 {
+        self.world.shared.restarts.load(Ordering::Relaxed)
     }
 
     /// What is wrong with what is in memory.
-    pub fn check(&self) -> Result<()> {
-        if self.collector.durable() > self.collector.appended() {
-            return Err(Error::internal("more is durable than there is"));
-        }
-        self.seats
+    pub fn check(&self) -> Result<(), String> {
+        self.workers
             .iter()
-            .filter_map(|seat| seat.executor.member.as_ref())
+            .filter_map(Worker::member)
             .try_for_each(|member| member.partition.check())
+            .map_err(|error| error.to_string())
     }
-}
 
-/// The result of a call, compared with the model's.
-fn compare(model: &mut Model, call: &Call, head: Head, result: &Result<Vec<i64>>) -> Result<()> {
-    compare_found(call, model.run(call, head).as_ref(), result)
-}
-
-fn compare_found<C: Debug, T: Debug + PartialEq>(call: &C, expected: Option<&T>, result: &Result<T>) -> Result<()> {
-    let found = match result {
-        Ok(found) => Some(found),
-        Err(error) if error.sqlstate() == "P0001" => None,
-        Err(error) => return Err(error.clone()),
-    };
-    if expected == found {
-        return Ok(());
+    /// All partitions came to the meetings that they share in one order.
+    pub fn check_order(&self) -> Result<(), String> {
+        let place = |list: &[Arc<Meeting>], meeting: &Arc<Meeting>| list.iter().position(|of| Arc::ptr_eq(of, meeting));
+        for (number, list) in self.meetings.iter().enumerate() {
+            for (other_number, other) in self.meetings.iter().enumerate().skip(number + 1) {
+                let shared: Vec<_> = list.iter().filter_map(|meeting| place(other, meeting)).collect();
+                if !shared.is_sorted() {
+                    return Err(format!("partitions {number} and {other_number} have met others in different orders"));
+                }
+            }
+        }
+        Ok(())
     }
-    Err(Error::internal(format_args!("{call:?} gives {result:?}, and {expected:?} in the model")))
+
+    /// The process ends, and with it everything in memory
+    /// but what is known of the states that it went through.
+    pub fn end(self, scene: &mut Scene) -> States {
+        for client in self.clients {
+            client.vanish(scene);
+        }
+        scene.needs.clear();
+        self.states
+    }
+
+    /// Whether the disk of the node has stopped it.
+    pub fn has_crashed(&self) -> bool {
+        self.disk.crashed()
+    }
 }

@@ -1,127 +1,30 @@
 //! One seed: rounds of work, crash and recovery.
 
 use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
 
-use super::node::{Committed, Hashes, Node, Start};
-use super::workload::{Call, Calls, Model, TABLES};
+use super::bug::Bug;
+use super::checker;
+use super::client::Scene;
+use super::counts::{Counts, FAILURES};
+use super::history::{Outcome, Step, Transaction};
+use super::node::{Node, Start};
+use super::states::{States, hashes};
+use super::workload::{DEFINITIONS, list, registrations};
 use crate::check::check;
-use crate::disk::{Crash, FaultCounts, Faults, SimulatedDisk};
+use crate::database::{Database, Definitions, Replayer};
+use crate::disk::{Crash, Faults, SimulatedDisk};
 use crate::ids::{DatabaseId, Identity, Micros, Sequence, TransactionId};
-use crate::log::{LogEnd, LogSettings};
-use crate::partition::Member;
+use crate::log::LogSettings;
+use crate::partition::{self, Member};
+use crate::procedure::Limits;
 use crate::random::Random;
-use crate::recovery::{Halt, Plan, Rebuild, Recovered};
+use crate::recovery::{ReadOnly, Rebuild, Recovered, recover};
 use crate::schema::Schema;
 use crate::table::Budget;
+use crate::types::ValueRef;
 use crate::{Error, Result};
-
-/// An error put in on purpose.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Bug {
-    /// Clients are told before the log is synced.
-    ReleasedBeforeSync,
-    /// Clients are told what they read before that is durable.
-    ReadsDoNotWait,
-    /// A torn tail stays when the log goes on behind it.
-    TornTailNotCut,
-    /// What recovery could read is taken for durable.
-    CacheTrusted,
-    /// A snapshot has rows as they are when it comes to them.
-    NoPreImages,
-    /// What a procedure writes depends on what is not logged.
-    NotDeterministic,
-}
-
-impl Bug {
-    /// All of them, and how they are called.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::ReleasedBeforeSync, "released-before-sync"),
-        (Self::ReadsDoNotWait, "reads-do-not-wait"),
-        (Self::TornTailNotCut, "torn-tail-not-cut"),
-        (Self::CacheTrusted, "cache-trusted"),
-        (Self::NoPreImages, "no-pre-images"),
-        (Self::NotDeterministic, "not-deterministic"),
-    ];
-}
-
-impl FromStr for Bug {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(_, name)| *name == text);
-        found.map(|(bug, _)| *bug).ok_or_else(|| {
-            let names: Vec<_> = Self::ALL.iter().map(|(_, name)| *name).collect();
-            format!("no bug \"{text}\"; there are {}", names.join(", "))
-        })
-    }
-}
-
-/// What happened in one run or several; every field only grows.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Runs.
-    pub seeds: u64,
-    /// Transactions that changed something.
-    pub commits: u64,
-    /// Of those, with several records in the log.
-    pub commits_in_parts: u64,
-    /// Snapshots that were completed.
-    pub snapshots: u64,
-    /// Recoveries that ended.
-    pub recoveries: u64,
-    /// Of those, with a snapshot.
-    pub recoveries_with_snapshot: u64,
-    /// Of those, with a last group left out.
-    pub tails_cut: u64,
-    /// Recoveries that a crash or an error of the disk cut short.
-    pub recoveries_interrupted: u64,
-    /// Databases that were refused because of a changed bit.
-    pub damage_found: u64,
-    /// Databases of which the state before a changed bit was shown.
-    pub shown_read_only: u64,
-    /// What the disk did.
-    pub faults: FaultCounts,
-}
-
-impl Counts {
-    /// Adds those of another run.
-    pub fn add(&mut self, other: &Self) {
-        self.seeds += other.seeds;
-        self.commits += other.commits;
-        self.commits_in_parts += other.commits_in_parts;
-        self.snapshots += other.snapshots;
-        self.recoveries += other.recoveries;
-        self.recoveries_with_snapshot += other.recoveries_with_snapshot;
-        self.tails_cut += other.tails_cut;
-        self.recoveries_interrupted += other.recoveries_interrupted;
-        self.damage_found += other.damage_found;
-        self.shown_read_only += other.shown_read_only;
-        self.faults.add(&other.faults);
-    }
-}
-
-/// Prints one count a line.
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (name, count) in [
-            ("seeds", self.seeds),
-            ("commits", self.commits),
-            ("commits_in_parts", self.commits_in_parts),
-            ("snapshots", self.snapshots),
-            ("recoveries", self.recoveries),
-            ("recoveries_with_snapshot", self.recoveries_with_snapshot),
-            ("tails_cut", self.tails_cut),
-            ("recoveries_interrupted", self.recoveries_interrupted),
-            ("damage_found", self.damage_found),
-            ("shown_read_only", self.shown_read_only),
-        ] {
-            writeln!(f, "{name:>26} {count}")?;
-        }
-        write!(f, "{}", self.faults)
-    }
-}
 
 /// Something that must not be.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -142,49 +45,61 @@ impl fmt::Display for Failure {
 
 /// Rounds of a run at most.
 const ROUNDS: u32 = 4;
-/// Steps of the scheduler in a round at most.
-const STEPS: u64 = 400;
-/// The random text of a definition that comes and goes.
-const DEFINITIONS: [&str; 4] = [
-    "CREATE INDEX accounts_v ON accounts (v)",
-    "DROP INDEX accounts_v",
-    "CREATE TABLE scratch (a BIGINT PRIMARY KEY) PARTITION BY (a)",
-    "DROP TABLE scratch",
-];
+/// Steps of the scheduler in a round at most, before clients begin nothing any more.
+const STEPS: u64 = 900;
+/// Steps after the log has failed, before clients begin nothing any more.
+const STEPS_FAILED: u64 = 100;
+/// Steps until all that was asked for is answered, at most.
+const STEPS_TO_END: u64 = 60_000;
+/// What a transaction may do: little enough that some are stopped.
+const LIMITS: Limits = Limits { rows_max: 120, instructions_max: 20_000, lua_bytes_max: 1 << 20 };
 
 /// A run.
-#[derive(Debug)]
 pub struct Simulation {
     seed: u64,
     random: Random,
     disk: SimulatedDisk,
     bug: Option<Bug>,
+    /// What a procedure writes with [`Bug::NotDeterministic`].
+    noise: Arc<AtomicI64>,
     /// The I/O of the first round at which the process ends; `None` for any.
     crash_at: Option<u64>,
     settings: LogSettings,
     identity: Identity,
+    scene: Scene,
+    /// What the database went through up to the last recovery.
+    states: States,
     counts: Counts,
     /// A changed bit may be found at any later time.
     bit_flipped: bool,
-    /// What a recovery must come to.
-    expected: Expected,
 }
 
-/// What the next recovery may come to.
-#[derive(Debug, Default)]
-struct Expected {
-    /// What clients were told, and what the log says is durable.
-    least: Sequence,
-    most: Sequence,
-    base: Model,
-    base_schema: Schema,
+impl fmt::Debug for Simulation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Simulation").field("seed", &self.seed).field("bug", &self.bug).finish_non_exhaustive()
+    }
 }
 
 /// What was recovered.
 struct State {
     members: Vec<Member>,
-    schema: Schema,
+    definitions: Definitions,
     recovered: Recovered,
+}
+
+impl State {
+    /// Its last record.
+    const fn last(&self) -> Sequence {
+        Sequence(self.recovered.end.next.0 - 1)
+    }
+}
+
+/// What the next recovery has to come to.
+struct Expected {
+    /// What clients were told, and what the log says is durable.
+    least: Sequence,
+    most: Sequence,
+    states: States,
 }
 
 impl Simulation {
@@ -195,16 +110,17 @@ impl Simulation {
         let settings = LogSettings {
             commit_interval_us: 1 + u32::try_from(random.below(300)).unwrap_or(0),
             commit_bytes: 200 + random.index(4000),
-            buffer_bytes_max: 1 << 16,
+            buffer_bytes_max: if random.one_in(3) { 600 } else { 1 << 16 },
             segment_bytes: 500 + random.below(8000),
             room_bytes: random.below(2) * random.below(6000),
             synchronous_commit: !random.one_in(8),
         };
         let partitions = 1 + u16::try_from(random.below(3)).unwrap_or(0);
         let identity = Identity { database: DatabaseId(u128::from(seed)), partitions };
-        let (counts, expected) = (Counts { seeds: 1, ..Counts::default() }, Expected::default());
-        let (bug, crash_at, bit_flipped) = (None, None, false);
-        Self { seed, random, disk, bug, crash_at, settings, identity, counts, bit_flipped, expected }
+        let (counts, scene) = (Counts { seeds: 1, ..Counts::default() }, Scene::new(random.fork()));
+        let (bug, crash_at, bit_flipped, noise) = (None, None, false, Arc::default());
+        let states = States::new(partitions);
+        Self { seed, random, disk, bug, noise, crash_at, settings, identity, scene, states, counts, bit_flipped }
     }
 
     /// With an error put in.
@@ -226,13 +142,17 @@ impl Simulation {
     pub fn run(mut self) -> Result<Counts, Failure> {
         let mut state = None;
         for round in 0..ROUNDS {
-            let result = self.round(state.take());
+            let mut result = self.round(state.take());
+            if round + 1 == ROUNDS || matches!(result, Ok(None)) {
+                result = result.and_then(|state| self.check_history().map(|()| state));
+            }
             match result {
                 Ok(Some(next)) => state = Some(next),
                 Ok(None) => break,
                 Err(message) => return Err(Failure { seed: self.seed, round, message }),
             }
         }
+        self.count_ends();
         self.counts.faults.add(&self.disk.counts());
         Ok(self.counts)
     }
@@ -246,146 +166,124 @@ impl Simulation {
                 None => return Ok(None),
             },
         };
-        let mut node = self.start(state)?;
-        if self.crash_at.is_none() {
+        let crash_at = self.crash_at.take();
+        let node = self.start(state).map_err(|error| error.to_string())?;
+        if crash_at.is_none() {
             let rarely = |random: &mut Random, n: u32| if random.one_in(3) { n } else { 0 };
             let (sync, full) = (rarely(&mut self.random, 60), rarely(&mut self.random, 60));
             self.disk.set_faults(Faults { sync, full, read: 0 });
         }
-        let crash_at = self.crash_at.take().or_else(|| (!self.random.one_in(4)).then(|| self.random.below(120)));
+        let crash_at = crash_at.or_else(|| (!self.random.one_in(4)).then(|| self.random.below(160)));
         self.disk.crash_after(crash_at);
-        self.work(&mut node)?;
-        self.end(&node);
-        let hashes = |at| node.hashes_at(at).into_iter().cloned().collect::<Vec<Hashes>>();
-        let (committed, base) = (&node.committed, (self.expected.base.clone(), self.expected.base_schema.clone()));
+        let expected = self.work(node)?;
         let Some(state) = self.recover()? else { return Ok(None) };
-        let last = Sequence(state.recovered.end.next.0 - 1);
-        let is_shown = state.recovered.read_only.is_some();
-        // What came before this round is not kept to compare with.
-        let is_known = !is_shown || hashes(last).len() == usize::from(self.identity.partitions);
-        let (model, schema) = replayed(base, committed, last);
-        if is_known {
-            self.verify(&state, &model, &schema, &hashes(last))?;
+        Self::verify(&state, &expected)?;
+        if state.recovered.read_only.is_some() {
+            return self.restore(&state, &expected.states).map(|()| None);
         }
-        if is_shown {
-            self.counts.shown_read_only += u64::from(is_known);
-            return Ok(None);
-        }
-        (self.expected.base, self.expected.base_schema) = (model, schema);
+        self.states = expected.states.up_to(state.last());
+        self.read(&state)?;
         Ok(Some(state))
     }
 
-    fn start(&mut self, state: State) -> Result<Node, String> {
-        let State { members, schema, recovered } = state;
-        let now = recovered.timestamp.max(Micros(0));
-        let defined = TABLES.map(|sql| schema.define(sql).is_err());
+    fn start(&mut self, state: State) -> Result<Node> {
+        let State { mut members, definitions, recovered } = state;
+        let random = &mut self.random;
+        for member in &mut members {
+            let budget = Arc::clone(member.partition.budget());
+            let undo_bytes_max = if random.one_in(3) { 4000 } else { 1 << 20 };
+            member.transaction = partition::Transaction::charged(partition::Head::default(), undo_bytes_max, budget);
+        }
+        if let Some(member) = members.first() {
+            let budget = member.partition.budget();
+            // Rows that there are stay; the limit is for those that come.
+            let room = 300_000 + random.below(1 << 20);
+            budget.set_limit(budget.used() + room, room / 16);
+        }
+        let missing = |sql: &&&str| definitions.schema.define(sql).is_ok();
+        self.scene.first = DEFINITIONS.iter().filter(missing).copied().collect();
+        self.scene.stopping = false;
         let start = Start {
             disk: self.disk.clone(),
             identity: self.identity,
             members,
-            schema,
+            definitions,
+            states: self.states.clone(),
             end: recovered.end,
             transaction: recovered.transaction,
-            now,
-            model: self.expected.base.clone(),
-            seed: self.random.next(),
-            settings: LogSettings {
-                synchronous_commit: self.settings.synchronous_commit && self.bug != Some(Bug::ReleasedBeforeSync),
-                ..self.settings.clone()
-            },
+            timestamp: recovered.timestamp,
+            settings: self.settings.clone(),
+            queue_length: if random.one_in(6) { 2 } else { 100 },
+            results_bytes_max: if random.one_in(4) { 300 } else { 1 << 20 },
+            clients: 2 + random.index(5),
             bug: self.bug,
         };
-        let mut node = Node::start(start).map_err(|error| error.to_string())?;
-        for (sql, _) in TABLES.into_iter().zip(defined).filter(|(_, defined)| !defined) {
-            node.define(sql);
-        }
-        // Nothing may run before its tables are there.
-        for number in 0..node.partitions() {
-            node.work(number, TABLES.len(), true).map_err(|error| error.to_string())?;
-        }
-        for number in 0..node.partitions() {
-            node.work(number, TABLES.len(), true).map_err(|error| error.to_string())?;
-        }
-        Ok(node)
+        Node::start(start, random)
     }
 
     /// Steps in any order until something ends the process.
-    fn work(&mut self, node: &mut Node) -> Result<(), String> {
-        let steps = self.random.below(STEPS);
-        for _ in 0..steps {
-            if let Err(error) = self.step(node) {
-                return match error {
-                    Error::Io(_) | Error::DiskFull(_) => Ok(()),
-                    other => Err(other.to_string()),
-                };
+    fn work(&mut self, mut node: Node) -> Result<Expected, String> {
+        let mut steps = self.random.below(STEPS);
+        for step in 0..STEPS + STEPS_TO_END {
+            if node.world.log.check().is_err() {
+                // From here on everybody is told that nothing runs any more.
+                steps = steps.min(step + STEPS_FAILED);
             }
+            self.scene.stopping = step >= steps;
+            if self.scene.stopping && node.rests(&self.scene) {
+                break;
+            }
+            if step + 1 == STEPS + STEPS_TO_END {
+                return Err("what was asked for is not answered".into());
+            }
+            node.step(&mut self.scene)?;
+            self.counts.steps += 1;
             // Not every step needs what it asks of the disk, such as room ahead in the log.
-            if self.disk.crashed() {
-                return Ok(());
+            if node.has_crashed() {
+                break;
+            }
+            if self.random.one_in(200) {
+                node.check()?;
+            }
+            // Or the process is killed at any time.
+            if self.random.one_in(4000) {
+                break;
             }
         }
-        if self.random.one_in(3) {
-            return match node.close() {
-                Ok(()) | Err(Error::Io(_) | Error::DiskFull(_)) => Ok(()),
-                Err(other) => Err(other.to_string()),
-            };
+        if !node.has_crashed() && self.random.one_in(2) && node.rests(&self.scene) {
+            self.close(&mut node)?;
         }
-        Ok(())
-    }
-
-    fn step(&mut self, node: &mut Node) -> Result<()> {
-        let number = self.random.index(node.partitions());
-        match self.random.below(24) {
-            0 if node.waiting() < 40 && self.random.one_in(2) => {
-                let count = 1 + self.random.index(6);
-                node.session((0..count).map(|_| Call::random_in_session(&mut self.random)).collect());
-                Ok(())
-            }
-            0..6 if node.waiting() < 40 => {
-                let mut call = Call::random(&mut self.random);
-                if self.bug == Some(Bug::NotDeterministic) && self.random.one_in(10) {
-                    call.noise = 1;
-                }
-                node.submit(call)
-            }
-            0..13 => {
-                let (items, flush) = (1 + self.random.index(4), !self.random.one_in(3));
-                node.work(number, items, flush)
-            }
-            13..19 => node.log(),
-            19 | 20 => {
-                let rows = 1 + u32::try_from(self.random.below(8)).unwrap_or(0);
-                node.snapshot(number, rows)
-            }
-            21 if self.random.one_in(4) => {
-                node.begin_snapshot();
-                Ok(())
-            }
-            22 if self.random.one_in(8) => {
-                let sql = self.random.pick(&DEFINITIONS).copied().unwrap_or_default();
-                node.define(sql);
-                Ok(())
-            }
-            23 if self.random.one_in(4) => node.check(),
-            _ => {
-                node.now = Micros(node.now.0 + self.random.below(200).cast_signed());
-                Ok(())
-            }
-        }
-    }
-
-    /// The process ends, and with it everything in memory.
-    fn end(&mut self, node: &Node) {
+        node.check_order()?;
         self.counts.commits += node.commits;
         self.counts.commits_in_parts += node.commits_in_parts;
-        self.counts.snapshots += node.snapshots;
-        let durable = node.collector.durable();
-        self.expected.most = node.collector.appended();
-        self.expected.least = if self.settings.synchronous_commit { durable.max(node.told) } else { durable };
+        self.counts.definitions += node.definitions;
+        self.counts.snapshots += node.snapshots.taken;
+        self.counts.restarts += node.restarts();
+        let durable = node.world.log.durable();
+        let most = node.world.log.appended();
+        let least = if self.settings.synchronous_commit { durable.max(self.scene.told) } else { durable };
         self.restart();
         if self.random.one_in(20) && self.bug.is_none() && self.disk.flip_bit().is_some() {
             self.bit_flipped = true;
         }
+        Ok(Expected { least, most, states: node.end(&mut self.scene) })
+    }
+
+    /// Ends the engine, then its log, with nothing left to do.
+    fn close(&mut self, node: &mut Node) -> Result<(), String> {
+        self.scene.stopping = true;
+        for _ in 0..STEPS_TO_END {
+            if node.is_closed() {
+                return Ok(());
+            }
+            node.close();
+            node.step(&mut self.scene)?;
+            self.counts.steps += 1;
+            if node.has_crashed() {
+                return Ok(());
+            }
+        }
+        Err("the node does not end".into())
     }
 
     fn restart(&mut self) {
@@ -437,79 +335,139 @@ impl Simulation {
             return Ok(());
         }
         self.disk.set_faults(Faults::default());
-        let rebuild = |identity| Rebuild::new(identity, &Arc::new(Budget::unlimited()), 1 << 20, 0, Calls);
+        let replayer = self.replayer().map_err(|error| error.to_string())?;
+        let rebuild = |identity| Rebuild::new(identity, &Arc::new(Budget::unlimited()), usize::MAX, 0, replayer);
         let report = check(&self.disk, rebuild, &mut |_| {}).map_err(|error| error.to_string())?;
         if report.is_sound() && report.notes.is_empty() { Ok(()) } else { Err(format!("after recovery: {report}")) }
     }
 
+    fn replayer(&self) -> Result<Replayer> {
+        let noise = (self.bug == Some(Bug::NotDeterministic)).then_some(&self.noise);
+        let procedures = Arc::new(registrations(noise)?.into_iter().map(Arc::new).collect());
+        Ok(Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?))
+    }
+
+    /// As [`Database::open`] does.
     fn attempt(&mut self) -> Result<State> {
-        let disk = &self.disk;
-        let plan = Plan::make(disk)?;
-        let budget = Arc::new(Budget::unlimited());
-        let identity = plan.identity().unwrap_or(self.identity);
-        let mut rebuild = Rebuild::new(identity, &budget, 1 << 20, self.random.next(), Calls);
-        let recovered = plan.replay(disk, &mut rebuild, &mut |_| {}).map_err(Halt::into_error)?;
-        let end = match recovered.read_only {
-            Some(_) => recovered.end.clone(),
-            None => self.repair(&plan)?,
+        let (disk, placement, budget) = (&self.disk, self.random.next(), Arc::new(Budget::unlimited()));
+        let replay = |known: Option<Identity>| {
+            Ok(Rebuild::new(known.unwrap_or(self.identity), &budget, usize::MAX, placement, self.replayer()?))
         };
-        let (members, schema, _) = rebuild.into_parts();
+        let (rebuild, recovered) = match self.bug {
+            Some(bug @ (Bug::TornTailNotCut | Bug::CacheTrusted)) => bug.recover(disk, replay)?,
+            _ => recover(disk, replay, &mut |_| {})?,
+        };
+        let (members, schema, replayer) = rebuild.into_parts();
+        let definitions = replayer.into_definitions().with(schema, LIMITS);
+        let definitions = definitions.refusing(recovered.read_only.as_ref().map(ReadOnly::refusal));
         let timestamp = recovered.timestamp.max(Micros(0));
         let transaction = recovered.transaction.max(TransactionId(1));
-        Ok(State { members, schema, recovered: Recovered { end, timestamp, transaction, ..recovered } })
+        Ok(State { members, definitions, recovered: Recovered { timestamp, transaction, ..recovered } })
     }
 
-    fn repair(&self, plan: &Plan) -> Result<LogEnd> {
-        let torn = matches!(plan.choice(), crate::recovery::Choice::Recover { cut: true, .. });
-        let skip = match self.bug {
-            Some(Bug::TornTailNotCut) => torn,
-            Some(Bug::CacheTrusted) => !torn,
-            _ => false,
-        };
-        if skip { Ok(plan.log_end()) } else { plan.repair(&self.disk) }
-    }
-
-    fn verify(&self, state: &State, model: &Model, schema: &Schema, hashes: &[Hashes]) -> Result<(), String> {
-        let last = Sequence(state.recovered.end.next.0 - 1);
-        let Expected { least, most, .. } = self.expected;
-        if last < least && state.recovered.read_only.is_none() {
+    fn verify(state: &State, Expected { least, most, states }: &Expected) -> Result<(), String> {
+        let last = state.last();
+        if last < *least && state.recovered.read_only.is_none() {
             return Err(format!("clients were told up to {least}, or it was durable, and {last} is the last record"));
         }
-        if last > most {
+        if last > *most {
             return Err(format!("{last} is the last record, and {most} was the last that ran"));
         }
-        let partitions = || state.members.iter().map(|member| &member.partition);
-        let found = Model::of(partitions())?;
-        if found != *model {
-            return Err(format!("the rows at {last} are {found:?}, and {model:?} in the model"));
+        compare(state, states)
+    }
+
+    /// What a database that can only be read shows, as a database of its own, which can be written.
+    fn restore(&mut self, shown: &State, states: &States) -> Result<(), String> {
+        if shown.definitions.check_writable().is_ok() {
+            return Err("what is shown can be written".into());
         }
-        if state.schema.to_sql() != schema.to_sql() {
-            return Err(format!("the schema at {last} is {}, not {}", state.schema.to_sql(), schema.to_sql()));
+        self.counts.shown_read_only += 1;
+        let into = SimulatedDisk::new(self.random.next(), Faults::default());
+        let disk = Arc::new(into.clone());
+        let restored = registrations(None)
+            .and_then(|procedures| Database::restore_until(&self.disk, disk, procedures, shown.last(), &mut |_| {}));
+        restored.map_err(|error| format!("restore --until {}: {error}", shown.last()))?;
+        let disk = std::mem::replace(&mut self.disk, into);
+        let state = self.attempt();
+        self.disk = disk;
+        let state = state.map_err(|error| format!("what was restored: {error}"))?;
+        if state.last() != shown.last() || state.definitions.check_writable().is_err() {
+            return Err(format!("{} is restored, and {} was shown", state.last(), shown.last()));
         }
-        for (partition, expected) in partitions().zip(hashes) {
-            partition.check().map_err(|error| error.to_string())?;
-            let found = partition.state_hashes().map_err(|error| error.to_string())?;
-            if found != *expected {
-                return Err(format!("partition {} at {last} has another state hash than it had", partition.id().0));
+        compare(&state, states)
+    }
+
+    /// Whoever reads all after a recovery.
+    fn read(&mut self, state: &State) -> Result<(), String> {
+        let mut steps = Vec::new();
+        for (number, member) in state.members.iter().enumerate() {
+            for table in member.partition.tables() {
+                let name = &*table.definition().name;
+                for id in table.scan().filter(|_| number == 0 || name != "settings") {
+                    let row = table.row(id).map_err(|error| error.to_string())?;
+                    let ValueRef::Int(key) = row.value(0) else { continue };
+                    match (name, row.value(1)) {
+                        ("lists", elements) => steps.push(Step::ReadList { key, list: list(elements) }),
+                        ("registers" | "settings", ValueRef::Int(value)) => {
+                            steps.push(Step::ReadRegister { key, value });
+                        }
+                        _ => {}
+                    }
+                }
             }
         }
+        self.scene.now += 1;
+        let begin = self.scene.now;
+        self.scene.now += 1;
+        let end = self.scene.now;
+        if self.settings.synchronous_commit {
+            let client = usize::MAX;
+            self.scene.history.push(Transaction { client, begin, end, outcome: Outcome::Committed, steps });
+            return Ok(());
+        }
+        // What clients were told last may be gone, so that what they see from now on is another history.
+        self.check_history()?;
+        self.scene.plans.next_era();
         Ok(())
+    }
+
+    /// What clients saw is what they would have seen one after the other.
+    fn check_history(&mut self) -> Result<(), String> {
+        let history = std::mem::take(&mut self.scene.history);
+        checker::check(&history).map_err(|anomaly| format!("{}", anomaly.describe(&history)))
+    }
+
+    fn count_ends(&mut self) {
+        for (state, count) in &self.scene.ended {
+            match state.as_str() {
+                "00000" => self.counts.kept += count,
+                "58030" | "53100" | "crashed" => self.counts.unknown += count,
+                "defined" => {}
+                state => {
+                    let place = FAILURES.iter().position(|(of, _)| *of == state).unwrap_or(FAILURES.len() - 1);
+                    if let Some(failed) = self.counts.failed.get_mut(place) {
+                        *failed += count;
+                    }
+                }
+            }
+        }
     }
 }
 
-/// Rows and schema after all that ran up to a place in the log.
-fn replayed(base: (Model, Schema), committed: &[(Sequence, Committed)], last: Sequence) -> (Model, Schema) {
-    let (mut model, mut schema) = base;
-    for (_, committed) in committed.iter().filter(|(sequence, _)| *sequence <= last) {
-        match committed {
-            Committed::Call(call, head) => {
-                model.run(call, *head);
-            }
-            Committed::Session(calls, head) => {
-                model.run_together(calls, *head);
-            }
-            Committed::Schema(after) => schema = (**after).clone(),
+/// Whether a state is the one that it was at its last record.
+fn compare(state: &State, states: &States) -> Result<(), String> {
+    let last = state.last();
+    let (schema, found) = (states.schema_at(last), state.definitions.schema.to_sql());
+    if schema != found {
+        return Err(format!("the schema at {last} is {found}, not {schema}"));
+    }
+    let found = hashes(&state.members)?;
+    for ((member, found), expected) in state.members.iter().zip(found).zip(states.hashes_at(last)) {
+        let partition = &member.partition;
+        partition.check().map_err(|error| error.to_string())?;
+        if found != expected {
+            return Err(format!("partition {} at {last} has another state hash than it had", partition.id().0));
         }
     }
-    (model, schema)
+    Ok(())
 }

@@ -1,3 +1,4 @@
+use super::counts::FAILURES;
 use super::*;
 
 /// Runs these seeds; the first failure is the result.
@@ -16,15 +17,30 @@ fn nothing_is_lost_and_every_fault_happens() {
     for (name, count) in counts.faults.kinds() {
         assert!(count > 0, "{name} never happened\n{counts}");
     }
-    assert!(counts.recoveries_with_snapshot > 100 && counts.tails_cut > 100 && counts.damage_found > 5, "{counts}");
-    assert!(counts.recoveries_interrupted > 100 && counts.commits > 10_000, "{counts}");
-    assert!(counts.commits_in_parts > 500 && counts.shown_read_only > 3, "{counts}");
+    for (count, least) in [
+        (counts.recoveries_with_snapshot, 200),
+        (counts.tails_cut, 40),
+        (counts.damage_found, 3),
+        (counts.shown_read_only, 5),
+        (counts.recoveries_interrupted, 100),
+        (counts.commits, 10_000),
+        (counts.commits_in_parts, 200),
+        (counts.definitions, 1000),
+        (counts.restarts, 200),
+        (counts.kept, 10_000),
+        (counts.unknown, 100),
+    ] {
+        assert!(count > least, "{count} are too few\n{counts}");
+    }
+    for ((_, name), count) in FAILURES.iter().zip(counts.failed) {
+        assert!(count > 0, "{name} never happened\n{counts}");
+    }
 }
 
-/// A snapshot once removed the segment that the control file names while the next one had no durable record.
+/// The last rows of a partition were once left out of a snapshot where memory was short.
 #[test]
-fn a_crash_before_the_first_record_of_a_segment_is_durable() {
-    let result = Simulation::new(104_062).run();
+fn snapshots_have_all_rows_where_memory_is_short() {
+    let result = Simulation::new(22).run();
     assert!(result.is_ok(), "{}", result.unwrap_err());
 }
 
@@ -36,7 +52,7 @@ fn one_seed_is_one_run() {
 #[test]
 fn a_crash_at_every_operation_of_a_run() {
     for seed in 1000..1004 {
-        for operation in 0..150 {
+        for operation in 0..120 {
             let result = Simulation::new(seed).with_crash_at(operation).run();
             assert!(result.is_ok(), "operation {operation}: {}", result.unwrap_err());
         }
@@ -46,13 +62,16 @@ fn a_crash_at_every_operation_of_a_run() {
 #[test]
 fn known_bugs_are_found() {
     for (bug, name) in Bug::ALL {
-        let failure = run(0..300, Some(bug)).map(|counts| panic!("{name} is not found\n{counts}")).unwrap_err();
-        let expected = match bug {
-            Bug::ReleasedBeforeSync | Bug::ReadsDoNotWait => "clients were told up to",
-            Bug::TornTailNotCut | Bug::CacheTrusted => "recovery: ",
-            Bug::NoPreImages => "",
-            Bug::NotDeterministic => "changes other rows than when it ran first",
+        let failure = run(0..1000, Some(bug)).map(|counts| panic!("{name} is not found\n{counts}")).unwrap_err();
+        let expected: &[&str] = match bug {
+            Bug::ReleasedBeforeSync => &["the log is durable up to"],
+            Bug::ReadsDoNotWait => &["the log is durable up to", "real time"],
+            Bug::SwappedOrder => &["nobody can go on", "in different orders"],
+            Bug::LostWakeUp => &["nobody can go on", "not answered"],
+            Bug::TornTailNotCut | Bug::CacheTrusted => &["recovery: "],
+            Bug::NoPreImages => &[""],
+            Bug::NotDeterministic => &["changes other rows than when it ran first"],
         };
-        assert!(failure.message.contains(expected), "{name}: {failure}");
+        assert!(expected.iter().any(|text| failure.message.contains(text)), "{name}: {failure}");
     }
 }

@@ -1,111 +1,179 @@
-//! What clients do, on rows and on a model of them.
+//! What clients ask for.
 
-use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::database::Definitions;
-use crate::engine::{Program, Route};
-use crate::error::Class;
-use crate::log::{self, Batch};
-use crate::partition::{Head, Partition, Scope, Transaction};
-use crate::procedure::{Context, Limits};
+use super::history::Step;
+use crate::database::Answer;
+use crate::error::{Class, Result};
+use crate::procedure::{Context, Procedure, Registration};
 use crate::random::Random;
-use crate::recovery::Execute;
-use crate::schema::{IndexId, Schema, TableId};
-use crate::sql::Environment;
-use crate::table::TupleId;
-use crate::types::{PartitionHash, Value, ValueRef, key};
-use crate::{Error, Result};
+use crate::sql::Rows;
+use crate::types::{Value, ValueRef};
 
-/// Keys of accounts.
-const KEYS: u64 = 24;
-/// Keys of the replicated table.
-const SETTINGS: u64 = 4;
+/// Keys of an era.
+const ERA: i64 = 1000;
+/// Lists and registers that are used at a time.
+const SLOTS: u64 = 6;
+/// Elements of a list, about.
+const LIST_MAX: i64 = 12;
+/// Registers from this number on are rows of the replicated table.
+const FIRST_SETTING: i64 = 1_000_000;
+const SETTINGS: u64 = 3;
+/// Bytes of a large value.
+const BLOB_BYTES: u64 = 12_000;
 
-/// The tables; made through the log like everything else.
-pub const TABLES: [&str; 2] = [
-    "CREATE TABLE accounts (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL) PARTITION BY (k)",
-    "CREATE TABLE settings (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)",
+/// The tables and the procedure that there always are; made through the log like everything else.
+pub const DEFINITIONS: [&str; 5] = [
+    "CREATE TABLE lists (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
+    "CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL) PARTITION BY (k)",
+    "CREATE TABLE settings (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, kind BIGINT NOT NULL)",
+    "CREATE TABLE blobs (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
+    "CREATE PROCEDURE in_lua(k BIGINT, v BIGINT, spin BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
+       local list = db.value([[INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k)
+                               DO UPDATE SET v = lists.v || ',' || excluded.v RETURNING v]], k, tostring(v))
+       db.execute('UPDATE registers SET note = $2 WHERE k = $1', k, tostring(math.random(0) % 1000))
+       for i = 1, spin do end
+       return list
+     $$",
 ];
-/// The first tables of a database have these ids.
-const ACCOUNTS: TableId = TableId(0);
-const SETTING: TableId = TableId(1);
 
-/// What a transaction does.
+/// Definitions that come and go while transactions run; some fail where they do not fit.
+const CHANGES: [&str; 10] = [
+    "CREATE INDEX registers_v ON registers (v)",
+    "DROP INDEX registers_v",
+    "CREATE UNIQUE INDEX settings_kind ON settings (kind)",
+    "DROP INDEX settings_kind",
+    "CREATE TABLE scratch (a BIGINT PRIMARY KEY, b TEXT) PARTITION BY (a)",
+    "DROP TABLE scratch",
+    "ALTER TABLE lists ADD COLUMN added BIGINT NOT NULL DEFAULT 7",
+    "ALTER TABLE registers ADD COLUMN added TEXT DEFAULT 'added'",
+    "CREATE PROCEDURE nothing(k BIGINT) PARTITION ON (k) LANGUAGE sql AS $$ SELECT v FROM lists WHERE lists.k = $1 $$",
+    "DROP PROCEDURE nothing",
+];
+
+const APPEND: &str = "INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k) \
+                      DO UPDATE SET v = lists.v || ',' || excluded.v RETURNING v";
+const LIST: &str = "SELECT v FROM lists WHERE k = $1";
+const REGISTER: &str = "SELECT v FROM registers WHERE k = $1";
+const REPLACE: &str = "INSERT INTO registers (k, v, note) VALUES ($1, $2, $3) ON CONFLICT (k) \
+                       DO UPDATE SET v = excluded.v, note = excluded.note";
+const SETTING: &str = "SELECT v FROM settings WHERE k = $1";
+const SET: &str = "INSERT INTO settings (k, v, kind) VALUES ($1, $2, $3) ON CONFLICT (k) \
+                   DO UPDATE SET v = excluded.v, kind = excluded.kind";
+const GROW: &str = "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = blobs.v || excluded.v";
+const SHRINK: &str = "DELETE FROM blobs";
+const SCAN: &str = "SELECT k, v FROM registers";
+const BY_VALUE: &str = "SELECT k, v FROM registers WHERE v = $1";
+const LISTS: &str = "SELECT k, v FROM lists";
+
+/// One thing that a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// `k, v`: writes an account; gives back what it was.
-    Put,
-    /// `k`: removes an account; gives back what it was.
-    Remove,
-    /// `k`: writes an account whose value comes from the transaction's seed and time.
-    Draw,
-    /// `k`: the same by a script, in Lua.
-    Script,
-    /// `from, to, amount`: fails half-way if there is no `to` or `from` has not enough.
-    Transfer,
-    /// `k, v`: writes a setting in all partitions.
-    Set,
-    /// `k, setting`: reads both.
-    Get,
-    /// Reads all accounts: number and sum.
-    Sum,
+pub enum Ask {
+    /// List, value.
+    Append(i64, i64),
+    /// List.
+    List(i64),
+    /// Register.
+    Register(i64),
+    /// Register, value.
+    Replace(i64, i64),
+    /// Key, bytes: large values, which pass a limit on memory sooner or later.
+    Grow(i64, u64),
+    /// Reads more rows than a transaction may.
+    Many,
+    /// Fails on purpose.
+    Abort,
 }
 
-const OPERATIONS: [(Operation, &str); 8] = [
-    (Operation::Put, "put"),
-    (Operation::Remove, "remove"),
-    (Operation::Draw, "draw"),
-    (Operation::Script, "script"),
-    (Operation::Transfer, "transfer"),
-    (Operation::Set, "set"),
-    (Operation::Get, "get"),
-    (Operation::Sum, "sum"),
-];
-
-/// A call of a client.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Call {
-    /// What it does.
-    pub operation: Operation,
-    /// With what.
-    pub numbers: Vec<i64>,
-    /// Added to what it writes and not logged: anything but 0 is a bug.
-    pub noise: i64,
-}
-
-impl Call {
-    /// Any call.
-    pub fn random(random: &mut Random) -> Self {
-        let key = |random: &mut Random, bound: u64| random.below(bound).cast_signed();
-        let (operation, numbers) = match random.below(16) {
-            0..5 => (Operation::Put, vec![key(random, KEYS), key(random, 1000)]),
-            5 | 6 => (Operation::Remove, vec![key(random, KEYS)]),
-            7 => (Operation::Draw, vec![key(random, KEYS)]),
-            8 => (Operation::Script, vec![key(random, KEYS)]),
-            9..12 => (Operation::Transfer, vec![key(random, KEYS), key(random, KEYS), key(random, 500)]),
-            12 => (Operation::Set, vec![key(random, SETTINGS), key(random, 1000)]),
-            13 | 14 => (Operation::Get, vec![key(random, KEYS), key(random, SETTINGS)]),
-            _ => (Operation::Sum, Vec::new()),
-        };
-        Self { operation, numbers, noise: 0 }
-    }
-
-    /// Any call that a session makes together with others: one that writes without drawing.
-    pub fn random_in_session(random: &mut Random) -> Self {
-        loop {
-            let call = Self::random(random);
-            if matches!(
-                call.operation,
-                Operation::Put | Operation::Remove | Operation::Transfer | Operation::Set | Operation::Get
-            ) {
-                return call;
-            }
+impl Ask {
+    /// The value of the partition column that it is about.
+    pub fn key(self) -> i64 {
+        match self {
+            Self::Append(key, _) | Self::List(key) | Self::Register(key) | Self::Replace(key, _) => key,
+            Self::Grow(key, _) => key,
+            Self::Many | Self::Abort => 0,
         }
     }
 
-    fn number(&self, place: usize) -> i64 {
-        self.numbers.get(place).copied().unwrap_or(0)
+    fn encode(self) -> String {
+        match self {
+            Self::Append(key, value) => format!("a {key} {value}"),
+            Self::List(key) => format!("l {key} 0"),
+            Self::Register(key) => format!("r {key} 0"),
+            Self::Replace(key, value) => format!("w {key} {value}"),
+            Self::Grow(key, bytes) => format!("g {key} {bytes}"),
+            Self::Many => "m 0 0".into(),
+            Self::Abort => "x 0 0".into(),
+        }
+    }
+
+    fn decode(text: &str) -> Self {
+        let mut words = text.split(' ');
+        let name = words.next().unwrap_or_default();
+        let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0_i64);
+        let (key, value) = (number(), number());
+        match name {
+            "a" => Self::Append(key, value),
+            "l" => Self::List(key),
+            "r" => Self::Register(key),
+            "w" => Self::Replace(key, value),
+            "g" => Self::Grow(key, value.unsigned_abs()),
+            "m" => Self::Many,
+            _ => Self::Abort,
+        }
+    }
+
+    /// What was done, from what was seen.
+    fn done(self, seen: ValueRef<'_>) -> Option<Step> {
+        let number = || if let ValueRef::Int(number) = seen { number } else { 0 };
+        Some(match self {
+            Self::Append(key, value) => Step::Append { key, value },
+            Self::List(key) => Step::ReadList { key, list: list(seen) },
+            Self::Register(key) => Step::ReadRegister { key, value: number() },
+            Self::Replace(key, value) => Step::Replace { key, before: number(), value },
+            Self::Grow(..) | Self::Many | Self::Abort => return None,
+        })
+    }
+
+    /// What it would have written.
+    pub fn written(self) -> Option<Step> {
+        match self {
+            Self::Append(key, value) => Some(Step::Append { key, value }),
+            Self::Replace(key, value) => Some(Step::Replace { key, before: 0, value }),
+            _ => None,
+        }
+    }
+
+    /// The statements that do it, with their parameters.
+    pub fn statements(self) -> Vec<(&'static str, Vec<Value>)> {
+        let (read, write) = if self.key() >= FIRST_SETTING { (SETTING, SET) } else { (REGISTER, REPLACE) };
+        match self {
+            Self::Append(key, value) => {
+                vec![(APPEND, vec![Value::Int(key), Value::Text(value.to_string().into())])]
+            }
+            Self::List(key) => vec![(LIST, vec![Value::Int(key)])],
+            Self::Register(key) => vec![(read, vec![Value::Int(key)])],
+            Self::Replace(key, value) => {
+                let last = if write == REPLACE { Value::Text(note(value).into()) } else { Value::Int(value % 7) };
+                let written = vec![Value::Int(key), Value::Int(value), last];
+                vec![(read, vec![Value::Int(key)]), (write, written)]
+            }
+            Self::Grow(key, bytes) => {
+                let text = "g".repeat(usize::try_from(bytes).unwrap_or(0));
+                vec![(GROW, vec![Value::Int(key), Value::Text(text.into())])]
+            }
+            Self::Many => vec![(SCAN, Vec::new()); 30],
+            Self::Abort => Vec::new(),
+        }
+    }
+
+    /// What was done, from the answer of its first statement.
+    pub fn seen(self, answer: &Answer) -> Vec<Step> {
+        let rows = &answer.rows;
+        let first = if rows.is_empty() { ValueRef::Null } else { rows.value(0, 0) };
+        let also = if let Self::Append(key, _) = self { Self::List(key).done(first) } else { None };
+        self.done(first).into_iter().chain(also).collect()
     }
 }
 
@@ -114,264 +182,256 @@ fn note(value: i64) -> String {
     "n".repeat(usize::try_from(value.rem_euclid(37)).unwrap_or(0))
 }
 
-fn drawn(head: Head) -> i64 {
-    (head.seed % 1000).cast_signed() + head.timestamp.0 % 10
-}
-
-/// What [`Operation::Script`] runs.
-const SCRIPT: &str = "CREATE PROCEDURE script(k BIGINT, noise BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
-  local old, notes = db.value('SELECT v FROM accounts WHERE k = $1', k), {}
-  local v = math.random(0) % 1000 + noise
-  for i = 1, v % 37 do notes[i] = 'n' end
-  db.execute('INSERT INTO accounts VALUES ($1, $2, $3) ON CONFLICT (k) DO UPDATE SET v = $2, note = $3',
-             k, v, table.concat(notes))
-  return old or -1
-$$";
-
-fn scripted(head: Head) -> i64 {
-    Environment::new(0, head.seed, 0).random().cast_signed().rem_euclid(1000)
-}
-
-/// The tables and the script as a session would have them.
-fn definitions() -> Result<&'static Definitions> {
-    static DEFINITIONS: OnceLock<Result<Definitions>> = OnceLock::new();
-    let made = DEFINITIONS.get_or_init(|| {
-        let schema = TABLES
-            .iter()
-            .chain([&SCRIPT])
-            .try_fold(Schema::default(), |schema, sql| schema.define(sql).map(|(after, _)| after))?;
-        Definitions::new(schema, std::sync::Arc::default(), Limits::default())
-    });
-    made.as_ref().map_err(Clone::clone)
-}
-
-fn no_account(key: i64) -> Error {
-    Class::Raised.error(format_args!("no account {key}, or not enough in it"))
-}
-
-fn hash(key: i64) -> PartitionHash {
-    PartitionHash::of(ValueRef::Int(key))
-}
-
-/// The row with this key and its value.
-fn find(partition: &Partition, table: TableId, number: i64) -> Result<Option<(TupleId, i64)>> {
-    let table = partition.table(table)?;
-    let Some(index) = table.definition().index(IndexId::PRIMARY) else { return Ok(None) };
-    let mut bytes = Vec::new();
-    for column in table.definition().key_columns(index) {
-        key::encode(&mut bytes, column, ValueRef::Int(number))?;
-    }
-    let Some(id) = table.find(IndexId::PRIMARY, &bytes)? else { return Ok(None) };
-    match table.row(id)?.value(1) {
-        ValueRef::Int(value) => Ok(Some((id, value))),
-        other => Err(Error::internal(format_args!("a value {other}"))),
+/// The elements of a list.
+pub fn list(seen: ValueRef<'_>) -> Vec<i64> {
+    match seen {
+        ValueRef::Text(text) => text.split(',').filter_map(|element| element.parse().ok()).collect(),
+        _ => Vec::new(),
     }
 }
 
-fn put(partition: &mut Partition, transaction: &mut Transaction, number: i64, value: i64) -> Result<i64> {
-    let text = note(value);
-    let found = find(partition, ACCOUNTS, number)?;
-    match found {
-        Some((id, _)) => {
-            let changes = [(1, ValueRef::Int(value)), (2, ValueRef::Text(&text))];
-            partition.update(ACCOUNTS, id, &changes, transaction)?;
-        }
-        None => {
-            let row = [ValueRef::Int(number), ValueRef::Int(value), ValueRef::Text(&text)];
-            partition.insert(ACCOUNTS, &row, transaction)?;
+/// What one client does next.
+#[derive(Debug, Clone)]
+pub enum Plan {
+    /// A statement that is a transaction of its own.
+    Statement(Ask),
+    /// All registers, or those with a value.
+    Scan(Option<i64>),
+    /// All lists.
+    Lists,
+    /// Removes what is large.
+    Shrink,
+    /// A procedure in Rust; called for the partition of its first step, which need not be the only one, or for all.
+    Steps { at_first: bool, asks: Vec<Ask> },
+    /// A procedure in Lua; with so many turns of a loop.
+    Lua { key: i64, value: i64, spin: i64 },
+    /// A transaction that a session leads, over all partitions or that of its first step.
+    Session { all: bool, asks: Vec<Ask>, ending: Ending },
+    /// A change of the schema.
+    Define(&'static str),
+}
+
+/// How a session's transaction ends, unless it fails.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    Commit,
+    Rollback,
+    /// The session does nothing for a time, which may be too long, then commits.
+    Pause,
+}
+
+impl Plan {
+    /// What it would write.
+    pub fn written(&self) -> Vec<Step> {
+        match self {
+            Self::Statement(ask) => ask.written().into_iter().collect(),
+            Self::Steps { asks, .. } | Self::Session { asks, .. } => {
+                asks.iter().filter_map(|ask| ask.written()).collect()
+            }
+            Self::Lua { key, value, .. } => vec![Step::Append { key: *key, value: *value }],
+            Self::Scan(_) | Self::Lists | Self::Shrink | Self::Define(_) => Vec::new(),
         }
     }
-    Ok(found.map_or(-1, |(_, value)| value))
-}
 
-impl Program for Call {
-    type Outcome = Vec<i64>;
-
-    fn route(&self, _: &[Value]) -> Result<Route> {
-        Ok(match self.operation {
-            Operation::Set | Operation::Sum => Route::All,
-            _ => Route::One(hash(self.number(0))),
+    /// The text or the procedure that does it, with its parameters; `None` if it is no single one.
+    pub fn call(&self) -> Option<(Text, Vec<Value>)> {
+        Some(match self {
+            Self::Statement(ask) => {
+                let (sql, parameters) = ask.statements().into_iter().next()?;
+                (Text::Statement(sql), parameters)
+            }
+            Self::Scan(None) => (Text::Statement(SCAN), Vec::new()),
+            Self::Scan(Some(value)) => (Text::Statement(BY_VALUE), vec![Value::Int(*value)]),
+            Self::Lists => (Text::Statement(LISTS), Vec::new()),
+            Self::Shrink => (Text::Statement(SHRINK), Vec::new()),
+            Self::Steps { at_first, asks } => {
+                let text = asks.iter().map(|ask| ask.encode()).collect::<Vec<_>>().join(";");
+                let steps = Value::Text(text.into());
+                let key = asks.first().map_or(0, |ask| ask.key());
+                if *at_first {
+                    (Text::Procedure("steps_at"), vec![Value::Int(key), steps])
+                } else {
+                    (Text::Procedure("steps"), vec![steps])
+                }
+            }
+            Self::Lua { key, value, spin } => {
+                (Text::Procedure("in_lua"), vec![Value::Int(*key), Value::Int(*value), Value::Int(*spin)])
+            }
+            Self::Session { .. } | Self::Define(_) => return None,
         })
     }
 
-    fn run(&self, scope: &mut Scope<'_>, _: &[Value]) -> Result<Vec<i64>> {
-        let head = scope.head();
-        let (first, second) = (self.number(0), self.number(1));
-        match self.operation {
-            Operation::Put | Operation::Draw => {
-                let value = if self.operation == Operation::Draw { drawn(head) } else { second };
-                let (partition, transaction) = scope.one(hash(first))?;
-                Ok(vec![put(partition, transaction, first, value + self.noise)?])
-            }
-            Operation::Script => {
-                let environment = Environment::new(head.timestamp.0, head.seed, u64::MAX);
-                let definitions = definitions()?;
-                let script = definitions.procedure("script")?;
-                let arguments = [Value::Int(first), Value::Int(self.noise)];
-                let answer = script.run(&mut Context::new(scope, &environment, definitions), &arguments)?;
-                match answer.rows.value(0, 0) {
-                    ValueRef::Int(old) => Ok(vec![old]),
-                    other => Err(Error::internal(format_args!("a script that returned {other}"))),
-                }
-            }
-            Operation::Remove => {
-                let (partition, transaction) = scope.one(hash(first))?;
-                let found = find(partition, ACCOUNTS, first)?;
-                if let Some((id, _)) = found {
-                    partition.delete(ACCOUNTS, id, transaction)?;
-                }
-                Ok(vec![found.map_or(-1, |(_, value)| value)])
-            }
-            Operation::Transfer => {
-                let amount = self.number(2);
-                let (partition, transaction) = scope.one(hash(first))?;
-                let (_, from) = find(partition, ACCOUNTS, first)?.ok_or_else(|| no_account(first))?;
-                put(partition, transaction, first, from - amount)?;
-                if from < amount {
-                    return Err(no_account(first));
-                }
-                let (partition, transaction) = scope.one(hash(second))?;
-                let (_, to) = find(partition, ACCOUNTS, second)?.ok_or_else(|| no_account(second))?;
-                put(partition, transaction, second, to + amount)?;
-                Ok(vec![from, to])
-            }
-            Operation::Set => {
-                for (partition, transaction) in scope.all()? {
-                    match find(partition, SETTING, first)? {
-                        Some((id, _)) => {
-                            partition.update(SETTING, id, &[(1, ValueRef::Int(second))], transaction)?;
-                        }
-                        None => {
-                            let row = [ValueRef::Int(first), ValueRef::Int(second)];
-                            partition.insert(SETTING, &row, transaction)?;
-                        }
-                    }
-                }
-                Ok(Vec::new())
-            }
-            Operation::Get => {
-                let (partition, _) = scope.one(hash(first))?;
-                let value = |found: Option<(TupleId, i64)>| found.map_or(-1, |(_, value)| value);
-                Ok(vec![value(find(partition, ACCOUNTS, first)?), value(find(partition, SETTING, second)?)])
-            }
-            Operation::Sum => {
-                let (mut rows, mut sum) = (0, 0);
-                for (partition, _) in scope.all()? {
-                    let table = partition.table(ACCOUNTS)?;
-                    for id in table.scan() {
-                        if let ValueRef::Int(value) = table.row(id)?.value(1) {
-                            (rows, sum) = (rows + 1, sum + value);
-                        }
-                    }
-                }
-                Ok(vec![rows, sum])
-            }
+    /// What was done, from the answer to its [call](Self::call).
+    pub fn seen(&self, answer: &Answer) -> Vec<Step> {
+        let rows = &answer.rows;
+        let int = |row, column| if let ValueRef::Int(value) = rows.value(row, column) { value } else { 0 };
+        let all = 0..rows.len();
+        match self {
+            Self::Statement(ask) => ask.seen(answer),
+            Self::Scan(_) => all.map(|row| Step::ReadRegister { key: int(row, 0), value: int(row, 1) }).collect(),
+            Self::Lists => all.map(|row| Step::ReadList { key: int(row, 0), list: list(rows.value(row, 1)) }).collect(),
+            Self::Steps { asks, .. } => all
+                .zip(asks)
+                .filter_map(|(row, ask)| ask.done(rows.value(row, usize::from(!matches!(ask, Ask::List(_))))))
+                .collect(),
+            Self::Lua { key, value, .. } => Ask::Append(*key, *value).seen(answer),
+            Self::Shrink | Self::Session { .. } | Self::Define(_) => Vec::new(),
         }
-    }
-
-    fn record(&self, batch: &mut Batch, head: &log::Head<'_>, _: &[Value]) -> Result<()> {
-        let name = OPERATIONS.iter().find(|(operation, _)| *operation == self.operation).map_or("", |(_, name)| name);
-        let numbers: Vec<Value> = self.numbers.iter().copied().map(Value::Int).collect();
-        batch.call(head, name, 1, &numbers)
     }
 }
 
-/// Runs calls from the log.
+/// What a [`Plan`] has run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Text {
+    Statement(&'static str),
+    Procedure(&'static str),
+}
+
+/// Draws plans. A slot takes another key when its list is long.
 #[derive(Debug)]
-pub struct Calls;
-
-impl Execute for Calls {
-    fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
-        let operation = OPERATIONS.iter().find(|(_, name)| *name == procedure && version == 1);
-        let (operation, _) = operation.ok_or_else(|| Error::internal(format_args!("no procedure {procedure}")))?;
-        let numbers = arguments.iter().map(|value| if let Value::Int(number) = value { *number } else { 0 }).collect();
-        Call { operation: *operation, numbers, noise: 0 }.run(scope, arguments).map(|_| ())
-    }
-
-    fn statement(&mut self, _: &mut Scope<'_>, sql: &str, _: &[Value]) -> Result<()> {
-        Err(Error::internal(format_args!("nobody logged {sql}")))
-    }
-
-    fn defined(&mut self, _: &Schema) {}
+pub struct Plans {
+    value: i64,
+    appends: Vec<i64>,
+    /// Lists and registers of other eras have other keys.
+    era: i64,
 }
 
-/// All rows, as plain maps.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Model {
-    accounts: BTreeMap<i64, i64>,
-    settings: BTreeMap<i64, i64>,
-}
-
-impl Model {
-    /// What a call gives back, and `None` if it fails, with what it changes.
-    pub fn run(&mut self, call: &Call, head: Head) -> Option<Vec<i64>> {
-        let (first, second) = (call.number(0), call.number(1));
-        let old = |value: Option<i64>| vec![value.unwrap_or(-1)];
-        Some(match call.operation {
-            Operation::Put => old(self.accounts.insert(first, second + call.noise)),
-            Operation::Draw => old(self.accounts.insert(first, drawn(head) + call.noise)),
-            Operation::Script => old(self.accounts.insert(first, scripted(head) + call.noise)),
-            Operation::Remove => old(self.accounts.remove(&first)),
-            Operation::Transfer => {
-                let amount = call.number(2);
-                let from = self.accounts.get(&first).copied().filter(|from| *from >= amount)?;
-                // What was taken from an account is gone if it is given back to the same one.
-                let to = if first == second { from - amount } else { *self.accounts.get(&second)? };
-                self.accounts.insert(first, from - amount);
-                self.accounts.insert(second, to + amount);
-                vec![from, to]
-            }
-            Operation::Set => {
-                self.settings.insert(first, second);
-                Vec::new()
-            }
-            Operation::Get => {
-                let value = |map: &BTreeMap<i64, i64>, key| map.get(&key).copied().unwrap_or(-1);
-                vec![value(&self.accounts, first), value(&self.settings, second)]
-            }
-            Operation::Sum => {
-                vec![self.accounts.len().try_into().unwrap_or(-1), self.accounts.values().sum()]
-            }
-        })
+impl Plans {
+    pub fn new() -> Self {
+        Self { value: 0, appends: vec![0; usize::try_from(SLOTS).unwrap_or(0)], era: 0 }
     }
 
-    /// What calls of one transaction give back, and `None` if one fails, which takes all of them back.
-    pub fn run_together(&mut self, calls: &[Call], head: Head) -> Option<Vec<Vec<i64>>> {
-        let before = self.clone();
-        let results: Option<Vec<_>> = calls.iter().map(|call| self.run(call, head)).collect();
-        if results.is_none() {
-            *self = before;
+    /// Nothing is read any more that was written before.
+    pub fn next_era(&mut self) {
+        self.era += 1;
+    }
+
+    /// Whether it is of this era.
+    pub fn is_current(&self, step: &Step) -> bool {
+        let (Step::Append { key, .. }
+        | Step::ReadList { key, .. }
+        | Step::Replace { key, .. }
+        | Step::ReadRegister { key, .. }) = step;
+        key % FIRST_SETTING / ERA == self.era
+    }
+
+    fn value(&mut self) -> i64 {
+        self.value += 1;
+        self.value
+    }
+
+    fn list(&mut self, random: &mut Random, append: bool) -> i64 {
+        let slot = random.below(SLOTS).cast_signed();
+        let count = usize::try_from(slot).ok().and_then(|slot| self.appends.get_mut(slot));
+        let turn = count.map_or(0, |count| {
+            *count += i64::from(append);
+            *count / LIST_MAX
+        });
+        slot + SLOTS.cast_signed() * turn + self.era * ERA
+    }
+
+    fn register(&self, random: &mut Random) -> i64 {
+        let setting = random.one_in(6);
+        let (first, count) = if setting { (FIRST_SETTING, SETTINGS) } else { (0, SLOTS) };
+        first + random.below(count).cast_signed() + self.era * ERA
+    }
+
+    fn ask(&mut self, random: &mut Random) -> Ask {
+        match random.below(20) {
+            0..7 => Ask::Append(self.list(random, true), self.value()),
+            7..12 => Ask::List(self.list(random, false)),
+            12..15 => Ask::Register(self.register(random)),
+            15..19 => Ask::Replace(self.register(random), self.value()),
+            _ => Ask::Grow(random.below(4).cast_signed(), random.below(BLOB_BYTES)),
         }
-        results
     }
 
-    /// The rows of these partitions; an error if replicated rows differ or notes do not fit values.
-    pub fn of<'a>(partitions: impl Iterator<Item = &'a Partition>) -> Result<Self, String> {
-        let mut model = Self::default();
-        for (number, partition) in partitions.enumerate() {
-            let mut settings = BTreeMap::new();
-            for table in partition.tables() {
-                let id = table.definition().id;
-                for row in table.scan().map(|tuple| table.row(tuple)) {
-                    let row = row.map_err(|error| error.to_string())?;
-                    let (ValueRef::Int(key), ValueRef::Int(value)) = (row.value(0), row.value(1)) else {
-                        return Err(format!("a row of {}, {}", row.value(0), row.value(1)));
-                    };
-                    if id == SETTING {
-                        settings.insert(key, value);
-                    } else if id == ACCOUNTS {
-                        model.accounts.insert(key, value);
-                        if row.value(2) != ValueRef::Text(&note(value)) {
-                            return Err(format!("account {key} has {value} and note {}", row.value(2)));
-                        }
-                    }
+    fn asks(&mut self, random: &mut Random) -> Vec<Ask> {
+        let count = 1 + random.index(4);
+        let mut asks: Vec<_> = (0..count).map(|_| self.ask(random)).collect();
+        match random.below(40) {
+            0 => asks.push(Ask::Many),
+            1 | 2 => asks.push(Ask::Abort),
+            3 => asks.push(Ask::Grow(1, 20 * BLOB_BYTES)),
+            _ => {}
+        }
+        asks
+    }
+
+    /// Any plan.
+    pub fn next(&mut self, random: &mut Random) -> Plan {
+        match random.below(40) {
+            0..11 => match self.ask(random) {
+                // The statement does not say what was before.
+                ask @ Ask::Replace(..) => Plan::Steps { at_first: true, asks: vec![ask] },
+                ask => Plan::Statement(ask),
+            },
+            11..19 => Plan::Steps { at_first: true, asks: self.asks(random) },
+            19..25 => Plan::Steps { at_first: false, asks: self.asks(random) },
+            25..28 => Plan::Lua {
+                key: self.list(random, true),
+                value: self.value(),
+                spin: if random.one_in(6) { 1_000_000 } else { random.below(20).cast_signed() },
+            },
+            28..31 => Plan::Scan(random.one_in(2).then(|| random.below(40).cast_signed())),
+            31 => Plan::Lists,
+            32 => Plan::Shrink,
+            33..38 => Plan::Session {
+                all: !random.one_in(4),
+                asks: self.asks(random),
+                ending: *random
+                    .pick(&[Ending::Commit, Ending::Commit, Ending::Rollback, Ending::Pause])
+                    .unwrap_or(&Ending::Commit),
+            },
+            _ => Plan::Define(random.pick(&CHANGES).copied().unwrap_or_default()),
+        }
+    }
+}
+
+/// Runs steps that it gets as text.
+struct Steps {
+    /// Added to what it writes and not logged; `None` unless that bug is put in.
+    noise: Option<Arc<AtomicI64>>,
+}
+
+/// In this order in [`Procedure::statements`].
+const STATEMENTS: [&str; 8] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN];
+
+impl Procedure for Steps {
+    fn statements(&self) -> &[&str] {
+        &STATEMENTS
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
+        let Some(Value::Text(text)) = arguments.last() else { return Err(Class::Procedure.error("no steps")) };
+        let mut rows = Rows::new(2);
+        for ask in text.split(';').map(Ask::decode) {
+            if ask == Ask::Abort {
+                return Err(Class::Raised.error("on purpose"));
+            }
+            let mut first = None;
+            for (sql, mut parameters) in ask.statements() {
+                if let (Some(noise), REPLACE, Some(place)) = (&self.noise, sql, parameters.last_mut()) {
+                    *place = Value::Text(noise.fetch_add(1, Ordering::Relaxed).to_string().into());
                 }
+                let number = STATEMENTS.iter().position(|statement| *statement == sql).unwrap_or(0);
+                let rows = context.execute(number, &parameters)?.rows;
+                first.get_or_insert(rows);
             }
-            if number > 0 && settings != model.settings {
-                return Err(format!("settings of partition {number} differ from those of 0"));
-            }
-            model.settings = settings;
+            let value = first.as_ref().filter(|rows| !rows.is_empty()).map(|rows| rows.value(0, 0));
+            let value = value.unwrap_or(ValueRef::Null);
+            rows.push(if matches!(ask, Ask::List(_)) { value } else { ValueRef::Null })?;
+            rows.push(if matches!(ask, Ask::Register(_) | Ask::Replace(..)) { value } else { ValueRef::Null })?;
         }
-        Ok(model)
+        Ok(Answer { rows, ..Answer::default() })
     }
+}
+
+/// The procedures in Rust.
+pub fn registrations(noise: Option<&Arc<AtomicI64>>) -> Result<Vec<Registration>> {
+    let steps = || Steps { noise: noise.map(Arc::clone) };
+    Ok(vec![
+        Registration::new("steps_at(k BIGINT, steps TEXT) PARTITION ON (k)", 1, steps())?,
+        Registration::new("steps(steps TEXT)", 1, steps())?,
+    ])
 }

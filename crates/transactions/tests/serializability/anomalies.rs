@@ -1,8 +1,8 @@
 //! Small histories with one anomaly each.
 
-use crate::checker::check;
-use crate::history::Outcome::{Aborted, Committed, Unknown};
-use crate::history::{Outcome, Step, Transaction};
+use thermocline_transactions::simulator::Outcome::{Aborted, Committed, Unknown};
+use thermocline_transactions::simulator::checker::check;
+use thermocline_transactions::simulator::{Outcome, Step, Transaction};
 
 fn append(key: i64, value: i64) -> Step {
     Step::Append { key, value }
@@ -146,6 +146,19 @@ fn what_must_not_be() {
 }
 
 #[test]
+fn one_that_nobody_knows_of_is_there_whole_or_not_at_all() {
+    let unknown = [append(1, 1), append(2, 2)];
+    let others = |second: &'static [i64]| {
+        found(&[
+            (0, 9, Unknown, &unknown),
+            (1, 2, Committed, &[append(2, 3)]),
+            (10, 11, Committed, &[list(1, &[1]), list(2, second)]),
+        ])
+    };
+    assert_eq!((&*others(&[3, 2]), &*others(&[3])), ("nothing", "G-single"));
+}
+
+#[test]
 fn a_cycle_is_printed_with_its_reasons() {
     let transactions = history(&[
         (0, 1, Committed, &[append(1, 1)]),
@@ -153,7 +166,7 @@ fn a_cycle_is_printed_with_its_reasons() {
         (4, 5, Committed, &[list(1, &[1])]),
     ]);
     let text = check(&transactions).unwrap_err().describe(&transactions).to_string();
-    let expected = "G-single, real time:\n  T0 client 0, 0..1 ns, Committed: append(1, 1)\n    ended before the begin of\n  \
-                    T1 client 1, 2..3 ns, Committed: list(1) = []\n    read what was replaced by\n";
+    let expected = "G-single, real time:\n  T0 client 0, 0..1, Committed: append(1, 1)\n    ended before the begin of\n  \
+                    T1 client 1, 2..3, Committed: list(1) = []\n    read what was replaced by\n";
     assert_eq!(text, expected);
 }

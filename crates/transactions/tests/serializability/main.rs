@@ -7,16 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod anomalies;
-mod checker;
-mod history;
 mod workload;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use history::{Outcome, Step, Transaction};
 use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::simulator::{Outcome, Step, Transaction, checker};
 use workload::{World, client, final_reads, open};
 
 fn number(name: &str, default: u64) -> u64 {

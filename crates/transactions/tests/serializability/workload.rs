@@ -10,11 +10,10 @@ use thermocline_transactions::database::{Answer, Database, Session, Settings, Sn
 use thermocline_transactions::disk::Disk;
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
+use thermocline_transactions::simulator::{Outcome, Step, Transaction};
 use thermocline_transactions::sql::Rows;
 use thermocline_transactions::types::{Value, ValueRef};
 use thermocline_transactions::{Class, Error, Result};
-
-use crate::history::{Outcome, Step, Transaction};
 
 /// Lists and registers that are used at a time.
 const SLOTS: i64 = 8;

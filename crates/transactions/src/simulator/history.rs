@@ -6,39 +6,68 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
     /// Puts a value behind a list.
-    Append { key: i64, value: i64 },
+    Append {
+        /// Which list.
+        key: i64,
+        /// What is behind it now.
+        value: i64,
+    },
     /// What a list was.
-    ReadList { key: i64, list: Vec<i64> },
+    ReadList {
+        /// Which list.
+        key: i64,
+        /// Its elements.
+        list: Vec<i64>,
+    },
     /// What a register was, 0 before its first write, and what it is made. So each version says which one
     /// was before it.
-    Replace { key: i64, before: i64, value: i64 },
+    Replace {
+        /// Which register.
+        key: i64,
+        /// What it was.
+        before: i64,
+        /// What it is now.
+        value: i64,
+    },
     /// What a register was.
-    ReadRegister { key: i64, value: i64 },
+    ReadRegister {
+        /// Which register.
+        key: i64,
+        /// What it was.
+        value: i64,
+    },
 }
 
 /// What its client was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
+    /// That it is kept.
     Committed,
-    /// It left nothing.
+    /// That it left nothing.
     Aborted,
-    /// Its client was told nothing.
+    /// Nothing, or that nobody knows.
     Unknown,
 }
 
+/// A transaction as its client saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
+    /// Who asked for it.
     pub client: usize,
-    /// Nanoseconds.
+    /// When it was asked for: nanoseconds, or steps of a simulation.
     pub begin: u64,
+    /// When its client was told.
     pub end: u64,
+    /// What it was told.
     pub outcome: Outcome,
+    /// What it did and saw. Of one that is not committed what it would have written; what was before a register's
+    /// new value is then not known.
     pub steps: Vec<Step>,
 }
 
 impl fmt::Display for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "client {}, {}..{} ns, {:?}:", self.client, self.begin, self.end, self.outcome)?;
+        write!(f, "client {}, {}..{}, {:?}:", self.client, self.begin, self.end, self.outcome)?;
         for step in &self.steps {
             match step {
                 Step::Append { key, value } => write!(f, " append({key}, {value})")?,

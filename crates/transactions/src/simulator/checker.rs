@@ -9,19 +9,30 @@
 //! A list tells the order of its appends, a replaced register the version before. From that follow
 //! the edges ww (wrote the next version), wr (read what the other wrote) and rw (read what the other
 //! replaced); rt is real time: one ended before the other began. A committed append that nobody saw
-//! comes behind all that were seen. A history is strictly serializable exactly if none of this is
-//! contradicted and no cycle is in the graph, as far as the reads tell.
+//! comes behind all that were seen. One of which nobody knows what became of it counts as committed at some later time
+//! once somebody has seen something of it: then all of it has to be there. A history is strictly serializable exactly
+//! if none of this is contradicted and no cycle is in the graph, as far as the reads tell.
+
+#![expect(
+    clippy::indexing_slicing,
+    reason = "numbers of transactions and nodes are those of the history that is checked"
+)]
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
 
 use super::history::{Outcome, Step, Transaction};
 
+/// Why one transaction is before another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
+    /// It wrote the version before the other's.
     WriteWrite,
+    /// It wrote what the other one read.
     WriteRead,
+    /// It read what the other one replaced.
     ReadWrite,
+    /// It ended before the other one began.
     RealTime,
 }
 
@@ -64,6 +75,7 @@ impl Anomaly {
         }
     }
 
+    /// What it is, with the transactions that it is of.
     pub fn describe<'a>(&'a self, history: &'a [Transaction]) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             writeln!(f, "{}:", self.name())?;
@@ -105,17 +117,38 @@ impl Graph {
 
 /// What is wrong with a history, if anything.
 pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
+    let seen = seen_unknown(history);
     let mut graph = Graph { transactions: history.len(), edges: vec![Vec::new(); history.len()] };
     for (number, transaction) in history.iter().enumerate() {
         internal(number, transaction)?;
     }
-    lists(history, &mut graph)?;
+    lists(history, &seen, &mut graph)?;
     registers(history, &mut graph)?;
     real_time(history, &mut graph);
     match shortest_cycle(&graph) {
         Some(cycle) => Err(Anomaly::Cycle(cycle)),
         None => Ok(()),
     }
+}
+
+/// Transactions of which nobody knows what became of them, but somebody saw what they appended.
+fn seen_unknown(history: &[Transaction]) -> HashSet<usize> {
+    let mut appended = HashMap::new();
+    for (number, transaction) in history.iter().enumerate().filter(|(_, of)| of.outcome == Outcome::Unknown) {
+        for step in &transaction.steps {
+            if let Step::Append { key, value } = step {
+                appended.insert((*key, *value), number);
+            }
+        }
+    }
+    let committed = history.iter().filter(|transaction| transaction.outcome == Outcome::Committed);
+    let mut seen = HashSet::new();
+    for step in committed.flat_map(|transaction| &transaction.steps) {
+        if let Step::ReadList { key, list } = step {
+            seen.extend(list.iter().filter_map(|value| appended.get(&(*key, *value))));
+        }
+    }
+    seen
 }
 
 /// A transaction sees what it has done so far, and nothing else changes under it.
@@ -212,7 +245,7 @@ fn intermediate(history: &[Transaction], reader: usize, writer: &Writer, key: i6
     )))
 }
 
-fn lists(history: &[Transaction], graph: &mut Graph) -> Result<(), Anomaly> {
+fn lists(history: &[Transaction], seen_unknown: &HashSet<usize>, graph: &mut Graph) -> Result<(), Anomaly> {
     let writers = writers(history, |step| match step {
         Step::Append { key, value } => Some((*key, *value)),
         _ => None,
@@ -269,7 +302,9 @@ fn lists(history: &[Transaction], graph: &mut Graph) -> Result<(), Anomaly> {
         let unseen: Vec<usize> = writers
             .iter()
             .filter(|((of, value), writer)| {
-                of == key && !unique.contains(value) && history[writer.transaction].outcome == Outcome::Committed
+                let is_kept = history[writer.transaction].outcome == Outcome::Committed
+                    || seen_unknown.contains(&writer.transaction);
+                of == key && !unique.contains(value) && is_kept
             })
             .map(|(_, writer)| writer.transaction)
             .collect();

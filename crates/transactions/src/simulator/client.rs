@@ -1,0 +1,419 @@
+//! Clients and sessions of a node: what they ask for, and what they saw of it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::history::{Outcome, Step as Did, Transaction};
+use super::workload::{Ask, Ending, Plan, Plans, Text};
+use crate::database::{Answer, Catalog, Definition, Work};
+use crate::engine::{self, Begin, Commit, Handle, Interactive, Program, Route, Shared};
+use crate::error::{Error, Result};
+use crate::ids::Sequence;
+use crate::interrupt::{Cause, Interrupt};
+use crate::log::LogHandle;
+use crate::machine::{Clock, EventCount, Machine, Step, Wait};
+use crate::partition::Member;
+use crate::random::Random;
+
+/// How long a session may do nothing inside a transaction.
+pub const IDLE_MAX: Duration = Duration::from_millis(50);
+/// How often a call runs again because the schema changed.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// The node as clients see it.
+pub struct World {
+    pub catalog: Arc<Catalog>,
+    pub shared: Arc<Shared<Work>>,
+    pub handle: Handle<Work>,
+    pub log: LogHandle,
+    pub clock: Clock,
+    pub synchronous: bool,
+}
+
+/// What all clients of a simulation share.
+pub struct Scene {
+    pub random: Random,
+    pub plans: Plans,
+    pub history: Vec<Transaction>,
+    /// Counts the steps of the simulation.
+    pub now: u64,
+    /// Whether clients begin nothing any more.
+    pub stopping: bool,
+    /// Definitions that come before everything else.
+    pub first: VecDeque<&'static str>,
+    /// Up to where the log has to be durable before the result of a call may be told, by its tag.
+    pub needs: BTreeMap<u64, Sequence>,
+    tag_next: u64,
+    /// The largest sequence that somebody was told of.
+    pub told: Sequence,
+    /// How many transactions ended in which way, by SQLSTATE; "00000" for those that are kept.
+    pub ended: BTreeMap<String, u64>,
+}
+
+impl Scene {
+    pub fn new(random: Random) -> Self {
+        Self {
+            random,
+            plans: Plans::new(),
+            history: Vec::new(),
+            now: 0,
+            stopping: false,
+            first: VecDeque::new(),
+            needs: BTreeMap::new(),
+            tag_next: 0,
+            told: Sequence::ZERO,
+            ended: BTreeMap::new(),
+        }
+    }
+
+    /// Somebody is told of what is in the log up to here.
+    fn tell(&mut self, world: &World, needs: Sequence) -> Result<(), String> {
+        self.told = self.told.max(needs);
+        let durable = world.log.durable();
+        if world.synchronous && durable < needs {
+            return Err(format!("a client was told of record {needs}, and the log is durable up to {durable}"));
+        }
+        Ok(())
+    }
+}
+
+/// A client or a session.
+pub struct Client {
+    number: usize,
+    engine: engine::Client<Work>,
+    prepared: BTreeMap<Text, Arc<Work>>,
+    /// The transaction that it is in.
+    begin: u64,
+    doing: Doing,
+    /// Up to where the log has to be durable before it may be told of its commit or its definition.
+    pub needs: Sequence,
+}
+
+enum Doing {
+    Nothing,
+    Call { plan: Plan, work: Arc<Work>, tag: u64, interrupt: Option<Arc<Interrupt>>, attempt: u32 },
+    Begin { begin: Box<Begin<Work>>, interrupt: Option<Arc<Interrupt>>, asks: Vec<Ask>, ending: Ending },
+    Session(Box<Session>),
+    Commit { commit: Box<Commit<Work>>, done: Vec<Did>, written: Vec<Did> },
+    Define { definition: Box<Definition>, version: u64 },
+}
+
+/// A transaction that is open.
+struct Session {
+    transaction: Interactive<Work>,
+    asks: VecDeque<Ask>,
+    ending: Ending,
+    done: Vec<Did>,
+    written: Vec<Did>,
+}
+
+/// The next step, or what must not be.
+type Stepped = Result<Step<()>, String>;
+
+impl Client {
+    pub fn new(number: usize, world: &World) -> Self {
+        let engine = engine::Client::new(Arc::clone(&world.shared));
+        let (prepared, doing) = (BTreeMap::new(), Doing::Nothing);
+        Self { number, engine, prepared, begin: 0, doing, needs: Sequence::ZERO }
+    }
+
+    /// A definition has been given to the log: that of whoever is at one, because only one at a time is.
+    pub fn defined(&mut self, sequence: Sequence) {
+        if let Doing::Define { .. } = self.doing {
+            self.needs = sequence;
+        }
+    }
+
+    /// Whether it waits for nothing.
+    pub const fn rests(&self) -> bool {
+        matches!(self.doing, Doing::Nothing)
+    }
+
+    /// The partitions whose records its next step gives to the log.
+    pub fn appending(&self) -> &[Member] {
+        if let Doing::Commit { commit, .. } = &self.doing { commit.appending() } else { &[] }
+    }
+
+    /// Takes a step; waits while it has nothing to do.
+    pub fn step(&mut self, world: &World, scene: &mut Scene) -> Stepped {
+        match std::mem::replace(&mut self.doing, Doing::Nothing) {
+            Doing::Nothing => self.start(world, scene),
+            Doing::Call { plan, work, tag, interrupt, attempt } => {
+                if let Some(interrupt) = interrupt.as_ref().filter(|_| scene.random.one_in(12)) {
+                    interrupt.stop(if scene.random.one_in(2) { Cause::User } else { Cause::Timeout });
+                }
+                match self.answer(tag, interrupt.as_deref()) {
+                    Step::Over(answer) => self.answered(world, scene, (plan, work, tag, attempt), answer),
+                    step => {
+                        self.doing = Doing::Call { plan, work, tag, interrupt, attempt };
+                        Ok(step.map(|_| ()))
+                    }
+                }
+            }
+            Doing::Begin { mut begin, interrupt, asks, ending } => {
+                if let Some(interrupt) = interrupt.as_ref().filter(|_| scene.random.one_in(12)) {
+                    interrupt.stop(Cause::User);
+                }
+                match begin.step() {
+                    Step::Over(Ok(transaction)) => {
+                        let written = asks.iter().filter_map(|ask| ask.written()).collect();
+                        let (asks, done) = (asks.into(), Vec::new());
+                        self.doing = Doing::Session(Box::new(Session { transaction, asks, ending, done, written }));
+                        Ok(Step::Go)
+                    }
+                    Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
+                    step => {
+                        self.doing = Doing::Begin { begin, interrupt, asks, ending };
+                        Ok(step.map(|_| ()))
+                    }
+                }
+            }
+            Doing::Session(session) => self.lead(world, scene, session),
+            Doing::Commit { mut commit, done, written } => match commit.step() {
+                Step::Over(Ok(())) => {
+                    scene.tell(world, self.needs)?;
+                    self.end(scene, Outcome::Committed, "00000", done);
+                    Ok(Step::Go)
+                }
+                Step::Over(Err(error)) => self.failed(scene, &error, written),
+                step => {
+                    self.doing = Doing::Commit { commit, done, written };
+                    Ok(step.map(|_| ()))
+                }
+            },
+            Doing::Define { mut definition, version } => match definition.step() {
+                Step::Over(Ok(())) => {
+                    if world.catalog.version() > version {
+                        scene.tell(world, self.needs)?;
+                    }
+                    *scene.ended.entry("defined".into()).or_default() += 1;
+                    Ok(Step::Go)
+                }
+                Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
+                step => {
+                    self.doing = Doing::Define { definition, version };
+                    Ok(step.map(|_| ()))
+                }
+            },
+        }
+    }
+
+    fn start(&mut self, world: &World, scene: &mut Scene) -> Stepped {
+        self.begin = scene.now;
+        let plan = match scene.first.front() {
+            Some(sql) if self.number == 0 => Plan::Define(sql),
+            // Nothing may run before its tables are there.
+            Some(_) => return Ok(rest()),
+            None if scene.stopping => return Ok(rest()),
+            None => {
+                let Scene { plans, random, .. } = scene;
+                plans.next(random)
+            }
+        };
+        let interrupt = scene.random.one_in(3).then(|| Arc::new(Interrupt::new(None)));
+        match plan {
+            Plan::Define(sql) => {
+                if self.number == 0 {
+                    scene.first.pop_front_if(|first| *first == sql);
+                }
+                let definition = Definition::new(&world.catalog, &world.handle, sql, interrupt.as_ref());
+                let (definition, version) = (Box::new(definition), world.catalog.version());
+                self.needs = Sequence::ZERO;
+                self.doing = Doing::Define { definition, version };
+                Ok(Step::Go)
+            }
+            Plan::Session { all, asks, ending } => {
+                let first = asks.first().and_then(|ask| ask.statements().into_iter().next());
+                let route = match first.filter(|_| !all) {
+                    Some((sql, parameters)) => self
+                        .work(world, Text::Statement(sql))
+                        .and_then(|work| work.route(&parameters))
+                        .unwrap_or(Route::All),
+                    None => Route::All,
+                };
+                match Begin::new(Arc::clone(&world.shared), route, IDLE_MAX, interrupt.as_ref()) {
+                    Ok(begin) => {
+                        self.doing = Doing::Begin { begin: Box::new(begin), interrupt, asks, ending };
+                        Ok(Step::Go)
+                    }
+                    Err(error) => self.failed(scene, &error, Vec::new()),
+                }
+            }
+            plan => self.call(world, scene, plan, interrupt, 1),
+        }
+    }
+
+    /// A statement or procedure of the schema as it is now.
+    fn work(&mut self, world: &World, text: Text) -> Result<Arc<Work>> {
+        if let Some(work) = self.prepared.get(&text).filter(|work| !work.is_outdated()) {
+            return Ok(Arc::clone(work));
+        }
+        let definitions = world.catalog.current();
+        let work = Arc::new(match text {
+            Text::Statement(sql) => Work::statement(&world.catalog, definitions, sql)?,
+            Text::Procedure(name) => Work::procedure(&world.catalog, definitions, name)?,
+        });
+        self.prepared.insert(text, Arc::clone(&work));
+        Ok(work)
+    }
+
+    fn call(
+        &mut self,
+        world: &World,
+        scene: &mut Scene,
+        plan: Plan,
+        interrupt: Option<Arc<Interrupt>>,
+        attempt: u32,
+    ) -> Stepped {
+        let Some((text, parameters)) = plan.call() else { return Ok(Step::Go) };
+        scene.tag_next += 1;
+        let tag = scene.tag_next;
+        let sent = self.work(world, text).and_then(|work| {
+            let submitted = Arc::clone(&work);
+            self.engine.submit_interruptible(submitted, parameters.into(), tag, interrupt.as_ref().map(Arc::clone))?;
+            self.engine.send();
+            Ok(work)
+        });
+        match sent {
+            Ok(work) => {
+                self.doing = Doing::Call { plan, work, tag, interrupt, attempt };
+                Ok(Step::Go)
+            }
+            Err(error) => self.failed(scene, &error, plan.written()),
+        }
+    }
+
+    fn answer(&self, tag: u64, interrupt: Option<&Interrupt>) -> Step<Result<Answer>> {
+        match interrupt {
+            Some(interrupt) => self.engine.called(tag, interrupt),
+            None => match self.engine.try_receive() {
+                Ok(replies) => match replies.into_iter().find(|reply| reply.tag == tag) {
+                    Some(reply) => Step::Over(reply.result),
+                    None => Step::Go,
+                },
+                Err(wait) => Step::Wait(wait),
+            },
+        }
+    }
+
+    fn answered(
+        &mut self,
+        world: &World,
+        scene: &mut Scene,
+        (plan, work, tag, attempt): (Plan, Arc<Work>, u64, u32),
+        answer: Result<Answer>,
+    ) -> Stepped {
+        let needs = scene.needs.remove(&tag);
+        match answer {
+            Err(Error::Retry(_)) if work.is_outdated() && attempt < ATTEMPTS_MAX => {
+                self.call(world, scene, plan, None, attempt + 1)
+            }
+            Ok(answer) => {
+                let needs =
+                    needs.ok_or_else(|| format!("{plan:?} is answered, and no partition has held its result"))?;
+                scene.tell(world, needs)?;
+                self.end(scene, Outcome::Committed, "00000", plan.seen(&answer));
+                Ok(Step::Go)
+            }
+            Err(error) => self.failed(scene, &error, plan.written()),
+        }
+    }
+
+    /// The next statement of an open transaction, or its end.
+    fn lead(&mut self, world: &World, scene: &mut Scene, mut session: Box<Session>) -> Stepped {
+        if let Some(ask) = session.asks.pop_front() {
+            return match self.statement(world, scene, &mut session, ask) {
+                Ok(()) => {
+                    self.doing = Doing::Session(session);
+                    Ok(Step::Go)
+                }
+                Err(error) => {
+                    // What is left to do is to roll back, which a failed transaction has done.
+                    let written = std::mem::take(&mut session.written);
+                    drop(session);
+                    self.failed(scene, &error, written)
+                }
+            };
+        }
+        let Session { transaction, ending, done, written, .. } = *session;
+        match ending {
+            Ending::Pause => {
+                let (micros, asks) = (scene.random.below(80_000), VecDeque::new());
+                let pause = Duration::from_micros(micros);
+                let session = Session { transaction, asks, ending: Ending::Commit, done, written };
+                self.doing = Doing::Session(Box::new(session));
+                let nothing = EventCount::new();
+                Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(world.clock.after(pause))))
+            }
+            Ending::Rollback => {
+                transaction.rollback();
+                self.end(scene, Outcome::Aborted, "rolled back", written);
+                Ok(Step::Go)
+            }
+            Ending::Commit => {
+                self.needs = Sequence::ZERO;
+                self.doing = Doing::Commit { commit: Box::new(transaction.start_commit()), done, written };
+                Ok(Step::Go)
+            }
+        }
+    }
+
+    fn statement(&mut self, world: &World, scene: &mut Scene, session: &mut Session, ask: Ask) -> Result<()> {
+        if ask == Ask::Abort {
+            session.transaction.fail();
+            return Err(crate::Class::Raised.error("on purpose"));
+        }
+        let interrupt = Arc::new(Interrupt::new(None));
+        if scene.random.one_in(30) {
+            interrupt.stop(Cause::Timeout);
+        }
+        let mut seen = None;
+        for (sql, parameters) in ask.statements() {
+            let work = self.work(world, Text::Statement(sql)).inspect_err(|_| session.transaction.fail())?;
+            let answer = session.transaction.run(&work, &parameters, Some(&interrupt))?;
+            seen.get_or_insert(answer);
+        }
+        session.done.extend(seen.map(|answer| ask.seen(&answer)).unwrap_or_default());
+        Ok(())
+    }
+
+    fn failed(&mut self, scene: &mut Scene, error: &Error, written: Vec<Did>) -> Stepped {
+        let outcome = match error.root() {
+            // The log has failed: it may be there, or not.
+            Error::Io(_) | Error::DiskFull(_) => Outcome::Unknown,
+            Error::Internal(_) | Error::Corrupt(_) | Error::CannotOpen(_) | Error::NotHere(_) => {
+                return Err(format!("a client is told: {error}"));
+            }
+            _ => Outcome::Aborted,
+        };
+        self.end(scene, outcome, error.sqlstate(), written);
+        Ok(Step::Go)
+    }
+
+    fn end(&self, scene: &mut Scene, outcome: Outcome, state: &str, mut steps: Vec<Did>) {
+        steps.retain(|step| scene.plans.is_current(step));
+        *scene.ended.entry(state.to_owned()).or_default() += 1;
+        if !steps.is_empty() {
+            let (client, begin, end) = (self.number, self.begin, scene.now);
+            scene.history.push(Transaction { client, begin, end, outcome, steps });
+        }
+    }
+
+    /// The process ends, and with it what it was at.
+    pub fn vanish(self, scene: &mut Scene) {
+        let (outcome, written) = match &self.doing {
+            Doing::Call { plan, .. } => (Outcome::Unknown, plan.written()),
+            Doing::Commit { written, .. } => (Outcome::Unknown, written.clone()),
+            Doing::Session(session) => (Outcome::Aborted, session.written.clone()),
+            Doing::Nothing | Doing::Begin { .. } | Doing::Define { .. } => return,
+        };
+        self.end(scene, outcome, "crashed", written);
+    }
+}
+
+/// For ever: whoever has nothing to do is asked again by the scheduler.
+fn rest() -> Step<()> {
+    let nothing = EventCount::new();
+    Step::Wait(Wait::new(&nothing, nothing.seen()))
+}
