@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::history::{Outcome, Step as Did, Transaction};
-use super::workload::{Ask, Ending, Plan, Plans, Text};
+use super::workload::{Ask, Ending, Over, Plan, Plans, Text, pair};
 use crate::database::{Answer, Catalog, Definition, Work};
 use crate::engine::{self, Begin, Commit, Handle, Interactive, Program, Route, Shared};
 use crate::error::{Error, Result};
@@ -29,6 +31,25 @@ pub struct World {
     pub log: LogHandle,
     pub clock: Clock,
     pub synchronous: bool,
+    /// Statements and procedures that clients have prepared; one of them is enough for all.
+    pub prepared: Mutex<BTreeMap<Text, Arc<Work>>>,
+}
+
+impl World {
+    /// A statement or procedure of the schema as it is now.
+    fn work(&self, text: Text) -> Result<Arc<Work>> {
+        let mut prepared = self.prepared.lock();
+        if let Some(work) = prepared.get(&text).filter(|work| !work.is_outdated()) {
+            return Ok(Arc::clone(work));
+        }
+        let definitions = self.catalog.current();
+        let work = Arc::new(match text {
+            Text::Statement(sql) => Work::statement(&self.catalog, definitions, sql)?,
+            Text::Procedure(name) => Work::procedure(&self.catalog, definitions, name)?,
+        });
+        prepared.insert(text, Arc::clone(&work));
+        Ok(work)
+    }
 }
 
 /// What all clients of a simulation share.
@@ -82,7 +103,6 @@ impl Scene {
 pub struct Client {
     number: usize,
     engine: engine::Client<Work>,
-    prepared: BTreeMap<Text, Arc<Work>>,
     /// The transaction that it is in.
     begin: u64,
     doing: Doing,
@@ -114,8 +134,7 @@ type Stepped = Result<Step<()>, String>;
 impl Client {
     pub fn new(number: usize, world: &World) -> Self {
         let engine = engine::Client::new(Arc::clone(&world.shared));
-        let (prepared, doing) = (BTreeMap::new(), Doing::Nothing);
-        Self { number, engine, prepared, begin: 0, doing, needs: Sequence::ZERO }
+        Self { number, engine, begin: 0, doing: Doing::Nothing, needs: Sequence::ZERO }
     }
 
     /// A definition has been given to the log: that of whoever is at one, because only one at a time is.
@@ -223,15 +242,17 @@ impl Client {
                 self.doing = Doing::Define { definition, version };
                 Ok(Step::Go)
             }
-            Plan::Session { all, asks, ending } => {
-                let first = asks.first().and_then(|ask| ask.statements().into_iter().next());
-                let route = match first.filter(|_| !all) {
-                    Some((sql, parameters)) => self
-                        .work(world, Text::Statement(sql))
-                        .and_then(|work| work.route(&parameters))
-                        .unwrap_or(Route::All),
-                    None => Route::All,
+            Plan::Session { over, asks, ending } => {
+                let first = match (over, &asks[..]) {
+                    (Over::All, _) | (_, []) => None,
+                    (Over::Two, [one, other, ..]) => Some(pair([one.key(), other.key()])),
+                    (_, [first, ..]) => {
+                        let first = first.statements().into_iter().next();
+                        first.map(|(sql, parameters)| (Text::Statement(sql), parameters))
+                    }
                 };
+                let route = first.and_then(|(text, parameters)| world.work(text).ok()?.route(&parameters).ok());
+                let route = route.unwrap_or(Route::All);
                 match Begin::new(Arc::clone(&world.shared), route, IDLE_MAX, interrupt.as_ref()) {
                     Ok(begin) => {
                         self.doing = Doing::Begin { begin: Box::new(begin), interrupt, asks, ending };
@@ -242,20 +263,6 @@ impl Client {
             }
             plan => self.call(world, scene, plan, interrupt, 1),
         }
-    }
-
-    /// A statement or procedure of the schema as it is now.
-    fn work(&mut self, world: &World, text: Text) -> Result<Arc<Work>> {
-        if let Some(work) = self.prepared.get(&text).filter(|work| !work.is_outdated()) {
-            return Ok(Arc::clone(work));
-        }
-        let definitions = world.catalog.current();
-        let work = Arc::new(match text {
-            Text::Statement(sql) => Work::statement(&world.catalog, definitions, sql)?,
-            Text::Procedure(name) => Work::procedure(&world.catalog, definitions, name)?,
-        });
-        self.prepared.insert(text, Arc::clone(&work));
-        Ok(work)
     }
 
     fn call(
@@ -269,7 +276,7 @@ impl Client {
         let Some((text, parameters)) = plan.call() else { return Ok(Step::Go) };
         scene.tag_next += 1;
         let tag = scene.tag_next;
-        let sent = self.work(world, text).and_then(|work| {
+        let sent = world.work(text).and_then(|work| {
             let submitted = Arc::clone(&work);
             self.engine.submit_interruptible(submitted, parameters.into(), tag, interrupt.as_ref().map(Arc::clone))?;
             self.engine.send();
@@ -370,7 +377,7 @@ impl Client {
         }
         let mut seen = None;
         for (sql, parameters) in ask.statements() {
-            let work = self.work(world, Text::Statement(sql)).inspect_err(|_| session.transaction.fail())?;
+            let work = world.work(Text::Statement(sql)).inspect_err(|_| session.transaction.fail())?;
             let answer = session.transaction.run(&work, &parameters, Some(&interrupt))?;
             seen.get_or_insert(answer);
         }

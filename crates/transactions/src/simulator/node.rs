@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use parking_lot::Mutex;
+
 use super::bug::{Bug, Planted};
 use super::client::{Client, IDLE_MAX, Scene, World};
 use super::snapshots::Snapshots;
@@ -126,7 +128,7 @@ impl Node {
         let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&releases))?;
         let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));
         let handle = Handle::new(Arc::clone(&shared));
-        let world = World { catalog, shared, handle, log, clock, synchronous };
+        let world = World { catalog, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
         let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
         let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Snapshots]);
         let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {

@@ -65,6 +65,8 @@ const GROW: &str = "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO 
 const SHRINK: &str = "DELETE FROM blobs";
 const SCAN: &str = "SELECT k, v FROM registers";
 const BY_VALUE: &str = "SELECT k, v FROM registers WHERE v = $1";
+const PAIR: &str = "SELECT k, v FROM registers WHERE k IN ($1, $2)";
+const NOTE: &str = "UPDATE registers SET note = $3 WHERE k IN ($1, $2)";
 const LISTS: &str = "SELECT k, v FROM lists";
 
 /// One thing that a transaction does.
@@ -177,6 +179,11 @@ impl Ask {
     }
 }
 
+/// Reads two registers.
+pub fn pair([one, other]: [i64; 2]) -> (Text, Vec<Value>) {
+    (Text::Statement(PAIR), vec![Value::Int(one), Value::Int(other)])
+}
+
 /// Text that belongs to a value, of different lengths so that rows move.
 fn note(value: i64) -> String {
     "n".repeat(usize::try_from(value.rem_euclid(37)).unwrap_or(0))
@@ -197,6 +204,8 @@ pub enum Plan {
     Statement(Ask),
     /// All registers, or those with a value.
     Scan(Option<i64>),
+    /// Two registers, which is a transaction over two partitions of several; with a text to put there, or none.
+    Pair { keys: [i64; 2], note: Option<i64> },
     /// All lists.
     Lists,
     /// Removes what is large.
@@ -205,10 +214,20 @@ pub enum Plan {
     Steps { at_first: bool, asks: Vec<Ask> },
     /// A procedure in Lua; with so many turns of a loop.
     Lua { key: i64, value: i64, spin: i64 },
-    /// A transaction that a session leads, over all partitions or that of its first step.
-    Session { all: bool, asks: Vec<Ask>, ending: Ending },
+    /// A transaction that a session leads.
+    Session { over: Over, asks: Vec<Ask>, ending: Ending },
     /// A change of the schema.
     Define(&'static str),
+}
+
+/// The partitions of a session's transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    All,
+    /// That of its first step.
+    First,
+    /// Those of its first two.
+    Two,
 }
 
 /// How a session's transaction ends, unless it fails.
@@ -229,7 +248,7 @@ impl Plan {
                 asks.iter().filter_map(|ask| ask.written()).collect()
             }
             Self::Lua { key, value, .. } => vec![Step::Append { key: *key, value: *value }],
-            Self::Scan(_) | Self::Lists | Self::Shrink | Self::Define(_) => Vec::new(),
+            Self::Scan(_) | Self::Pair { .. } | Self::Lists | Self::Shrink | Self::Define(_) => Vec::new(),
         }
     }
 
@@ -242,6 +261,11 @@ impl Plan {
             }
             Self::Scan(None) => (Text::Statement(SCAN), Vec::new()),
             Self::Scan(Some(value)) => (Text::Statement(BY_VALUE), vec![Value::Int(*value)]),
+            Self::Pair { keys, note: None } => pair(*keys),
+            Self::Pair { keys: [one, other], note: Some(length) } => {
+                let text = Value::Text(note(*length).into());
+                (Text::Statement(NOTE), vec![Value::Int(*one), Value::Int(*other), text])
+            }
             Self::Lists => (Text::Statement(LISTS), Vec::new()),
             Self::Shrink => (Text::Statement(SHRINK), Vec::new()),
             Self::Steps { at_first, asks } => {
@@ -269,13 +293,17 @@ impl Plan {
         match self {
             Self::Statement(ask) => ask.seen(answer),
             Self::Scan(_) => all.map(|row| Step::ReadRegister { key: int(row, 0), value: int(row, 1) }).collect(),
+            Self::Pair { keys, note: None } => {
+                let found = |key| all.clone().find(|row| int(*row, 0) == key).map_or(0, |row| int(row, 1));
+                keys.iter().map(|key| Step::ReadRegister { key: *key, value: found(*key) }).collect()
+            }
             Self::Lists => all.map(|row| Step::ReadList { key: int(row, 0), list: list(rows.value(row, 1)) }).collect(),
             Self::Steps { asks, .. } => all
                 .zip(asks)
                 .filter_map(|(row, ask)| ask.done(rows.value(row, usize::from(!matches!(ask, Ask::List(_))))))
                 .collect(),
             Self::Lua { key, value, .. } => Ask::Append(*key, *value).seen(answer),
-            Self::Shrink | Self::Session { .. } | Self::Define(_) => Vec::new(),
+            Self::Pair { .. } | Self::Shrink | Self::Session { .. } | Self::Define(_) => Vec::new(),
         }
     }
 }
@@ -360,7 +388,7 @@ impl Plans {
 
     /// Any plan.
     pub fn next(&mut self, random: &mut Random) -> Plan {
-        match random.below(40) {
+        match random.below(42) {
             0..11 => match self.ask(random) {
                 // The statement does not say what was before.
                 ask @ Ask::Replace(..) => Plan::Steps { at_first: true, asks: vec![ask] },
@@ -377,12 +405,17 @@ impl Plans {
             31 => Plan::Lists,
             32 => Plan::Shrink,
             33..38 => Plan::Session {
-                all: !random.one_in(4),
+                over: *random.pick(&[Over::All, Over::All, Over::First, Over::Two]).unwrap_or(&Over::All),
                 asks: self.asks(random),
                 ending: *random
                     .pick(&[Ending::Commit, Ending::Commit, Ending::Rollback, Ending::Pause])
                     .unwrap_or(&Ending::Commit),
             },
+            38 | 39 => {
+                let mut key = || random.below(SLOTS).cast_signed() + self.era * ERA;
+                let keys = [key(), key()];
+                Plan::Pair { keys, note: random.one_in(2).then(|| random.below(40).cast_signed()) }
+            }
             _ => Plan::Define(random.pick(&CHANGES).copied().unwrap_or_default()),
         }
     }
