@@ -54,7 +54,7 @@ impl Interval {
     }
 
     /// What is compared: microseconds.
-    fn length(self) -> i128 {
+    pub fn length(self) -> i128 {
         let days = i128::from(self.months) * i128::from(DAYS_PER_MONTH) + i128::from(self.days);
         days * i128::from(MICROS_PER_DAY) + i128::from(self.micros)
     }

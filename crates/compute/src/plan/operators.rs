@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::BinaryExpr;
@@ -11,7 +11,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{arrow_type, external, operate, sql_type};
+use thermocline_pushdown::{arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
 use thermocline_types::{Class, DataType, Operator, Value, parse_text};
 
 use super::decimals::{as_double, quotient};
@@ -40,6 +40,7 @@ impl ExprPlanner for Operators {
         let planned = match operator_of(&raw.op) {
             Some(operator) => arithmetic(operator, &raw, schema)?,
             None if is_comparison(&raw.op) => return comparison(raw, schema),
+            None if matches!(raw.op, BinaryOperator::And | BinaryOperator::Or) => return logic(raw),
             None => None,
         };
         Ok(planned.map_or(PlannerResult::Original(raw), PlannerResult::Planned))
@@ -88,19 +89,15 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
     let (left, right) = (&raw.left, &raw.right);
     let types = match (operand(left, schema), operand(right, schema)) {
         (Operand::Unknown, Operand::Unknown) if operator != Operator::Concatenate => return Ok(None),
-        (Operand::Other, _) | (_, Operand::Other) => return other(operator, left, right, schema),
+        (Operand::Other, _) | (_, Operand::Other) => {
+            return Ok(if operator == Operator::Divide { quotient(left, right, schema) } else { None });
+        }
         (left, right) => [left, right].map(|side| match side {
             Operand::Of(of) => Some(of),
             Operand::Unknown | Operand::Other => None,
         }),
     };
     let [one, other] = types;
-    // Of INTERVAL, which is not among the types, or refused.
-    if types.contains(&Some(DataType::Timestamp)) && operator != Operator::Concatenate {
-        let is_between = operator == Operator::Subtract && types.contains(&Some(DataType::Date));
-        let moment = |side: &Expr| cast(side.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None));
-        return Ok(is_between.then(|| moment(left) - moment(right)));
-    }
     let resolved = operator.resolve(one, other).map_err(external)?;
     let sides = [settled(left, one, resolved.left)?, settled(right, other, resolved.right)?];
     let plain =
@@ -128,6 +125,10 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
             operate(operator, left, right)?
         }
         DataType::Text => plain(op, as_type(ArrowType::Utf8)),
+        DataType::Timestamp | DataType::Interval => {
+            let [left, right] = sides;
+            operate(operator, left, right)?
+        }
         DataType::Date | DataType::Bytea => {
             let days = |side: Expr, of: DataType| match of.is_integer() {
                 true => with_type(side, &ArrowType::Int32, schema),
@@ -140,25 +141,8 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
     }))
 }
 
-/// Of operands that are not SQL's: quotients of decimals, and dates with intervals, which are timestamps.
-fn other(operator: Operator, left: &Expr, right: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-    if operator == Operator::Divide {
-        return Ok(quotient(left, right, schema));
-    }
-    let moment = |side: &Expr| cast(side.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None));
-    let is = |side: &Expr, of: fn(&ArrowType) -> bool| side.get_type(schema).is_ok_and(|found| of(&found));
-    let is_date = |side: &Expr| is(side, |of| *of == ArrowType::Date32);
-    let is_interval = |side: &Expr| is(side, |of| matches!(of, ArrowType::Interval(IntervalUnit::MonthDayNano)));
-    Ok(match operator {
-        Operator::Add if is_date(left) && is_interval(right) => Some(moment(left) + right.clone()),
-        Operator::Add if is_interval(left) && is_date(right) => Some(left.clone() + moment(right)),
-        Operator::Subtract if is_date(left) && is_interval(right) => Some(moment(left) - right.clone()),
-        _ => None,
-    })
-}
-
 /// An operand of unknown type as a value of `to`; another one as it is.
-fn settled(side: &Expr, known: Option<DataType>, to: DataType) -> Result<Expr> {
+pub(super) fn settled(side: &Expr, known: Option<DataType>, to: DataType) -> Result<Expr> {
     match (known, side) {
         (None, Expr::Literal(value, _)) => literal(value, to),
         _ => Ok(side.clone()),
@@ -182,6 +166,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
         Value::Bytes(value) => ScalarValue::Binary(Some(value.into())),
         Value::Date(value) => ScalarValue::Date32(Some(value)),
         Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        Value::Interval(value) => ScalarValue::IntervalMonthDayNano(Some(arrow_span(value).map_err(external)?)),
         Value::Null => ScalarValue::try_new_null(&arrow_type(to).unwrap_or(ArrowType::Decimal128(1, 0)))?,
     }))
 }
@@ -189,6 +174,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
 /// An expression of a type; a literal is one of it.
 fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
     if let Expr::Literal(value, metadata) = &side
+        && !casts_otherwise(&value.data_type(), of)
         && let Ok(value) = value.cast_to(of)
     {
         return Expr::Literal(value, metadata.clone());
@@ -200,14 +186,33 @@ fn with_type(side: Expr, of: &ArrowType, schema: &DFSchema) -> Expr {
     }
 }
 
-fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
-    check_comparable(&raw.left, &raw.right, &raw.op, schema)?;
-    match (operand(&raw.left, schema), operand(&raw.right, schema)) {
-        (Operand::Unknown, Operand::Of(of)) if !of.is_text() => raw.left = settled(&raw.left, None, of.unbounded())?,
-        (Operand::Of(of), Operand::Unknown) if !of.is_text() => raw.right = settled(&raw.right, None, of.unbounded())?,
-        _ => {}
+/// AND and OR, whose literal texts are truth values.
+fn logic(mut raw: RawBinaryExpr) -> Result<PlannerResult<RawBinaryExpr>> {
+    for side in [&mut raw.left, &mut raw.right] {
+        if let Expr::Literal(value @ ScalarValue::Utf8(_), _) = side {
+            *side = literal(value, DataType::Boolean)?;
+        }
     }
     Ok(PlannerResult::Original(raw))
+}
+
+fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult<RawBinaryExpr>> {
+    check_comparable(&raw.left, &raw.right, &raw.op, schema)?;
+    let [left, right] = alike([raw.left, raw.right], schema)?;
+    (raw.left, raw.right) = (left, right);
+    Ok(PlannerResult::Original(raw))
+}
+
+/// Two operands, of which a literal of unknown type is one of the other's type.
+pub(super) fn alike([left, right]: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
+    Ok(match (operand(&left, schema), operand(&right, schema)) {
+        (Operand::Unknown, Operand::Of(of)) if !of.is_text() => [settled(&left, None, of.unbounded())?, right],
+        (Operand::Of(of), Operand::Unknown) if !of.is_text() => {
+            let right = settled(&right, None, of.unbounded())?;
+            [left, right]
+        }
+        _ => [left, right],
+    })
 }
 
 /// An error unless SQL compares the types of the two operands.

@@ -2,28 +2,33 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, ScalarFunction};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, lit};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::external;
+use thermocline_pushdown::{bytes_of_characters, characters_of_bytes, external};
 use thermocline_types::{Class, DataType};
 
 use super::expressions::rewrite_expressions;
-use super::operators::{Operand, check_comparable, operand};
+use super::operators::{Operand, alike, check_comparable, operand, settled};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
-/// text of them. Refuses, too, what means something else to DataFusion: formats of `to_char` in PostgreSQL's letters,
-/// and LIKE of bytes. It comes before types are coerced.
+/// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
+/// LIKE and some functions of bytes become those of characters. It comes before types are coerced.
 #[derive(Debug)]
 pub(crate) struct TypeChecks;
+
+/// Functions of text that serve bytes, too.
+const BYTES_FUNCTIONS: &[&str] = &["btrim", "ltrim", "overlay", "rtrim", "strpos", "substr"];
 
 /// Functions whose first argument is text.
 const TEXT_FUNCTIONS: &[&str] = &[
     "ascii",
     "btrim",
+    "decode",
     "initcap",
     "left",
     "lower",
@@ -65,6 +70,9 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
             if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) =>
         {
             check_comparable(left, right, op, schema)?;
+            let sides = [left.as_ref().clone(), right.as_ref().clone()];
+            let [left, right] = alike(sides, schema)?.map(Box::new);
+            return Ok(Some(Expr::BinaryExpr(BinaryExpr::new(left, *op, right))));
         }
         Expr::Between(Between { expr, low, high, .. }) => {
             check_comparable(expr, low, ">=", schema)?;
@@ -76,11 +84,11 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
             when_then_expr.iter().try_for_each(|(when, _)| check_comparable(base, when, "=", schema))?;
         }
-        Expr::Like(Like { expr, pattern, .. }) => {
-            for side in [expr, pattern] {
-                if let Operand::Of(of @ DataType::Bytea) = operand(side, schema) {
-                    return unsupported(&format!("LIKE of {of}"));
-                }
+        Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive: false }) => {
+            let sides = [expr.as_ref(), pattern.as_ref()].map(|side| operand(side, schema));
+            if sides.iter().any(|side| matches!(side, Operand::Of(DataType::Bytea))) {
+                let [expr, pattern] = [expr, pattern].map(|side| characters(side, schema));
+                return Ok(Some(Expr::Like(Like::new(*negated, expr?.into(), pattern?.into(), *escape_char, false))));
             }
         }
         Expr::SimilarTo(_) => return unsupported("SIMILAR TO, in place of ~ with a regular expression,"),
@@ -102,7 +110,26 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
         // With the padding that PostgreSQL writes.
         "encode" if text(1) == Some("base64") => {
             let args = args.iter().take(1).cloned().chain([lit("base64pad")]).collect();
-            Ok(Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args))))
+            Ok(Some(call(func, args)))
+        }
+        "encode" | "sha224" | "sha256" | "sha384" | "sha512" => {
+            match args.first().map(|first| operand(first, schema)) {
+                Some(Operand::Of(of)) if of.is_text() => Err(undefined(func.name(), &of.to_string())),
+                _ => Ok(None),
+            }
+        }
+        // DataFusion's is a BIGINT.
+        "regexp_count" => Ok(Some(cast(call(func, args.to_vec()), ArrowType::Int32))),
+        "coalesce" => coalesced(func, args, schema),
+        name if BYTES_FUNCTIONS.contains(&name)
+            && args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea))) =>
+        {
+            let args = args.iter().map(|argument| match operand(argument, schema) {
+                Operand::Of(DataType::Bytea) | Operand::Unknown => characters(argument, schema),
+                _ => Ok(argument.clone()),
+            });
+            let of_characters = call(func, args.collect::<Result<_>>()?);
+            Ok(Some(if name == "strpos" { of_characters } else { bytes_of_characters(of_characters) }))
         }
         name if TEXT_FUNCTIONS.contains(&name) => {
             let Some(first) = args.first() else { return Ok(None) };
@@ -111,10 +138,49 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
                 (Operand::Other, Ok(of)) if of.is_numeric() => of.to_string(),
                 _ => return Ok(None),
             };
-            Err(external(Class::UndefinedFunction.error(format_args!("function {name}({refused}) does not exist"))))
+            Err(undefined(name, &refused))
         }
         _ => Ok(None),
     }
+}
+
+/// `coalesce`, whose arguments have one type.
+fn coalesced(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
+    let types = args.iter().filter_map(|argument| match operand(argument, schema) {
+        Operand::Of(of) => Some(of),
+        Operand::Unknown | Operand::Other => None,
+    });
+    let types: Vec<DataType> = types.collect();
+    let Some(first) = types.first() else { return Ok(None) };
+    if let Some(other) = types.iter().find(|of| !of.compares_to(*first)) {
+        let message = format!("COALESCE types {first} and {other} cannot be matched");
+        return Err(external(Class::TypeMismatch.error(message)));
+    }
+    if *first != DataType::Bytea {
+        return Ok(None);
+    }
+    let args = args.iter().map(|argument| match operand(argument, schema) {
+        Operand::Unknown => settled(argument, None, *first),
+        _ => Ok(argument.clone()),
+    });
+    let args: Vec<Expr> = args.collect::<Result<_>>()?;
+    Ok(Some(call(func, args)))
+}
+
+/// Bytes, which a literal of unknown type stands for, as text of a character for each.
+fn characters(of: &Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(match operand(of, schema) {
+        Operand::Unknown => characters_of_bytes(settled(of, None, DataType::Bytea)?),
+        _ => characters_of_bytes(of.clone()),
+    })
+}
+
+fn call(func: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
+    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args))
+}
+
+fn undefined(function: &str, argument: &str) -> DataFusionError {
+    external(Class::UndefinedFunction.error(format_args!("function {function}({argument}) does not exist")))
 }
 
 fn unsupported<T>(what: &str) -> Result<T> {

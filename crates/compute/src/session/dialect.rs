@@ -6,11 +6,12 @@ use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Join, ObjectName, Query, Select, SetExpr, Statement as Ast,
-    TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut, VisitorMut,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, Query, Select, SetExpr,
+    Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
+    VisitorMut,
 };
 use thermocline_pushdown::{SQL_EXTRACT, external};
-use thermocline_types::Class;
+use thermocline_types::{Class, Error, Interval as Span};
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
 use crate::plan::merges_columns;
@@ -23,11 +24,11 @@ const MICROSECONDS: u64 = 6;
 const NESTED_JOINS_MAX: usize = 100;
 
 /// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
-/// `^` and cuts texts as SQL does, gives timestamps their digits, puts RIGHT and FULL JOINs by equal names into
+/// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, puts RIGHT and FULL JOINs by equal names into
 /// parentheses, for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins, a `table.*` stands beside one, or a number has too many digits.
+/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, or an interval is none.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -44,9 +45,8 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
         },
         _ => ControlFlow::Continue(()),
     };
-    if let Some(number) = dialect.too_long {
-        let message = format!("{number} has more than {DIGITS_MAX} digits");
-        return Err(external(Class::OutOfRange.error(message)));
+    if let Some(error) = dialect.refused {
+        return Err(external(error));
     }
     if let Some(table) = dialect.incomplete {
         return plan_err!(
@@ -62,8 +62,8 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
 #[derive(Default)]
 struct Dialect {
     nested_joins: usize,
-    /// A number with more digits than a decimal has.
-    too_long: Option<String>,
+    /// The error of a literal.
+    refused: Option<Error>,
     /// A table of which `*` might not be all columns.
     incomplete: Option<String>,
 }
@@ -73,6 +73,12 @@ impl VisitorMut for Dialect {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         timestamp_in_microseconds(expression);
+        if let Expr::Interval(written) = expression
+            && let Err(error) = plain_interval(written)
+        {
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
         if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| extracted(expression)) {
             *expression = other;
             return ControlFlow::Continue(());
@@ -81,7 +87,9 @@ impl VisitorMut for Dialect {
         let Value::Number(text, _) = &value.value else { return ControlFlow::Continue(()) };
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
         if !text.contains(['e', 'E']) && digits > DIGITS_MAX {
-            self.too_long = Some(text.clone());
+            let error = Class::OutOfRange.error(format_args!("{text} has more than {DIGITS_MAX} digits"));
+            self.refused = Some(error);
+            return ControlFlow::Break(());
         }
         if text.contains(['e', 'E']) {
             let text = Value::SingleQuotedString(text.replace('_', ""));
@@ -139,6 +147,28 @@ fn timestamp_in_microseconds(expression: &mut Expr) {
     {
         *precision = Some(MICROSECONDS);
     }
+}
+
+/// Writes an interval in months, days and microseconds, which DataFusion reads exactly; of PostgreSQL's other forms it
+/// reads few.
+fn plain_interval(written: &mut Interval) -> Result<(), Error> {
+    let unit = written.leading_field.as_ref().map(|field| field.to_string().to_ascii_lowercase());
+    let Expr::Value(value) = written.value.as_ref() else { return Ok(()) };
+    let text = match &value.value {
+        Value::Number(digits, _) => digits.clone(),
+        other => match other.clone().into_string() {
+            Some(text) => text,
+            None => return Ok(()),
+        },
+    };
+    if written.last_field.is_some() || written.leading_precision.is_some() {
+        return Err(Class::Unsupported.error(format_args!("{written} is not supported")));
+    }
+    let Span { months, days, micros } = Span::parse(&text, unit.as_deref())?;
+    let text = format!("{months} months {days} days {micros} microseconds");
+    *written.value = Expr::value(Value::SingleQuotedString(text));
+    written.leading_field = None;
+    Ok(())
 }
 
 /// `-a ^ b`, which is `(-a) ^ b`: the parser takes the sign for that of the power.

@@ -40,9 +40,9 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, MergedColumns,
-    NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks,
-    Unsupported, optimizer_rules, physical_rules, register_operators,
+    Casts, CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, IntervalOrder,
+    MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals,
+    TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -154,7 +154,7 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 7] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -162,6 +162,7 @@ impl Session {
             Arc::new(Casts),
             Arc::new(NarrowingCasts),
             Arc::new(CheckedIntegers),
+            Arc::new(IntervalOrder),
         ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {

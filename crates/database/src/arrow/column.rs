@@ -2,10 +2,11 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float64Builder,
-    Int16Builder, Int32Builder, Int64Builder, StringViewBuilder, TimestampMicrosecondBuilder,
+    Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder,
+    TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::arrow_type;
+use thermocline_pushdown::{arrow_span, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef};
 use thermocline_transactions::{Error, Result};
 
@@ -23,6 +24,7 @@ pub enum Column {
     Bytes(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
+    Interval(IntervalMonthDayNanoBuilder),
 }
 
 /// Digits of the widest decimals.
@@ -47,6 +49,7 @@ impl Column {
             RowType::Bytea => Self::Bytes(BinaryBuilder::new()),
             RowType::Date => Self::Date(Date32Builder::new()),
             RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
+            RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
         })
     }
 
@@ -96,6 +99,8 @@ impl Column {
             (Self::Date(column), ValueRef::Null) => column.append_null(),
             (Self::Timestamp(column), ValueRef::Timestamp(value)) => column.append_value(value),
             (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
+            (Self::Interval(column), ValueRef::Interval(value)) => column.append_value(arrow_span(value)?),
+            (Self::Interval(column), ValueRef::Null) => column.append_null(),
             (_, value) => return Err(misfit(value)),
         }
         Ok(())
@@ -115,6 +120,7 @@ impl Column {
             Self::Bytes(column) => Arc::new(column.finish()),
             Self::Date(column) => Arc::new(column.finish()),
             Self::Timestamp(column) => Arc::new(column.finish()),
+            Self::Interval(column) => Arc::new(column.finish()),
         }
     }
 }

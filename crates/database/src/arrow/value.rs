@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
 use thermocline_pushdown::{Column, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
@@ -25,6 +25,7 @@ fn kind(arrow: &DataType) -> Option<RowType> {
         }
         DataType::Date32 => RowType::Date,
         DataType::Timestamp(_, None) => RowType::Timestamp,
+        DataType::Interval(IntervalUnit::MonthDayNano) => RowType::Interval,
         _ => return None,
     })
 }

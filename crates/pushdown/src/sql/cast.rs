@@ -31,7 +31,7 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
         (DataType::Double | DataType::Decimal { .. }, to) if to.is_integer() => true,
         (DataType::Decimal { .. }, DataType::Double) | (DataType::Double, DataType::Decimal { .. }) => true,
         (DataType::Text, to) => !to.is_text(),
-        (DataType::Double | DataType::Timestamp | DataType::Bytea, DataType::Text) => true,
+        (DataType::Double | DataType::Timestamp | DataType::Interval | DataType::Bytea, DataType::Text) => true,
         _ => false,
     }
 }

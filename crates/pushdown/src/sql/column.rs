@@ -5,18 +5,22 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
     Decimal128Array, Decimal128Builder, Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array,
-    Int64Builder, StringBuilder, StringViewArray, StringViewBuilder, TimestampMicrosecondArray,
-    TimestampMicrosecondBuilder, new_null_array,
+    Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, StringBuilder, StringViewArray,
+    StringViewBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType as ArrowType, Date32Type, Decimal128Type, Float64Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    DataType as ArrowType, Date32Type, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
 use datafusion::common::{Result, exec_err};
-use thermocline_types::{Class, DataType, Decimal, Value, ValueRef};
+use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
 use super::types::sql_type;
+
+/// Nanoseconds of a microsecond.
+const NANOS_PER_MICRO: i64 = 1_000;
 
 /// A column of one of SQL's types.
 pub enum Column {
@@ -38,6 +42,8 @@ pub enum Column {
     Date(Date32Array),
     /// TIMESTAMP.
     Timestamp(TimestampMicrosecondArray),
+    /// INTERVAL.
+    Interval(IntervalMonthDayNanoArray),
 }
 
 impl Column {
@@ -66,6 +72,7 @@ impl Column {
                 let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, None))?;
                 Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
             }
+            Some(DataType::Interval) => Self::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
             Some(DataType::Numeric | DataType::Varchar(_)) | None => return exec_err!("SQL has no type {of}"),
         })
     }
@@ -85,6 +92,7 @@ impl Column {
             Self::Bytes(array) => array,
             Self::Date(array) => array,
             Self::Timestamp(array) => array,
+            Self::Interval(array) => array,
         };
         if array.is_null(row) {
             return Ok(ValueRef::Null);
@@ -99,6 +107,7 @@ impl Column {
             Self::Bytes(array) => ValueRef::Bytes(array.value(row)),
             Self::Date(array) => ValueRef::Date(array.value(row)),
             Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
+            Self::Interval(array) => ValueRef::Interval(span(array.value(row))),
         })
     }
 }
@@ -141,6 +150,9 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
             build!(TimestampMicrosecondBuilder::with_capacity(rows), Timestamp(value) => value)
         }
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => {
+            build!(IntervalMonthDayNanoBuilder::with_capacity(rows), Interval(value) => arrow_span(value).map_err(external)?)
+        }
         other => {
             let similar = match other {
                 ArrowType::LargeUtf8 | ArrowType::Dictionary(..) => ArrowType::Utf8View,
@@ -150,6 +162,22 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             cast(&array_of(&similar, rows, value)?, other)?
         }
     })
+}
+
+/// Arrow's interval, which holds nanoseconds, as one of whole microseconds.
+fn span(of: IntervalMonthDayNano) -> Interval {
+    Interval { months: of.months, days: of.days, micros: of.nanoseconds / NANOS_PER_MICRO }
+}
+
+/// An interval as Arrow's.
+///
+/// # Errors
+/// If its time is longer than nanoseconds hold, which is 292 years.
+pub fn arrow_span(of: Interval) -> thermocline_types::Result<IntervalMonthDayNano> {
+    match of.micros.checked_mul(NANOS_PER_MICRO) {
+        Some(nanos) => Ok(IntervalMonthDayNano::new(of.months, of.days, nanos)),
+        None => Err(Class::DatetimeOverflow.error(format_args!("interval out of range: {of}"))),
+    }
 }
 
 fn narrow<T: TryFrom<i64>>(value: i64, of: &ArrowType) -> Result<T> {

@@ -4,18 +4,22 @@
 //! either side of the wire.
 
 mod cast;
+mod characters;
 mod column;
 mod error;
 mod function;
+mod interval;
 mod operator;
 mod types;
 
 pub(crate) use cast::SQL_CAST;
 pub use cast::{casts_otherwise, sql_cast};
-pub use column::Column;
+pub use characters::{bytes_of_characters, characters_of_bytes};
+pub use column::{Column, arrow_span};
 pub use error::external;
 pub(crate) use function::sql_functions;
 pub use function::{SQL_EXTRACT, written_functions};
+pub use interval::interval_length;
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
 pub use types::{arrow_type, sql_type};

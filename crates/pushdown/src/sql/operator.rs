@@ -12,7 +12,9 @@ use datafusion::logical_expr::{
 };
 use thermocline_types::Operator;
 
+use super::characters::character_functions;
 use super::column::{Column, array_of};
+use super::interval::interval_function;
 use super::types::{arrow_type, sql_type};
 use super::{cast, external};
 
@@ -31,10 +33,15 @@ static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     let of = |(operator, name)| {
         Arc::new(ScalarUDF::from(SqlOperator { operator, name, signature: Signature::any(2, Volatility::Immutable) }))
     };
-    OPERATORS.map(of).into_iter().chain([Arc::clone(cast::cast_function())]).collect()
+    OPERATORS
+        .map(of)
+        .into_iter()
+        .chain([cast::cast_function(), interval_function()].map(Arc::clone))
+        .chain(character_functions().iter().cloned())
+        .collect()
 });
 
-/// The functions that stand for operators and casts.
+/// The functions that stand for operators and casts, and those by which intervals are compared and bytes searched.
 pub(crate) fn operator_functions() -> &'static [Arc<ScalarUDF>] {
     &FUNCTIONS
 }

@@ -1,6 +1,6 @@
 //! SQL's types and Arrow's.
 
-use datafusion::arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use datafusion::arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
 use thermocline_types::DataType;
 
 /// The type that SQL gives values of an Arrow type; `None` if it has none, and they are the analytic engine's alone.
@@ -18,6 +18,7 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
         ArrowType::Dictionary(_, values) => return sql_type(values),
         _ => return None,
     })
@@ -38,5 +39,6 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::Bytea => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
     })
 }

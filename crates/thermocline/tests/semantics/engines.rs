@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type, TimeUnit,
-    TimestampMicrosecondType, TimestampNanosecondType,
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
 };
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
@@ -222,6 +222,11 @@ fn text(column: &dyn Array, row: usize) -> String {
         DataType::Timestamp(TimeUnit::Microsecond, None) => {
             let micros = column.as_primitive::<TimestampMicrosecondType>().value(row);
             thermocline_transactions::types::ValueRef::Timestamp(micros).to_string()
+        }
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let span = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
+            let micros = span.nanoseconds / 1000;
+            thermocline_transactions::types::Interval { months: span.months, days: span.days, micros }.to_string()
         }
         DataType::Timestamp(TimeUnit::Nanosecond, None) => {
             let nanos = column.as_primitive::<TimestampNanosecondType>().value(row);

@@ -72,6 +72,8 @@ functions! {
     Quotient "div" 2..2,
     /// `exp(number)`
     Exponential "exp" 1..1,
+    /// `factorial(integer)`
+    Factorial "factorial" 1..1,
     /// `floor(number)`
     Floor "floor" 1..1,
     /// `gcd(number, number)`
@@ -79,7 +81,9 @@ functions! {
     /// `lcm(number, number)`
     CommonMultiple "lcm" 2..2,
     /// `length(text or bytes)`, in characters or bytes
-    Length "length" | "char_length" | "character_length" 1..1,
+    Length "length" 1..1,
+    /// `char_length(text)`
+    Characters "char_length" | "character_length" 1..1,
     /// `ln(number)`
     NaturalLogarithm "ln" 1..1,
     /// `log(number)` to base 10, `log(base, number)`
@@ -157,6 +161,8 @@ impl Function {
                 None | Some(DataType::SmallInt | Integer | BigInt) => call(vec![Numeric, Integer], Numeric),
                 _ => undefined(),
             },
+            // That to another base is of decimals.
+            Self::Logarithm if arguments.len() == 2 && arguments.contains(&Some(Double)) => undefined(),
             Self::ArcCosine
             | Self::ArcSine
             | Self::ArcTangent
@@ -187,8 +193,8 @@ impl Function {
                 };
                 match (self, of) {
                     (Self::Quotient, _) => call(all(Numeric), Numeric),
-                    // There is none of two bytes.
-                    (Self::CommonDivisor | Self::CommonMultiple, DataType::SmallInt) => call(all(Integer), Integer),
+                    // There is none of two bytes, and several would do.
+                    (Self::CommonDivisor | Self::CommonMultiple, DataType::SmallInt) => Err(self.ambiguous(arguments)),
                     _ => call(all(of), of),
                 }
             }
@@ -205,8 +211,19 @@ impl Function {
                 None | Some(DataType::SmallInt | Integer) => call(vec![Integer], Text),
                 _ => undefined(),
             },
+            Self::Characters => match first {
+                None => call(vec![Text], Integer),
+                Some(of) if of.is_text() => call(vec![Text], Integer),
+                _ => undefined(),
+            },
+            Self::Factorial => match first {
+                None => call(vec![BigInt], Numeric),
+                Some(of) if of.is_integer() => call(vec![BigInt], Numeric),
+                _ => undefined(),
+            },
             Self::Hexadecimal => match first {
-                Some(DataType::SmallInt | Integer) => call(vec![Integer], Text),
+                Some(DataType::SmallInt) => Err(self.ambiguous(arguments)),
+                Some(Integer) => call(vec![Integer], Text),
                 None | Some(BigInt) => call(vec![BigInt], Text),
                 _ => undefined(),
             },
@@ -248,6 +265,7 @@ impl Function {
             | Self::CountValues
             | Self::CountNulls
             | Self::Length
+            | Self::Characters
             | Self::OctetLength
             | Self::BitLength
             | Self::Character
@@ -258,9 +276,16 @@ impl Function {
     }
 
     fn undefined(self, arguments: &[Option<DataType>]) -> Error {
+        Class::UndefinedFunction.error(format_args!("function {} does not exist", self.written(arguments)))
+    }
+
+    fn ambiguous(self, arguments: &[Option<DataType>]) -> Error {
+        Class::AmbiguousFunction.error(format_args!("function {} is not unique", self.written(arguments)))
+    }
+
+    fn written(self, arguments: &[Option<DataType>]) -> String {
         let types = arguments.iter().map(|of| of.map_or_else(|| "unknown".to_owned(), |of| of.to_string()));
-        let types = types.collect::<Vec<_>>().join(", ");
-        Class::UndefinedFunction.error(format_args!("function {}({types}) does not exist", self.name()))
+        format!("{}({})", self.name(), types.collect::<Vec<_>>().join(", "))
     }
 
     /// Arguments that [`Function::resolve`] would not have passed.

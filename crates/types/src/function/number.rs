@@ -28,6 +28,12 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
             rounded((*number).into(), *digits, function == F::Trunc)?.into()
         }
         (F::Remainder, [left, right]) => Operator::Remainder.apply(*left, *right)?,
+        (F::Factorial, [V::Int(number)]) if *number < 0 => {
+            return Err(Class::OutOfRange.error("factorial of a negative number is undefined"));
+        }
+        (F::Factorial, [V::Int(number)]) => {
+            (2..=*number).try_fold(Decimal::from(1), |product, factor| product.times(factor.into()))?.into()
+        }
         (F::CommonDivisor, [V::Int(left), V::Int(right)]) => {
             Value::Int(in_64_bits(divisor(left.unsigned_abs(), right.unsigned_abs()))?)
         }

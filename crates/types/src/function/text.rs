@@ -13,7 +13,7 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
         (F::ConcatWith, [V::Null, ..]) => Value::Null,
         (F::CountValues, values) => count(values.iter().filter(|value| !value.is_null()).count()),
         (F::CountNulls, values) => count(values.iter().filter(|value| value.is_null()).count()),
-        (F::Length, [V::Text(text)]) => count(text.chars().count()),
+        (F::Length | F::Characters, [V::Text(text)]) => count(text.chars().count()),
         (F::Length | F::OctetLength, [V::Bytes(bytes)]) => count(bytes.len()),
         (F::OctetLength, [V::Text(text)]) => count(text.len()),
         (F::BitLength, [V::Text(text)]) => count(text.len().saturating_mul(8)),

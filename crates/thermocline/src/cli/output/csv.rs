@@ -8,6 +8,8 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
+use super::with_interval_texts;
+
 /// Appends the header line.
 pub fn header(schema: &Schema, text: &mut String) {
     for (i, field) in schema.fields().iter().enumerate() {
@@ -26,9 +28,9 @@ pub fn header(schema: &Schema, text: &mut String) {
 /// # Errors
 /// If a value has no text.
 pub fn rows(batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
+    let arrays = batch.columns().iter().map(with_interval_texts).collect::<Result<Vec<_>, _>>()?;
     let options = FormatOptions::new().with_display_error(false);
-    let columns = batch
-        .columns()
+    let columns = arrays
         .iter()
         .map(|array| Ok((array.logical_nulls(), ArrayFormatter::try_new(array.as_ref(), &options)?)))
         .collect::<Result<Vec<_>, ArrowError>>()?;

@@ -16,8 +16,8 @@ use arrow::datatypes::{DataType, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::ROWS_AT_ONCE;
 use super::csv::no_text;
+use super::{ROWS_AT_ONCE, with_interval_texts};
 
 /// Column widths and alignments of one result.
 #[derive(Debug)]
@@ -104,12 +104,10 @@ fn cells(
     rows: std::ops::Range<usize>,
     mut each: impl FnMut(usize, usize, &str),
 ) -> Result<(), ArrowError> {
+    let arrays = batch.columns().iter().map(with_interval_texts).collect::<Result<Vec<_>, _>>()?;
     let options = FormatOptions::new().with_display_error(false);
-    let columns = batch
-        .columns()
-        .iter()
-        .map(|array| ArrayFormatter::try_new(array.as_ref(), &options))
-        .collect::<Result<Vec<_>, _>>()?;
+    let columns =
+        arrays.iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &options)).collect::<Result<Vec<_>, _>>()?;
     let mut text = String::new();
     for row in rows {
         for (i, column) in columns.iter().enumerate() {

@@ -272,6 +272,9 @@ impl Binder<'_> {
         let (value, pattern) = (self.settle(value, DataType::Text)?, self.settle(pattern, DataType::Text)?);
         if !value.type_or_text().is_text() || !pattern.type_or_text().is_text() {
             let (one, other) = (value.type_or_text(), pattern.type_or_text());
+            if one == DataType::Bytea {
+                return Err(Error::not_here("LIKE of bytes"));
+            }
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} LIKE {other}")));
         }
         let escape = match escape.map(|escape| escape.value.clone().into_string()) {
