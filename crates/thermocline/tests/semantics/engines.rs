@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
@@ -64,10 +64,16 @@ impl Engines {
     pub async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let session = Session::in_memory().await.unwrap();
-        session.run(&values::create_table("DOUBLE PRECISION")).await.unwrap();
+        for create in [values::create_table("p"), values::create_table("indexed")] {
+            session.run(&create).await.unwrap();
+        }
+        for of in values::TYPES {
+            session.run(&format!("CREATE INDEX indexed_{0} ON indexed (l_{0})", of.name)).await.unwrap();
+        }
         for insert in values::inserts() {
             session.run(&insert).await.unwrap();
         }
+        session.run("INSERT INTO indexed SELECT * FROM p").await.unwrap();
         let file = directory.path().join("p/p.parquet");
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         session.run(&format!("COPY (SELECT * FROM p) TO '{}' STORED AS PARQUET", file.display())).await.unwrap();
@@ -84,6 +90,16 @@ impl Engines {
         let of = type_name(result.schema.field(0).data_type());
         let values = result.batches.iter().flat_map(column).collect();
         Ok((of, values))
+    }
+
+    /// The rows of a query.
+    pub async fn rows(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
+        let result = self.session.run(sql).await.map_err(|error| error.to_string())?;
+        let value = |column: &ArrayRef, row| (!column.is_null(row)).then(|| text(column.as_ref(), row));
+        let rows = result.batches.iter().flat_map(|batch| {
+            (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| value(column, row)).collect())
+        });
+        Ok(rows.collect())
     }
 
     /// The type of an expression, or why it has none.
@@ -166,7 +182,7 @@ fn is_same(expected: Option<&str>, found: Option<&str>) -> bool {
 }
 
 /// A decimal without zeros at its end.
-fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     let text =
         if text.contains('.') && !text.contains('e') { text.trim_end_matches('0').trim_end_matches('.') } else { text };
     if text == "-0" || text.is_empty() { "0".to_owned() } else { text.to_owned() }

@@ -2,7 +2,7 @@
 //! over row tables and over objects, and to PostgreSQL, which the test starts.
 //!
 //! Every pair of types with every operator, every cast, every function of every type, over values at the edges of
-//! the types. What differs on purpose is in `docs/sql.md`.
+//! the types; then random queries. What differs on purpose is in `docs/sql.md`.
 //!
 //! `THERMOCLINE_SEMANTICS_ONLY` chooses the expressions that contain a text. Disagreements that are known and not yet
 //! mended are in `open.txt`, which `THERMOCLINE_SEMANTICS_WRITE` writes anew: the list only ever gets shorter.
@@ -13,6 +13,7 @@ mod deviations;
 mod engines;
 mod expressions;
 mod postgres;
+mod queries;
 mod report;
 mod values;
 
@@ -37,7 +38,7 @@ async fn expressions_mean_what_they_mean_to_postgresql() {
     let only = std::env::var("THERMOCLINE_SEMANTICS_ONLY").ok();
     let mut postgres = Postgres::start();
     let engines = Engines::start().await;
-    postgres.run(&values::create_table("DOUBLE PRECISION"));
+    postgres.run(&values::create_table("p"));
     for insert in values::inserts() {
         postgres.run(&insert);
     }
@@ -52,6 +53,7 @@ async fn expressions_mean_what_they_mean_to_postgresql() {
     report.print();
     if only.is_none() {
         report.check();
+        queries::compare_queries(&mut postgres, &engines).await;
     }
 }
 

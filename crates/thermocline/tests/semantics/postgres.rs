@@ -74,7 +74,8 @@ impl Postgres {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        while !root.join(".s.PGSQL.5432").exists() {
+        // The socket is there before the server takes anybody.
+        while !is_ready(root) {
             assert!(server.try_wait().unwrap().is_none(), "postgres has ended");
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
@@ -115,6 +116,13 @@ impl Postgres {
             .collect()
     }
 
+    /// The rows of a query with columns `c0` and on, or the SQLSTATE of its error.
+    pub fn rows(&mut self, query: &str, columns: usize) -> Result<Vec<Vec<Option<String>>>, String> {
+        let list: Vec<String> = (0..columns).map(|column| format!("q.c{column}::text")).collect();
+        let lines = self.ask(&format!("SELECT jsonb_build_array({}) FROM ({query}) AS q", list.join(", ")))?;
+        Ok(lines.iter().map(|line| serde_json::from_str(line).expect("a row of PostgreSQL")).collect())
+    }
+
     fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
         writeln!(self.requests, "{};\n\\echo :SQLSTATE\n\\echo '{END}'", sql.replace('\n', " ")).unwrap();
         let mut lines = vec![];
@@ -142,6 +150,11 @@ impl Drop for Postgres {
         let _ = Command::new("kill").args(["-INT", &self.server.id().to_string()]).status();
         let _ = self.server.wait();
     }
+}
+
+fn is_ready(socket: &Path) -> bool {
+    let ready = Command::new(binary("pg_isready")).arg("-q").arg("-h").arg(socket).status();
+    ready.unwrap().success()
 }
 
 fn connect(socket: &Path) -> Child {

@@ -6,7 +6,7 @@ pub struct Values {
     pub name: &'static str,
     /// Its name in SQL.
     pub sql: &'static str,
-    values: &'static [&'static str],
+    pub values: &'static [&'static str],
 }
 
 /// Rows are the pairs of so many values.
@@ -110,13 +110,10 @@ pub fn singles(of: &Values) -> Vec<i64> {
     (0..of.values.len()).map(|place| (place * VALUES) as i64).collect()
 }
 
-/// The definition of the table.
-pub fn create_table(double: &str) -> String {
-    let columns = TYPES.iter().map(|of| {
-        let sql = of.sql.replace("DOUBLE PRECISION", double);
-        format!("l_{0} {sql}, r_{0} {sql}", of.name)
-    });
-    format!("CREATE TABLE p (id BIGINT PRIMARY KEY, {})", columns.collect::<Vec<_>>().join(", "))
+/// The definition of the table under this name.
+pub fn create_table(name: &str) -> String {
+    let columns = TYPES.iter().map(|of| format!("l_{0} {1}, r_{0} {1}", of.name, of.sql));
+    format!("CREATE TABLE {name} (id BIGINT PRIMARY KEY, {})", columns.collect::<Vec<_>>().join(", "))
 }
 
 /// Its rows.

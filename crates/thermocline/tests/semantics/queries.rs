@@ -1,0 +1,286 @@
+//! Random queries over the table, and the same ones over PostgreSQL's.
+
+use std::fmt::Write;
+
+use super::engines::{Engines, Way};
+use super::postgres::Postgres;
+use super::values::{TYPES, Values};
+
+/// How many, where nothing else is said.
+const QUERIES: u64 = 400;
+
+/// Runs random queries everywhere, as many as `THERMOCLINE_SEMANTICS_QUERIES` says.
+///
+/// # Panics
+/// If one of them has other rows here.
+pub async fn compare_queries(postgres: &mut Postgres, engines: &Engines) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let queries = number("THERMOCLINE_SEMANTICS_QUERIES").unwrap_or(QUERIES);
+    let first = number("THERMOCLINE_SEMANTICS_SEED").unwrap_or(0);
+    let mut differences = vec![];
+    let (mut evaluations, mut rows, mut refused) = (0, 0, 0);
+    for seed in first..first + queries {
+        let query = Query::random(seed);
+        // Numbers that are too large, mostly.
+        let Ok(expected) = postgres.rows(&query.sql("p"), query.columns) else {
+            refused += 1;
+            continue;
+        };
+        rows += expected.len();
+        let expected = canonical(expected, query.is_ordered);
+        for way in Way::ALL {
+            evaluations += 1;
+            let sql = match way {
+                Way::Index => query.sql("indexed"),
+                Way::Scan => query.sql("p"),
+                Way::Analytic => format!("WITH q AS (SELECT * FROM p) {}", query.sql("q")),
+                Way::Objects => query.sql("objects"),
+            };
+            match engines.rows(&sql).await.map(|found| canonical(found, query.is_ordered)) {
+                Ok(found) if found == expected => {}
+                Ok(found) => differences.push(format!(
+                    "seed {seed}, {way:?}: {sql}\n  {} rows to PostgreSQL, {} here: {:?}, {:?}",
+                    expected.len(),
+                    found.len(),
+                    only_in(&expected, &found),
+                    only_in(&found, &expected)
+                )),
+                Err(error) => differences.push(format!("seed {seed}, {way:?}: {sql}\n  {error}")),
+            }
+        }
+    }
+    println!(
+        "{queries} queries, {refused} refused by PostgreSQL; {evaluations} evaluations, {rows} rows of PostgreSQL's"
+    );
+    assert!(differences.is_empty(), "{} differ:\n{}", differences.len(), differences.join("\n"));
+    assert!(rows as u64 > queries, "most queries have rows");
+}
+
+type Row = Vec<Option<String>>;
+
+/// Rows in one form: numbers that are equal have one text, and rows without an order are sorted.
+fn canonical(mut rows: Vec<Row>, is_ordered: bool) -> Vec<Row> {
+    for value in rows.iter_mut().flatten().flatten() {
+        let digits = value.split('e').next().unwrap_or_default().bytes().filter(u8::is_ascii_digit).count();
+        *value = match value.parse::<f64>() {
+            Ok(number) if digits <= 17 => format!("{:e}", number + 0.0),
+            Ok(_) => super::engines::plain(value),
+            Err(_) => std::mem::take(value),
+        };
+    }
+    if !is_ordered {
+        rows.sort();
+    }
+    rows
+}
+
+/// The first rows that the other side does not have.
+fn only_in(one: &[Row], other: &[Row]) -> Vec<Row> {
+    one.iter().filter(|row| !other.contains(row)).take(2).cloned().collect()
+}
+
+/// A query.
+struct Query {
+    /// With `{}` for the table.
+    text: String,
+    /// How many, `c0` and on.
+    columns: usize,
+    is_ordered: bool,
+}
+
+/// SplitMix64.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
+    }
+
+    fn one_in(&mut self, chances: usize) -> bool {
+        self.below(chances) == 0
+    }
+
+    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
+        &choices[self.below(choices.len())]
+    }
+}
+
+impl Query {
+    fn sql(&self, table: &str) -> String {
+        self.text.replace("{}", table)
+    }
+
+    fn random(seed: u64) -> Self {
+        let mut random = Random(seed);
+        match random.below(6) {
+            0 => Self::rows(&mut random),
+            1 => Self::groups(&mut random),
+            2 => Self::join(&mut random),
+            3 => Self::distinct(&mut random),
+            4 => Self::set(&mut random),
+            _ => Self::first_rows(&mut random),
+        }
+    }
+
+    fn rows(random: &mut Random) -> Self {
+        let columns = 1 + random.below(3);
+        let list: Vec<String> = (0..columns).map(|at| format!("{} AS c{at}", scalar(random, "a"))).collect();
+        let condition = condition(random, "a", 2);
+        Self {
+            text: format!("SELECT {} FROM {{}} AS a WHERE {condition}", list.join(", ")),
+            columns,
+            is_ordered: false,
+        }
+    }
+
+    fn groups(random: &mut Random) -> Self {
+        let keys: Vec<String> = (0..random.below(3)).map(|_| any_column(random)).collect();
+        let mut list: Vec<String> = keys.iter().enumerate().map(|(at, key)| format!("{key} AS c{at}")).collect();
+        for _ in 0..1 + random.below(3) {
+            list.push(format!("{} AS c{}", aggregate(random, "a"), list.len()));
+        }
+        let mut text = format!("SELECT {} FROM {{}} AS a", list.join(", "));
+        if random.one_in(2) {
+            write!(text, " WHERE {}", condition(random, "a", 1)).unwrap();
+        }
+        if !keys.is_empty() {
+            write!(text, " GROUP BY {}", keys.join(", ")).unwrap();
+            if random.one_in(3) {
+                write!(text, " HAVING count(*) > {}", random.below(8)).unwrap();
+            }
+        }
+        Self { text, columns: list.len(), is_ordered: false }
+    }
+
+    fn join(random: &mut Random) -> Self {
+        let of = any(random);
+        let kind = random.of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+        let on = format!("a.l_{0} = b.r_{0}", of.name);
+        let narrowing = if *kind == "JOIN" && random.one_in(2) {
+            format!(" AND {}", comparison(random, "b"))
+        } else {
+            String::new()
+        };
+        let list = [aggregate(random, "a"), aggregate(random, "b"), "count(*)".to_owned()];
+        let list: Vec<String> = list.iter().enumerate().map(|(at, item)| format!("{item} AS c{at}")).collect();
+        let condition = if random.one_in(2) { format!(" WHERE {}", condition(random, "a", 1)) } else { String::new() };
+        Self {
+            text: format!("SELECT {} FROM {{}} AS a {kind} {{}} AS b ON {on}{narrowing}{condition}", list.join(", ")),
+            columns: 3,
+            is_ordered: false,
+        }
+    }
+
+    fn distinct(random: &mut Random) -> Self {
+        let columns = 1 + random.below(2);
+        let list: Vec<String> = (0..columns).map(|at| format!("{} AS c{at}", any_column(random))).collect();
+        Self {
+            text: format!("SELECT DISTINCT {} FROM {{}} AS a WHERE {}", list.join(", "), condition(random, "a", 1)),
+            columns,
+            is_ordered: false,
+        }
+    }
+
+    fn set(random: &mut Random) -> Self {
+        let of = any(random);
+        let sides = ["l", "r"].map(|side| {
+            format!("SELECT a.{side}_{} AS c0 FROM {{}} AS a WHERE {}", of.name, condition(random, "a", 1))
+        });
+        let operator = random.of(&["UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"]);
+        let [left, right] = sides;
+        Self { text: format!("({left}) {operator} ({right})"), columns: 1, is_ordered: false }
+    }
+
+    fn first_rows(random: &mut Random) -> Self {
+        let of = any(random);
+        let order = random.of(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+        let text = format!(
+            "SELECT a.id AS c0, {} AS c1 FROM {{}} AS a WHERE {} ORDER BY a.l_{}{order}, a.id LIMIT {} OFFSET {}",
+            scalar(random, "a"),
+            condition(random, "a", 1),
+            of.name,
+            1 + random.below(20),
+            random.below(5)
+        );
+        Self { text, columns: 2, is_ordered: true }
+    }
+}
+
+fn any(random: &mut Random) -> &'static Values {
+    random.of(TYPES)
+}
+
+fn column(random: &mut Random, table: &str, of: &Values) -> String {
+    format!("{table}.{}_{}", random.of(&["l", "r"]), of.name)
+}
+
+/// One of the table `a`.
+fn any_column(random: &mut Random) -> String {
+    let of = any(random);
+    column(random, "a", of)
+}
+
+fn literal(random: &mut Random, of: &Values) -> String {
+    format!("CAST({} AS {})", random.of(of.values), of.sql)
+}
+
+/// A value that is not out of range.
+fn scalar(random: &mut Random, table: &str) -> String {
+    let of = any(random);
+    let one = column(random, table, of);
+    match random.below(5) {
+        0 => format!("coalesce({one}, {})", literal(random, of)),
+        1 => format!("CASE WHEN {} THEN {one} ELSE {} END", comparison(random, table), column(random, table, of)),
+        2 => format!("nullif({one}, {})", literal(random, of)),
+        3 if ["i2", "i4", "dec"].contains(&of.name) => format!("CAST({one} AS DECIMAL(20, 4)) * 3 - 1"),
+        _ => one,
+    }
+}
+
+fn aggregate(random: &mut Random, table: &str) -> String {
+    let of = any(random);
+    let one = column(random, table, of);
+    match (random.below(5), of.name) {
+        (0, _) => "count(*)".to_owned(),
+        (1, _) => format!("count(DISTINCT {one})"),
+        (2 | 3, "i2" | "i4" | "dec") => format!("sum({one})"),
+        // PostgreSQL has none of these types.
+        (2 | 3, name) if !["bool", "bytes"].contains(&name) => format!("{}({one})", random.of(&["min", "max"])),
+        _ => format!("count({one})"),
+    }
+}
+
+fn condition(random: &mut Random, table: &str, depth: usize) -> String {
+    if depth == 0 || random.one_in(3) {
+        return comparison(random, table);
+    }
+    let (one, other) = (condition(random, table, depth - 1), condition(random, table, depth - 1));
+    match random.below(5) {
+        0 => format!("NOT ({one})"),
+        1 | 2 => format!("({one} OR {other})"),
+        _ => format!("({one} AND {other})"),
+    }
+}
+
+fn comparison(random: &mut Random, table: &str) -> String {
+    let of = any(random);
+    let one = column(random, table, of);
+    let operator = random.of(&["=", "<>", "<", "<=", ">", ">="]);
+    match random.below(9) {
+        0 => format!("{one} IS {}NULL", random.of(&["", "NOT "])),
+        1 => format!("{one} BETWEEN {} AND {}", literal(random, of), literal(random, of)),
+        2 => format!("{one} IN ({}, {}, {})", literal(random, of), literal(random, of), literal(random, of)),
+        3 => format!("{one} NOT IN ({}, {})", literal(random, of), literal(random, of)),
+        4 => format!("{one} {operator} {}", column(random, table, of)),
+        5 => format!("{one} IS DISTINCT FROM {}", literal(random, of)),
+        6 => format!("{one} IN (SELECT s.l_{} FROM {{}} AS s WHERE s.id < {})", of.name, random.below(100)),
+        7 => {
+            format!("EXISTS (SELECT 1 FROM {{}} AS s WHERE s.l_{0} = {one} AND s.id > {1})", of.name, random.below(100))
+        }
+        _ => format!("{one} {operator} {}", literal(random, of)),
+    }
+}
