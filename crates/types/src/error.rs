@@ -150,6 +150,8 @@ classes! {
     InvalidColumnReference "42P10",
     /// Others depend on the object.
     DependentObjects "2BP01",
+    /// Rows are being loaded into the table.
+    ObjectInUse "55006",
     /// NULL in a column that is NOT NULL.
     NotNullViolation "23502",
     /// A CHECK is false.

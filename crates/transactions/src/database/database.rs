@@ -18,9 +18,9 @@ use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Release
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{Collector, Control, LogThread, Writer};
+use crate::log::{Batch, Collector, Control, Head as LogHead, LoadOutcome, LogThread, Writer};
 use crate::machine;
-use crate::partition::{Head, Transaction};
+use crate::partition::{Digest, Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub catalog: Arc<Catalog>,
     /// `None` without a log.
     log: Option<LogThread>,
-    budget: Arc<Budget>,
+    pub budget: Arc<Budget>,
     disk: Arc<dyn Disk>,
     pub idle_timeout: Duration,
     pub statement_timeout: Option<Duration>,
@@ -104,7 +104,8 @@ impl Database {
             let replayer = Replayer::new(definitions);
             Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
         };
-        let (rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
+        let (mut rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
+        let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
         for member in &mut members {
             member.transaction = Transaction::charged(Head::default(), undo_bytes_max, Arc::clone(&budget));
@@ -132,6 +133,21 @@ impl Database {
             // Results of what only read wait for nothing but the records before.
             releases.released(Ok(log.handle().released()));
             let handle = log.handle();
+            // Before anything else: what comes next gets the ids of the rows that are gone.
+            let mut ended = Batch::default();
+            let head = LogHead {
+                transaction: recovered.transaction,
+                timestamp: recovered.timestamp,
+                seed: 0,
+                digest: Digest::EMPTY.bits(),
+                partitions: &[],
+            };
+            for load in unfinished {
+                ended.load_end(&head, load, LoadOutcome::TakenBack)?;
+            }
+            if !ended.is_empty() {
+                handle.append(&mut ended)?;
+            }
             (Some(log), Arc::new(handle))
         } else if recovered.end.next == Sequence::ZERO.next() {
             (None, Arc::new(NoJournal))

@@ -30,6 +30,7 @@ mod check;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod database;
 mod definition;
+mod load;
 mod memory;
 mod notice;
 mod replay;
@@ -42,6 +43,7 @@ mod table_reader;
 mod work;
 
 pub use database::Database;
+pub use load::Load;
 pub use memory::MemoryReport;
 pub use notice::{Notice, Notices};
 pub use session::{Canceller, Session};

@@ -65,6 +65,8 @@ impl Database {
                     .error(format_args!("there is no log record {until}: the last one is {last}")),
             });
         }
+        // Of a load that was not over by then nothing is left.
+        rebuild.take_back_loads()?;
         let (mut members, schema, _) = rebuild.into_parts();
         let head = Head { id: recovered.transaction, timestamp: recovered.timestamp, seed: 0 };
         // Nothing changes while it is copied, so nothing waits.

@@ -8,6 +8,7 @@ use sqlparser::ast::Statement;
 
 use super::catalog::Definitions;
 use super::database::Shared;
+use super::load::Load;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::{Answer, Work};
@@ -170,6 +171,19 @@ impl Session {
                     .collect()
             }),
         }
+    }
+
+    /// Begins to load rows into a table, with values of these columns, in this order; others get their defaults. It is
+    /// a transaction of its own, which goes on without the session. What stops the session's statements stops it.
+    ///
+    /// # Errors
+    /// If there is no such table or column, nothing may be written, or a transaction is open.
+    pub fn load(&mut self, table: &str, columns: &[impl AsRef<str>]) -> Result<Load> {
+        if self.in_transaction() {
+            self.fail();
+            return Err(Class::ActiveTransaction.error("a load is a transaction of its own"));
+        }
+        self.interruptible(|session, interrupt| Load::begin(&session.shared, table, columns, interrupt))
     }
 
     /// What is in memory. It is stopped as a statement is, while it waits for the partitions.

@@ -3,11 +3,14 @@ use std::sync::Arc;
 use super::catalog::{Catalog, Definitions};
 use crate::engine::{Program, Route, Weigh};
 use crate::error::{Class, Error, Result};
-use crate::log::{Batch, Head};
+use crate::ids::LoadId;
+use crate::log::{Batch, Head, Images, TableLoad};
 use crate::partition::Scope;
 use crate::procedure::{Compiled, Context};
+use crate::recovery::insert_hidden;
+use crate::schema::TableDefinition;
 use crate::sql::{Environment, Outcome, OutputColumn, Prepared, Rows};
-use crate::types::Value;
+use crate::types::{PartitionHash, Value};
 
 /// What a statement or a procedure gives back.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -44,9 +47,44 @@ pub struct Work {
 enum Kind {
     Statement { sql: Box<str>, prepared: Box<Prepared>, columns: Arc<[OutputColumn]> },
     Procedure(Arc<Compiled>),
+    Load(LoadBatch),
+}
+
+/// Some rows of a bulk load, all of one partition unless every partition has them.
+#[derive(Debug)]
+pub(super) struct LoadBatch {
+    pub load: LoadId,
+    pub table: Arc<TableDefinition>,
+    /// Where they belong; `None` for every partition.
+    pub hash: Option<PartitionHash>,
+    pub count: u32,
+    /// Images as [`Images`] has them.
+    pub images: Vec<u8>,
+}
+
+impl LoadBatch {
+    fn of(&self) -> (TableLoad, Images<'_>) {
+        (TableLoad { table: self.table.id, load: self.load }, Images::new(self.count, &self.images))
+    }
+
+    fn run(&self, scope: &mut Scope<'_>) -> Result<Answer> {
+        let known = scope.any()?.0.table(self.table.id).ok();
+        if known.is_none_or(|known| **known.definition() != *self.table) {
+            let message = format!("table \"{}\" was changed while rows were loaded into it", self.table.name);
+            return Err(Class::ObjectInUse.error(message));
+        }
+        let (load, images) = self.of();
+        insert_hidden(scope, load, images)?;
+        Ok(Answer { affected: self.count.into(), ..Answer::default() })
+    }
 }
 
 impl Work {
+    /// Rows of a bulk load.
+    pub(super) fn load(catalog: &Arc<Catalog>, definitions: &Arc<Definitions>, batch: LoadBatch) -> Self {
+        Self { catalog: Arc::clone(catalog), definitions: Arc::clone(definitions), kind: Kind::Load(batch) }
+    }
+
     /// A statement of the schema as it is now.
     pub(crate) fn statement(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str) -> Result<Self> {
         let prepared = Prepared::new(&definitions.schema, sql)?;
@@ -81,11 +119,12 @@ impl Program for Work {
         match &self.kind {
             Kind::Statement { prepared, .. } => prepared.route(arguments),
             Kind::Procedure(compiled) => compiled.route(arguments),
+            Kind::Load(batch) => Ok(batch.hash.map_or(Route::All, Route::One)),
         }
     }
 
     fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Answer> {
-        if self.is_outdated() {
+        if self.is_outdated() && !matches!(self.kind, Kind::Load(_)) {
             return Err(Error::Retry("the schema has changed".into()));
         }
         run(&self.definitions, &self.kind, scope, arguments)
@@ -95,6 +134,10 @@ impl Program for Work {
         match &self.kind {
             Kind::Statement { sql, .. } => batch.statement(head, sql, arguments),
             Kind::Procedure(compiled) => batch.call(head, &compiled.name, compiled.version, arguments),
+            Kind::Load(rows) => {
+                let (load, images) = rows.of();
+                batch.load(head, load, images)
+            }
         }
     }
 }
@@ -107,6 +150,7 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
             Ok(Answer { columns: Arc::clone(columns), rows, affected })
         }
         Kind::Procedure(compiled) => compiled.run(&mut Context::new(scope, &environment, definitions), arguments),
+        Kind::Load(batch) => batch.run(scope),
     }
 }
 

@@ -8,7 +8,7 @@ use super::shared::{Item, Shared, Visit};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
-use crate::log::Batch;
+use crate::log::{Batch, LoadOutcome, TableLoad};
 use crate::machine::{self, Clock, Receiver, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema};
@@ -107,6 +107,39 @@ impl<P: Program + ?Sized> Handle<P> {
         Ok(receiver)
     }
 
+    /// Removes up to so many rows of a load from each partition, and says how many there were.
+    pub(crate) fn take_back(&self, load: TableLoad, rows: u32) -> Result<u32> {
+        let work = move |members: &mut [Member], head, batch: &mut Batch| {
+            if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.take_back(head, load, rows)) {
+                return Ok(Err(error));
+            }
+            let taken = members.iter_mut().map(|member| member.partition.take_back(load, rows));
+            taken.sum::<Result<u32>>().map(Ok)
+        };
+        machine::run(&mut Exclusive::new(&self.shared, None, work)?, &self.shared.clock)
+    }
+
+    /// Ends a load, whose rows stay: all of them can be seen in all partitions from then on. It can be stopped before
+    /// it begins.
+    pub(crate) fn keep_load(&self, load: TableLoad, interrupt: &Arc<Interrupt>) -> Result<()> {
+        self.end_load(load, LoadOutcome::Kept, Some(interrupt))
+    }
+
+    /// Ends a load whose rows have been taken back.
+    pub(crate) fn forget_load(&self, load: TableLoad) -> Result<()> {
+        self.end_load(load, LoadOutcome::TakenBack, None)
+    }
+
+    fn end_load(&self, load: TableLoad, outcome: LoadOutcome, interrupt: Option<&Arc<Interrupt>>) -> Result<()> {
+        let work = move |members: &mut [Member], head, batch: &mut Batch| {
+            if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.load_end(head, load, outcome)) {
+                return Ok(Err(error));
+            }
+            members.iter_mut().try_for_each(|member| member.partition.end_load(load)).map(Ok)
+        };
+        machine::run(&mut Exclusive::new(&self.shared, interrupt, work)?, &self.shared.clock)
+    }
+
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
     /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
     /// before anything else runs in them. It can be stopped before it begins.
@@ -134,6 +167,9 @@ impl<P: Program + ?Sized> Handle<P> {
         let sql = sql.to_owned();
         Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql)) {
+                return Ok(Err(error));
+            }
+            if let Err(error) = members.iter().try_for_each(|member| member.partition.check_definable(&change)) {
                 return Ok(Err(error));
             }
             for number in 0..members.len() {

@@ -5,7 +5,7 @@ use crc32c::{crc32c, crc32c_append};
 use super::bytes::{Bytes, Values, put_at, put_counted, put_value};
 use super::segment::GROUP_BYTES_MAX;
 use crate::error::Class;
-use crate::ids::{Micros, PartitionId, Sequence, TransactionId};
+use crate::ids::{LoadId, Micros, PartitionId, Sequence, TransactionId};
 use crate::schema::TableId;
 use crate::table::{ROW_BYTES_MAX, TupleId};
 use crate::types::Value;
@@ -32,6 +32,9 @@ const _: () = assert!(TRANSACTION_BYTES_MAX < GROUP_BYTES_MAX);
 /// call, statement   text of counted bytes: name or SQL | version (4, call only) | count (2) | values
 /// effects, part     count (4) | partition (2), table (4), tuple (4), 1 and counted image, or 0
 /// definition        SQL of counted bytes
+/// load              load (8) | table (4) | count (4) | counted image; for each row
+/// take back         load (8) | table (4) | rows (4)
+/// load end          load (8) | table (4) | 1 if its rows stay, 0 if they are gone
 /// ```
 ///
 /// All numbers are little-endian. The length is of the whole record; the checksum is CRC-32C of all
@@ -58,6 +61,9 @@ mod kind {
     pub const EFFECTS: u8 = 3;
     pub const DEFINITION: u8 = 4;
     pub const PART: u8 = 5;
+    pub const LOAD: u8 = 6;
+    pub const TAKE_BACK: u8 = 7;
+    pub const LOAD_END: u8 = 8;
 }
 
 /// What every record says of its transaction.
@@ -132,6 +138,53 @@ pub enum Body<'a> {
     Part(Effects<'a>),
     /// Change the schema.
     Definition(&'a str),
+    /// Insert rows that nobody sees before the load is over, in each of the partitions.
+    Load(TableLoad, Images<'a>),
+    /// Remove up to so many rows of a load in each of the partitions, the first ones first.
+    TakeBack(TableLoad, u32),
+    /// End a load: its rows can be seen from now on, or what there still is of them is removed.
+    LoadEnd(TableLoad, LoadOutcome),
+}
+
+/// A bulk load and the table that it fills.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableLoad {
+    /// The table.
+    pub table: TableId,
+    /// The load.
+    pub load: LoadId,
+}
+
+/// What becomes of the rows of a load that is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoadOutcome {
+    /// They stay.
+    Kept,
+    /// They go.
+    TakenBack,
+}
+
+/// Images of rows, one behind the other with the number of bytes of each.
+#[derive(Debug, Clone, Copy)]
+pub struct Images<'a> {
+    count: u32,
+    bytes: Bytes<'a>,
+}
+
+impl<'a> Images<'a> {
+    /// So many images.
+    pub(crate) const fn new(count: u32, bytes: &'a [u8]) -> Self {
+        Self { count, bytes: Bytes::new(bytes) }
+    }
+
+    /// Calls `insert` with each of them; an error if the bytes are none, or its own.
+    pub fn each(&self, mut insert: impl FnMut(&'a [u8]) -> Result<()>) -> Result<()> {
+        let mut bytes = self.bytes;
+        for _ in 0..self.count {
+            insert(bytes.counted().ok_or_else(unreadable)?)?;
+        }
+        if bytes.is_empty() { Ok(()) } else { Err(unreadable()) }
+    }
 }
 
 /// The partitions of a record, ascending.
@@ -286,6 +339,34 @@ impl Batch {
         })
     }
 
+    /// Rows of a load.
+    pub(crate) fn load(&mut self, head: &Head<'_>, of: TableLoad, images: Images<'_>) -> Result<()> {
+        self.record(head, kind::LOAD, |out| {
+            put_load(out, of);
+            out.extend_from_slice(&images.count.to_le_bytes());
+            out.extend_from_slice(images.bytes.rest());
+            Ok(())
+        })
+    }
+
+    /// Rows of a load that go again.
+    pub(crate) fn take_back(&mut self, head: &Head<'_>, of: TableLoad, rows: u32) -> Result<()> {
+        self.record(head, kind::TAKE_BACK, |out| {
+            put_load(out, of);
+            out.extend_from_slice(&rows.to_le_bytes());
+            Ok(())
+        })
+    }
+
+    /// The end of a load.
+    pub(crate) fn load_end(&mut self, head: &Head<'_>, of: TableLoad, outcome: LoadOutcome) -> Result<()> {
+        self.record(head, kind::LOAD_END, |out| {
+            put_load(out, of);
+            out.push(u8::from(outcome == LoadOutcome::Kept));
+            Ok(())
+        })
+    }
+
     /// How much there is, to go back to with [`Batch::rewind`].
     pub(crate) const fn mark(&self) -> (usize, u32) {
         (self.bytes.len(), self.records)
@@ -362,6 +443,11 @@ fn put_effects<'a>(out: &mut Vec<u8>, effects: &mut impl Iterator<Item = Effect<
         }
     }
     put_at(out, at, &count.to_le_bytes());
+}
+
+fn put_load(out: &mut Vec<u8>, TableLoad { table, load }: TableLoad) {
+    out.extend_from_slice(&load.0.to_le_bytes());
+    out.extend_from_slice(&table.0.to_le_bytes());
 }
 
 fn put_values(out: &mut Vec<u8>, values: &[Value]) -> Result<()> {
@@ -446,6 +532,19 @@ fn parse(record: &[u8]) -> Option<Record<'_>> {
             if kind == kind::PART { Body::Part(effects) } else { Body::Effects(effects) }
         }
         kind::DEFINITION => Body::Definition(bytes.text().filter(|_| bytes.is_empty())?),
+        kind::LOAD | kind::TAKE_BACK | kind::LOAD_END => {
+            let load = LoadId(bytes.u64()?);
+            let of = TableLoad { table: TableId(bytes.u32()?), load };
+            match kind {
+                kind::LOAD => Body::Load(of, Images { count: bytes.u32()?, bytes }),
+                kind::TAKE_BACK => Body::TakeBack(of, bytes.u32().filter(|_| bytes.is_empty())?),
+                _ => match bytes.u8().filter(|_| bytes.is_empty())? {
+                    0 => Body::LoadEnd(of, LoadOutcome::TakenBack),
+                    1 => Body::LoadEnd(of, LoadOutcome::Kept),
+                    _ => return None,
+                },
+            }
+        }
         _ => return None,
     };
     Some(Record { sequence, transaction, timestamp, seed, digest, partitions, body })

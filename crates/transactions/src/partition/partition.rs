@@ -5,8 +5,9 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::{Digest, Transaction};
-use crate::error::{Error, Result};
+use crate::error::{Class, Error, Result};
 use crate::ids::PartitionId;
+use crate::log::TableLoad;
 use crate::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Table, TupleId};
@@ -116,6 +117,45 @@ impl Partition {
         self.table_mut(table)?.delete(id, &mut transaction.undo)
     }
 
+    /// Adds a row of a bulk load, which nobody sees before that is [over](Self::end_load).
+    pub(crate) fn insert_hidden(
+        &mut self,
+        TableLoad { table, load }: TableLoad,
+        image: &[u8],
+        transaction: &mut Transaction,
+    ) -> Result<TupleId> {
+        self.table_mut(table)?.insert_hidden(load, image, &mut transaction.undo)
+    }
+
+    /// Ends a load into a table, whose rows everybody sees from now on.
+    pub(crate) fn end_load(&mut self, TableLoad { table, load }: TableLoad) -> Result<()> {
+        self.table_mut(table)?.end_load(load);
+        Ok(())
+    }
+
+    /// Removes some rows of a load that is not over, the first ones first, and says how many. Nobody has seen them, so
+    /// nothing can take that back.
+    pub(crate) fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
+        let mut next = TupleId(0);
+        for removed in 0..rows {
+            let Some(id) = self.table(table)?.next_hidden(load, next) else { return Ok(removed) };
+            next = TupleId(id.0 + 1);
+            let Self { tables, pre_images, readers, .. } = self;
+            let Some(Some(place)) = tables.get_mut(table.0 as usize) else { return Err(no_table(table)) };
+            let row = place.row(id)?;
+            let change = table::Change { table, id, before: Some(row.image()) };
+            pre_images.retain_mut(|one| one.changed(change));
+            readers.iter().for_each(|reader| reader.lock().changed(change, place.layout()));
+            place.restore(id, None)?;
+        }
+        Ok(rows)
+    }
+
+    /// The loads that are not over.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = TableLoad> {
+        self.tables().flat_map(|table| table.loads().map(|(load, _)| TableLoad { table: table.definition().id, load }))
+    }
+
     /// Hash of what the transaction changed here, as it is now.
     pub fn digest(&self, transaction: &Transaction) -> Result<Digest> {
         transaction.undo.iter().try_fold(Digest::EMPTY, |digest, change| {
@@ -216,6 +256,22 @@ impl Partition {
         self.readers.retain(|reader| !reader.lock().is_over());
     }
 
+    /// An error if a change of the schema is of a table that rows are being loaded into.
+    pub fn check_definable(&self, change: &Change) -> Result<()> {
+        let (Change::DropTable(table)
+        | Change::CreateIndex { table, .. }
+        | Change::DropIndex { table, .. }
+        | Change::AddColumn { table, .. }) = change
+        else {
+            return Ok(());
+        };
+        if self.table(table.id)?.is_loading() {
+            let message = format!("rows are being loaded into table \"{}\"; try again when they are", table.name);
+            return Err(Class::ObjectInUse.error(message));
+        }
+        Ok(())
+    }
+
     /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
     /// here.
     pub fn define(&mut self, change: &Change) -> Result<()> {
@@ -288,7 +344,8 @@ impl Partition {
         for table in self.tables() {
             table.check()?;
             let Some(column) = table.definition().partition_by else { continue };
-            for id in table.scan() {
+            let hidden = table.loads().flat_map(|(_, ids)| ids.iter());
+            for id in table.scan().chain(hidden) {
                 if !self.owns(PartitionHash::of(table.row(id)?.value(column))) {
                     let name = &table.definition().name;
                     return Err(Error::Corrupt(

@@ -97,6 +97,11 @@ impl<'a> Scope<'a> {
         Ok(self.members.iter_mut().map(Member::split))
     }
 
+    /// The partitions that it has.
+    pub(crate) fn each(&mut self) -> impl Iterator<Item = (&mut Partition, &mut Transaction)> {
+        self.members.iter_mut().map(Member::split)
+    }
+
     /// The partitions that it has, to be read.
     pub fn members(&self) -> impl Iterator<Item = &Partition> {
         self.members.iter().map(|member| &member.partition)

@@ -78,7 +78,7 @@ impl ReadRequest {
             return Ok(None);
         }
         let table = current(&self.table, partition)?;
-        let (definition, unread) = (Arc::clone(&self.table), Unread::new(table));
+        let (definition, unread) = (Arc::clone(&self.table), Unread::visible(table));
         Ok(Some(TableRead { definition, unread, sink: Some((self.sink)(partition.id())), failed: None }))
     }
 }

@@ -27,6 +27,7 @@ pub use choice::{Choice, LogState, SnapshotState, choose};
 pub use halt::Halt;
 pub use plan::{Plan, Progress, Recovered};
 pub use read_only::ReadOnly;
+pub(crate) use rebuild::insert_hidden;
 pub use rebuild::{Execute, Rebuild};
 
 use std::fmt;
@@ -84,6 +85,7 @@ impl fmt::Display for Described<'_> {
                 write!(f, "{}{dots}", sql.get(..end).unwrap_or_default())?;
             }
             Body::Effects(_) | Body::Part(_) => write!(f, "rows of a session's transaction")?,
+            Body::Load(..) | Body::TakeBack(..) | Body::LoadEnd(..) => write!(f, "rows of a load")?,
         }
         match partitions.single() {
             Some(partition) => write!(f, "; partition {})", partition.0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Described, Replay, verify_digest};
 use crate::ids::{Identity, PartitionId, TransactionId};
-use crate::log::{Body, Effect, Effects, Record};
+use crate::log::{Body, Effect, Effects, Images, LoadOutcome, Record, TableLoad};
 use crate::partition::{Digest, Head, Member, Partition, Scope};
 use crate::schema::{Schema, TableId};
 use crate::snapshot::Chunk;
@@ -114,6 +114,23 @@ impl<X: Execute> Rebuild<X> {
         Ok(())
     }
 
+    /// Removes what loads have left that are not over, and says which those are. What comes after this knows nothing of
+    /// them.
+    pub fn take_back_loads(&mut self) -> Result<Vec<TableLoad>> {
+        let loads: BTreeSet<_> = self.members.iter().flat_map(|member| member.partition.loads()).collect();
+        loads.iter().try_for_each(|load| self.end_load(*load, LoadOutcome::TakenBack))?;
+        Ok(loads.into_iter().collect())
+    }
+
+    fn end_load(&mut self, load: TableLoad, outcome: LoadOutcome) -> Result<()> {
+        self.members.iter_mut().try_for_each(|member| {
+            if outcome == LoadOutcome::TakenBack {
+                member.partition.take_back(load, u32::MAX)?;
+            }
+            member.partition.end_load(load)
+        })
+    }
+
     fn member(&mut self, id: PartitionId) -> Result<&mut Member> {
         self.members
             .get_mut(usize::from(id.0))
@@ -144,6 +161,13 @@ impl<X: Execute> Rebuild<X> {
         }
         Ok(())
     }
+}
+
+/// Adds the rows of a load to each partition of a scope.
+pub(crate) fn insert_hidden(scope: &mut Scope<'_>, load: TableLoad, images: Images<'_>) -> Result<()> {
+    scope.each().try_for_each(|(partition, transaction)| {
+        images.each(|image| partition.insert_hidden(load, image, transaction).map(drop))
+    })
 }
 
 /// What cannot be: all records of a transaction are in one group.
@@ -177,7 +201,10 @@ impl<X: Execute> Replay for Rebuild<X> {
         let count = if replicated { self.members.len() } else { 1 };
         for member in self.members.iter_mut().skip(usize::from(partition.0)).take(count) {
             let table = member.partition.table_mut(table)?;
-            chunk.rows().try_for_each(|(tuple, image)| table.load(tuple, image))?;
+            chunk.rows().try_for_each(|(tuple, image)| match chunk.load {
+                None => table.load(tuple, image),
+                Some(load) => table.load_hidden(load, tuple, image),
+            })?;
         }
         Ok(())
     }
@@ -200,6 +227,15 @@ impl<X: Execute> Replay for Rebuild<X> {
             Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, error)),
             Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
             Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, error)),
+            Body::Load(load, images) => self.execute(record, |_, scope| insert_hidden(scope, load, images)),
+            Body::TakeBack(load, rows) => {
+                let taken = self.members.iter_mut().try_for_each(|member| {
+                    let taken = member.partition.take_back(load, rows);
+                    taken.map(drop)
+                });
+                taken.map_err(|error| failed(record, error))
+            }
+            Body::LoadEnd(load, outcome) => self.end_load(load, outcome).map_err(|error| failed(record, error)),
         }
     }
 

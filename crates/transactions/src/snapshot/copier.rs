@@ -6,9 +6,10 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use super::rows::{CHUNK_BYTES, ChunkBuilder};
+use crate::ids::LoadId;
 use crate::partition::{Partition, PreImages};
 use crate::schema::TableId;
-use crate::table::{Budget, Change, TupleId, Unread, Working};
+use crate::table::{Budget, Change, TupleId, TupleIds, Unread, Working};
 use crate::{Error, Result};
 
 /// Bytes of the budget that have to be free for memory to be kept.
@@ -65,6 +66,44 @@ struct TableCopy {
     /// Images of rows that changed before their turn. Not in the chunk of the rows in turn: a chunk is of one
     /// table, and those that change are of any.
     changed: ChunkBuilder,
+    /// Rows of loads that were not over at the barrier.
+    hidden: Vec<Hidden>,
+}
+
+/// Rows of a load that was not over at the barrier, and may be by now.
+#[derive(Debug)]
+struct Hidden {
+    /// The bitmap of then.
+    ids: Box<[u64]>,
+    rows: ChunkBuilder,
+}
+
+impl Hidden {
+    fn new((load, ids): (LoadId, &TupleIds)) -> Self {
+        Self { ids: ids.words().into(), rows: ChunkBuilder::of_load(load) }
+    }
+
+    fn contains(&self, id: TupleId) -> bool {
+        self.ids.get(id.0 as usize / 64).is_some_and(|word| word >> (id.0 % 64) & 1 == 1)
+    }
+}
+
+impl TableCopy {
+    /// Where the image of a row goes that was of a load; `None` if it was of none.
+    fn hidden(&mut self, id: TupleId) -> Option<&mut ChunkBuilder> {
+        self.hidden.iter_mut().find(|hidden| hidden.contains(id)).map(|hidden| &mut hidden.rows)
+    }
+
+    /// The chunks that are not full.
+    fn rest(self) -> impl Iterator<Item = Vec<u8>> {
+        let hidden = self.hidden.into_iter().map(|hidden| hidden.rows);
+        std::iter::once(self.changed).chain(hidden).filter_map(|mut rows| rows.take())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let hidden = self.hidden.iter().map(|hidden| size_of_val(&*hidden.ids) + hidden.rows.memory_bytes());
+        self.uncopied.memory_bytes() + self.changed.memory_bytes() + hidden.sum::<usize>()
+    }
 }
 
 impl Copier {
@@ -82,6 +121,7 @@ impl Copier {
                 table: table.definition().id,
                 uncopied: Unread::new(table),
                 changed: ChunkBuilder::default(),
+                hidden: table.loads().map(Hidden::new).collect(),
             })
             .collect();
         let mut state = State {
@@ -110,17 +150,24 @@ impl Copier {
             let Some(copy) = state.tables.front_mut() else { break };
             let table = partition.table(copy.table)?;
             let Some((id, done)) = copy.uncopied.next(table) else {
-                if let Some(chunk) = state.tables.pop_front().and_then(|mut copy| copy.changed.take()) {
-                    state.keep(chunk);
+                if let Some(copy) = state.tables.pop_front() {
+                    copy.rest().for_each(|chunk| state.keep(chunk));
                 }
                 state.charge();
                 continue;
             };
-            let table_id = copy.table;
             if !done {
-                let image = table.row(id)?.image();
+                let (table_id, image) = (copy.table, table.row(id)?.image());
                 bytes += image.len();
-                state.push(table_id, id, image);
+                match copy.hidden(id) {
+                    None => state.push(table_id, id, image),
+                    Some(rows) => {
+                        let before = rows.memory_bytes();
+                        let chunk = rows.push(table_id, id, image, &mut Vec::new());
+                        let resized = rows.memory_bytes() != before;
+                        state.pushed(chunk, resized);
+                    }
+                }
             }
             left -= 1;
         }
@@ -212,8 +259,7 @@ impl State {
     }
 
     fn memory_bytes(&self) -> usize {
-        let of_table = |copy: &TableCopy| copy.uncopied.memory_bytes() + copy.changed.memory_bytes();
-        let tables: usize = self.tables.iter().map(of_table).sum();
+        let tables: usize = self.tables.iter().map(TableCopy::memory_bytes).sum();
         self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + tables
     }
 
@@ -245,9 +291,12 @@ impl PreImages for Watcher {
         if copy.uncopied.mark(change.id)
             && let Some(before) = change.before
         {
-            let memory = copy.changed.memory_bytes();
-            let chunk = copy.changed.push(change.table, change.id, before, &mut Vec::new());
-            let resized = copy.changed.memory_bytes() != memory;
+            let is_hidden = copy.hidden.iter().any(|hidden| hidden.contains(change.id));
+            let rows = if is_hidden { copy.hidden(change.id) } else { Some(&mut copy.changed) };
+            let Some(rows) = rows else { return true };
+            let memory = rows.memory_bytes();
+            let chunk = rows.push(change.table, change.id, before, &mut Vec::new());
+            let resized = rows.memory_bytes() != memory;
             state.pushed(chunk, resized);
         }
         true

@@ -4,14 +4,16 @@ use crc32c::{crc32c, crc32c_append};
 
 use super::manifest::{PartitionRows, SnapshotFile};
 use crate::disk::{Disk, ReadFile};
-use crate::ids::{DatabaseId, PartitionId, Sequence};
+use crate::ids::{DatabaseId, LoadId, PartitionId, Sequence};
 use crate::log::{Bytes, put_at, put_counted};
 use crate::schema::TableId;
 use crate::table::TupleId;
 use crate::{Error, Result};
 
 /// The format of row files that this version writes, and the newest that it reads.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest that it reads, which had no rows of loads.
+const FIRST_VERSION: u32 = 1;
 
 /// Bytes of rows after which a chunk is complete; it has one row more at most.
 pub const CHUNK_BYTES: usize = 256 << 10;
@@ -23,9 +25,10 @@ pub const CHUNK_BYTES: usize = 256 << 10;
 /// THERMROW version partition zero database position zero checksum | chunks
 ///
 /// chunk: 0      4        8     12    16
-///        length checksum table count | tuple (4), counted image; for each row
+///        length checksum table count | load (8), if it is of one | tuple (4), counted image; for each row
 /// ```
 ///
+/// Rows of a load that was not over are in chunks of their own, whose table number has the highest bit set.
 /// All numbers are little-endian. Length is of the whole chunk, its checksum CRC-32C of all its other
 /// bytes. Length, checksum and number of rows of the whole file are in the manifest.
 const HEADER_BYTES: usize = AT_CHECKSUM + 4;
@@ -42,8 +45,11 @@ const CHUNK_HEADER_BYTES: usize = AT_COUNT + 4;
 const AT_CHUNK_CHECKSUM: usize = 4;
 const AT_TABLE: usize = AT_CHUNK_CHECKSUM + 4;
 const AT_COUNT: usize = AT_TABLE + 4;
+/// In the number of a table: its rows are of a load.
+const OF_LOAD: u32 = 1 << 31;
+const LOAD_BYTES: usize = 8;
 /// Bytes of a chunk at most.
-const CHUNK_BYTES_MAX: usize = CHUNK_HEADER_BYTES + CHUNK_BYTES + 8 + crate::table::ROW_BYTES_MAX;
+const CHUNK_BYTES_MAX: usize = CHUNK_HEADER_BYTES + LOAD_BYTES + CHUNK_BYTES + 8 + crate::table::ROW_BYTES_MAX;
 
 /// What the header of a row file says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +65,13 @@ pub struct RowsHeader {
 impl RowsHeader {
     /// Its bytes.
     pub(super) fn to_bytes(self) -> [u8; HEADER_BYTES] {
+        self.to_bytes_of(FORMAT_VERSION)
+    }
+
+    fn to_bytes_of(self, version: u32) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         put_at(&mut bytes, 0, MAGIC);
-        put_at(&mut bytes, AT_VERSION, &FORMAT_VERSION.to_le_bytes());
+        put_at(&mut bytes, AT_VERSION, &version.to_le_bytes());
         put_at(&mut bytes, AT_PARTITION, &self.partition.0.to_le_bytes());
         put_at(&mut bytes, AT_DATABASE, &self.database.0.to_le_bytes());
         put_at(&mut bytes, AT_POSITION, &self.position.0.to_le_bytes());
@@ -77,10 +87,17 @@ pub(super) struct ChunkBuilder {
     bytes: Vec<u8>,
     /// Whose; `None` before the first.
     table: Option<TableId>,
+    /// `None` for rows that can be seen.
+    load: Option<LoadId>,
     count: u32,
 }
 
 impl ChunkBuilder {
+    /// For rows of a load that is not over.
+    pub fn of_load(load: LoadId) -> Self {
+        Self { load: Some(load), ..Self::default() }
+    }
+
     /// Adds a row; gives back the chunk before it if that is complete or of another table. A new chunk takes
     /// the memory of `spare`.
     pub fn push(&mut self, table: TableId, tuple: TupleId, image: &[u8], spare: &mut Vec<u8>) -> Option<Vec<u8>> {
@@ -91,6 +108,7 @@ impl ChunkBuilder {
                 self.bytes = std::mem::take(spare);
             }
             self.bytes.resize(CHUNK_HEADER_BYTES, 0);
+            self.bytes.extend(self.load.iter().flat_map(|load| load.0.to_le_bytes()));
             self.table = Some(table);
         }
         let needed = 8 + image.len();
@@ -110,7 +128,8 @@ impl ChunkBuilder {
         let mut bytes = std::mem::take(&mut self.bytes);
         let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         put_at(&mut bytes, 0, &length.to_le_bytes());
-        put_at(&mut bytes, AT_TABLE, &table.0.to_le_bytes());
+        let of_load = if self.load.is_some() { OF_LOAD } else { 0 };
+        put_at(&mut bytes, AT_TABLE, &(table.0 | of_load).to_le_bytes());
         put_at(&mut bytes, AT_COUNT, &std::mem::take(&mut self.count).to_le_bytes());
         Some(bytes)
     }
@@ -139,6 +158,8 @@ fn checksum_of(chunk: &[u8]) -> u32 {
 pub struct Chunk<'a> {
     /// The table.
     pub table: TableId,
+    /// The load that the rows are of; `None` if they can be seen.
+    pub load: Option<LoadId>,
     /// How many rows.
     pub count: u32,
     rows: Bytes<'a>,
@@ -154,13 +175,15 @@ impl<'a> Chunk<'a> {
     fn parse(chunk: &'a [u8]) -> Option<Self> {
         let mut bytes = Bytes::new(chunk.get(AT_CHUNK_CHECKSUM..)?);
         let checksum = bytes.u32()?;
-        let (table, count) = (TableId(bytes.u32()?), bytes.u32()?);
+        let (table, count) = (bytes.u32()?, bytes.u32()?);
+        let load = if table & OF_LOAD == 0 { None } else { Some(LoadId(bytes.u64()?)) };
+        let table = TableId(table & !OF_LOAD);
         let mut rows = bytes;
         for _ in 0..count {
             rows.u32()?;
             rows.counted()?;
         }
-        (rows.is_empty() && checksum == checksum_of(chunk)).then_some(Self { table, count, rows: bytes })
+        (rows.is_empty() && checksum == checksum_of(chunk)).then_some(Self { table, load, count, rows: bytes })
     }
 }
 
@@ -190,7 +213,7 @@ impl RowFileReader {
                  up to version {FORMAT_VERSION}"
             )));
         }
-        if start != header.to_bytes() {
+        if version < FIRST_VERSION || start != header.to_bytes_of(version) {
             return Err(Error::corrupt(format_args!("{name}, offset 0: not the header of this row file")));
         }
         if file.length()? != expected.bytes {
@@ -241,7 +264,7 @@ mod tests {
     fn the_bytes_are_fixed() {
         let header = RowsHeader { database: DatabaseId(5), position: Sequence(6), partition: PartitionId(7) };
         let mut expected = b"THERMROW".to_vec();
-        expected.extend_from_slice(&[1, 0, 0, 0, 7, 0, 0, 0]);
+        expected.extend_from_slice(&[2, 0, 0, 0, 7, 0, 0, 0]);
         expected.extend_from_slice(&[5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[6, 0, 0, 0, 0, 0, 0, 0]);
         expected.extend_from_slice(&[0; 20]);
@@ -258,8 +281,16 @@ mod tests {
         let checksum = crc32c(&expected);
         expected.splice(4..4, checksum.to_le_bytes());
         assert_eq!(chunk, expected);
+        let mut builder = ChunkBuilder::of_load(LoadId(77));
+        assert_eq!(builder.push(TableId(3), TupleId(9), b"abc", &mut Vec::new()), None);
+        let mut hidden = builder.take().unwrap();
+        seal_chunk(&mut hidden);
+        assert_eq!(hidden[8..], [3, 0, 0, 128, 1, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c']);
+        let read = Chunk::parse(&hidden).unwrap();
+        assert_eq!((read.table, read.load, read.count), (TableId(3), Some(LoadId(77)), 1));
+        assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..])]);
         let read = Chunk::parse(&chunk).unwrap();
-        assert_eq!((read.table, read.count), (TableId(3), 2));
+        assert_eq!((read.table, read.load, read.count), (TableId(3), None, 2));
         assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..]), (TupleId(1), b"")]);
         for bit in 0..chunk.len() * 8 {
             let mut changed = chunk.clone();

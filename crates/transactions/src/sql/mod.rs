@@ -28,3 +28,4 @@ pub use prepared::Prepared;
 pub(crate) use prepared::settle;
 pub use rows::{Batch, Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
 pub use select::output_name;
+pub(crate) use write::RowMaker;

@@ -16,6 +16,7 @@ mod encoder;
 mod index;
 mod keys;
 mod layout;
+mod loads;
 mod locator;
 mod patch;
 mod region;
@@ -40,4 +41,5 @@ pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 
 pub(crate) use row::Cell;
+pub(crate) use tuple_ids::TupleIds;
 pub(crate) use unread::Unread;

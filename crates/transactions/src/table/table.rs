@@ -3,8 +3,9 @@ use std::sync::Arc;
 
 use super::budget::{Budget, Full, Growth};
 use super::encoder::Encoder;
-use super::index::{Entries, Index, Matches};
+use super::index::Index;
 use super::layout::Layout;
+use super::loads::Loads;
 use super::locator::{Locator, Locators};
 use super::patch::Patch;
 use super::row::Row;
@@ -12,10 +13,12 @@ use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
 use super::undo::Undo;
 use crate::error::{Class, Error, Result};
+use crate::ids::LoadId;
 use crate::schema::{IndexId, TableDefinition, TableId};
 use crate::types::{Value, ValueRef};
 
 mod ahead;
+mod loading;
 mod reshape;
 mod verify;
 
@@ -41,7 +44,8 @@ pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
 ///
 /// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one
 /// entry for each of them, with the key of its image; the budget is charged with
-/// [`Table::memory`]'s sum. An operation that fails leaves the table as it was.
+/// [`Table::memory`]'s sum. An operation that fails leaves the table as it was. Look-ups and scans give no row of a
+/// [load](Loads) that is not over, which has its id, its slot and its keys all the same.
 #[derive(Debug)]
 pub struct Table {
     definition: Arc<TableDefinition>,
@@ -50,6 +54,7 @@ pub struct Table {
     locators: Locators,
     rows: Slabs,
     indexes: Vec<Index>,
+    loads: Loads,
     budget: Arc<Budget>,
     seed: u64,
     scratch: Scratch,
@@ -83,7 +88,7 @@ struct Key {
 pub struct TableMemory {
     /// Arenas of rows.
     pub rows: usize,
-    /// Locators and the bitmap of tuple ids.
+    /// Locators and the bitmaps of tuple ids.
     pub locators: usize,
     /// Each index.
     pub indexes: Vec<(IndexId, usize)>,
@@ -109,6 +114,7 @@ impl Table {
             locators: Locators::new(),
             rows,
             indexes,
+            loads: Loads::default(),
             budget,
             seed,
             scratch: Scratch::default(),
@@ -129,16 +135,16 @@ impl Table {
         self.definition.id
     }
 
-    /// Number of rows.
+    /// Number of rows, but for those of a load that is not over.
     pub fn rows(&self) -> usize {
-        self.ids.live()
+        self.ids.live() - self.loads.rows()
     }
 
     /// Bytes that it takes.
     pub fn memory(&self) -> TableMemory {
         TableMemory {
             rows: self.rows.bytes(),
-            locators: self.locators.bytes() + self.ids.bytes(),
+            locators: self.locators.bytes() + self.ids.bytes() + self.loads.bytes(),
             indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).collect(),
         }
     }
@@ -183,10 +189,11 @@ impl Table {
 
     /// The ids of all rows, in order.
     pub fn scan(&self) -> impl Iterator<Item = TupleId> {
-        self.ids.iter()
+        self.ids.iter().filter(|id| self.is_visible(*id))
     }
 
-    /// The first row at or behind an id, to scan in steps while rows change in between.
+    /// The first row at or behind an id, to scan in steps while rows change in between; also one of a load that is
+    /// not over.
     pub fn next(&self, from: TupleId) -> Option<TupleId> {
         self.ids.next(from)
     }
@@ -206,23 +213,29 @@ impl Table {
 
     /// The rows with this key, in the order of their ids; see [`crate::types::key`] for keys. In an ordered
     /// index the key may be that of the first columns only.
-    pub fn lookup(&self, index: IndexId, key: &[u8]) -> Result<Matches<'_>> {
-        Ok(self.index(index)?.lookup(key))
+    pub fn lookup(&self, index: IndexId, key: &[u8]) -> Result<impl DoubleEndedIterator<Item = TupleId> + use<'_>> {
+        Ok(self.index(index)?.lookup(key).filter(|id| self.is_visible(*id)))
     }
 
     /// The row of a unique index with this key.
     #[inline]
     pub fn find(&self, index: IndexId, key: &[u8]) -> Result<Option<TupleId>> {
-        Ok(self.index(index)?.first(key))
+        Ok(self.index(index)?.first(key).filter(|id| self.is_visible(*id)))
     }
 
     /// Keys and rows of an ordered index between two bounds, from either end. A bound means all keys that
     /// begin with it.
-    pub fn range(&self, index: IndexId, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Result<Entries<'_>> {
+    pub fn range(
+        &self,
+        index: IndexId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<impl DoubleEndedIterator<Item = (&[u8], TupleId)> + use<'_>> {
         let index = self.index(index)?;
-        index
-            .range(from, to)
-            .ok_or_else(|| Error::internal(format_args!("a range of hash index \"{}\"", index.definition().name)))
+        let entries = index.range(from, to);
+        let entries = entries
+            .ok_or_else(|| Error::internal(format_args!("a range of hash index \"{}\"", index.definition().name)))?;
+        Ok(entries.filter(|(_, id)| self.is_visible(*id)))
     }
 
     /// Adds a row. The values are of the columns' types.
@@ -255,9 +268,7 @@ impl Table {
     pub fn insert_image(&mut self, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
         let id = self.ids.lowest_free();
         if id > TupleId::MAX {
-            return Err(
-                Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", self.definition.name))
-            );
+            return Err(no_id(&self.definition));
         }
         undo.push(self.id(), id, None)?;
         let result = self.place(id, image, Growth::Asked);
@@ -386,7 +397,7 @@ impl Table {
         };
         let (mut added, mut failed) = (0, None);
         for (index, key) in self.indexes.iter_mut().zip(keys.iter_mut()) {
-            failed = enter(&self.definition, index, key, id, &self.budget, growth).err();
+            failed = enter((&self.definition, &self.loads), index, key, id, &self.budget, growth).err();
             if failed.is_some() {
                 break;
             }
@@ -462,7 +473,7 @@ impl Table {
         let (mut seen, mut failed) = (0, None);
         for ((index, old), new) in self.indexes.iter_mut().zip(old.iter()).zip(new.iter_mut()) {
             if old.bytes != new.bytes {
-                failed = enter(&self.definition, index, new, id, &self.budget, growth).err();
+                failed = enter((&self.definition, &self.loads), index, new, id, &self.budget, growth).err();
                 if failed.is_some() {
                     break;
                 }
@@ -503,6 +514,7 @@ impl Table {
         result?;
         self.rows.free(item, &self.budget);
         self.ids.release(id);
+        self.loads.release(id);
         Ok(())
     }
 }
@@ -521,7 +533,7 @@ fn rows_for(layout: &Layout) -> Slabs {
 /// Adds a row's key to an index.
 #[inline]
 fn enter(
-    table: &TableDefinition,
+    (table, loads): (&TableDefinition, &Loads),
     index: &mut Index,
     key: &mut Key,
     id: TupleId,
@@ -530,7 +542,7 @@ fn enter(
 ) -> Result<()> {
     match index.insert(&mut key.bytes, key.distinct, id, budget, growth) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(duplicate(table, index, &key.bytes)),
+        Ok(false) => Err(taken(table, loads, index, &key.bytes)),
         Err(full) => Err(no_room(table, full)),
     }
 }
@@ -541,8 +553,27 @@ fn no_row(table: &TableDefinition, id: TupleId) -> Error {
 }
 
 #[cold]
+fn no_id(table: &TableDefinition) -> Error {
+    Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", table.name))
+}
+
+#[cold]
 fn no_room(table: &TableDefinition, full: Full) -> Error {
     Error::OutOfMemory(format!("table \"{}\": {full}", table.name).into())
+}
+
+/// Why a row cannot have a key that another one has. Of a row that nobody sees yet nobody knows whether it will stay.
+#[cold]
+fn taken(table: &TableDefinition, loads: &Loads, index: &Index, key: &[u8]) -> Error {
+    match index.first(key) {
+        Some(id) if loads.hide_from_inserting(id) => being_loaded(table),
+        _ => duplicate(table, index, key),
+    }
+}
+
+#[cold]
+fn being_loaded(table: &TableDefinition) -> Error {
+    Error::Retry(format!("a row with the same key is being loaded into table \"{}\"", table.name).into())
 }
 
 #[cold]

@@ -151,6 +151,11 @@ impl TupleIds {
         TupleId(words.map_or(0, |word| (word as u32 + 1) * 64))
     }
 
+    /// The bitmap: bit i of word n is of id 64 n + i.
+    pub fn words(&self) -> &[u64] {
+        self.levels.first().map_or(&[], Vec::as_slice)
+    }
+
     /// The taken ids in order.
     pub fn iter(&self) -> impl Iterator<Item = TupleId> {
         std::iter::successors(self.next(TupleId(0)), |id| self.next(TupleId(id.0 + 1)))

@@ -18,7 +18,16 @@ pub(crate) struct Unread {
 }
 
 impl Unread {
-    /// Begins to read a table as it is now.
+    /// Begins to read what can be seen of a table now.
+    pub fn visible(table: &Table) -> Self {
+        let mut unread = Self::new(table);
+        for (_, hidden) in table.loads() {
+            unread.done.iter_mut().zip(hidden.words()).for_each(|(done, word)| *done |= word);
+        }
+        unread
+    }
+
+    /// Begins to read a table as it is now, with rows of loads that are not over.
     pub fn new(table: &Table) -> Self {
         let bound = table.id_bound();
         // Ids are 31 bits, so this fits.

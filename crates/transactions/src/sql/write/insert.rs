@@ -261,7 +261,7 @@ impl Conflict {
                 }
                 encode(&mut key, *column, value)?;
             }
-            if let Some(id) = table.find(index.id, &key)? {
+            if let Some(id) = table.find_to_insert(index.id, &key)? {
                 return Ok(Some(id));
             }
         }

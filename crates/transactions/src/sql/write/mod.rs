@@ -3,12 +3,14 @@
 mod delete;
 mod insert;
 mod plain;
+mod row_maker;
 mod update;
 
 use std::sync::Arc;
 
 pub(crate) use delete::Delete;
 pub(crate) use insert::Insert;
+pub(crate) use row_maker::RowMaker;
 pub(crate) use update::Update;
 
 use sqlparser::ast::{Assignment as AstAssignment, AssignmentTarget, SelectItem};

@@ -23,7 +23,10 @@ impl Table {
     /// The rows of a unique index with these keys, in their order. They are in the processor's caches then, as by
     /// [`Table::read_ahead`].
     pub fn find_each(&self, index: IndexId, keys: &Keys) -> Result<OfLookUps<Option<TupleId>>> {
-        let found = self.index(index)?.first_of_each(keys);
+        let mut found = self.index(index)?.first_of_each(keys);
+        if self.is_loading() {
+            found.iter_mut().for_each(|id| *id = id.filter(|id| self.is_visible(*id)));
+        }
         let ids: OfLookUps<TupleId> = found.iter().copied().flatten().collect();
         self.read_rows_ahead(&ids);
         Ok(found)

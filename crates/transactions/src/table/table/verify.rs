@@ -6,10 +6,10 @@ use super::{HEADER_BYTES, Table};
 use crate::error::{Error, Result};
 
 impl Table {
-    /// A hash of all rows and their ids. Equal for equal content, whatever the way there.
+    /// A hash of all rows that can be seen, and their ids. Equal for equal content, whatever the way there.
     pub fn state_hash(&self) -> Result<u64> {
         let mut hash = u64::from(self.id().0);
-        for id in self.ids.iter() {
+        for id in self.scan() {
             hash = xxh3_64_with_seed(self.row(id)?.image(), hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1));
         }
         Ok(hash)
@@ -41,13 +41,16 @@ impl Table {
                 }
             }
         }
-        match self.indexes.iter().find(|index| index.entries() != self.rows()) {
+        if let Some(id) = self.loads().flat_map(|(_, ids)| ids.iter()).find(|id| !self.ids.contains(*id)) {
+            return Err(wrong(format!("a load has row {}, which is not there", id.0)));
+        }
+        match self.indexes.iter().find(|index| index.entries() != self.ids.live()) {
             None => Ok(()),
             Some(index) => Err(wrong(format!(
                 "index \"{}\" has {} entries for {} rows",
                 index.definition().name,
                 index.entries(),
-                self.rows()
+                self.ids.live()
             ))),
         }
     }
