@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit, TimestampNanosecondType};
-use datafusion::common::{Result, exec_datafusion_err, exec_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
 use thermocline_pushdown::{Column, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
 
@@ -74,8 +74,24 @@ impl Source {
     pub fn row(&self, row: usize) -> Result<Vec<Value>> {
         let value = |column: &Column| column.value(row).map(ValueRef::to_value);
         let values = self.columns.iter().map(value).collect::<Result<_>>();
-        values.map_err(|error| exec_datafusion_err!("a decimal of the query: {error}"))
+        values.map_err(of_query)
     }
+
+    /// Puts the values of one row in place of others.
+    ///
+    /// # Errors
+    /// As [`Source::row`].
+    pub fn read<'s>(&'s self, row: usize, values: &mut Vec<ValueRef<'s>>) -> Result<()> {
+        values.clear();
+        for column in &self.columns {
+            values.push(column.value(row).map_err(of_query)?);
+        }
+        Ok(())
+    }
+}
+
+fn of_query(error: DataFusionError) -> DataFusionError {
+    exec_datafusion_err!("a decimal of the query: {error}")
 }
 
 /// An array as one of the types that row tables have values of.

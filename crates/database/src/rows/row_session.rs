@@ -99,6 +99,23 @@ impl RowSession {
         self.until(interrupt, work).await
     }
 
+    /// Has work done that goes on without the session, which a query that feeds it may need. What stops it is as in
+    /// [`RowSession::statement`].
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub async fn without_session<T: Send + 'static>(
+        &self,
+        interrupt: &Arc<Interrupt>,
+        work: impl FnOnce() -> thermocline_transactions::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        *self.shared.running.lock() = Some(Arc::clone(interrupt));
+        let mut stop = StopOnDrop { shared: &self.shared, interrupt, is_over: false };
+        let result = blocking(work).await;
+        stop.is_over = true;
+        result?.map_err(external)
+    }
+
     /// Does the row engine's part of a query of the analytic engine, which looks after its time: dropping this
     /// stops it, as the query is stopped.
     ///

@@ -3,22 +3,31 @@ use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Insert, ObjectName, SetExpr, Statement as Ast, TableObject};
-use thermocline_transactions::database::{Answer, Session};
+use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::DataType;
-use thermocline_transactions::{Class, Result as RowResult};
+use thermocline_transactions::{Class, Error, Result as RowResult};
+use tokio::sync::mpsc::Receiver;
 
 use super::statement::Statement;
 use crate::arrow::{Source, check_assignment};
 use crate::bridge::external;
 
+/// Rows of a query that go in by one transaction that holds all partitions, which takes fewer milliseconds than a load
+/// has syncs.
+pub const FEW_ROWS: usize = 1024;
+
 /// `INSERT INTO row_table SELECT ...` of a query that the row engine does not run.
 ///
 /// ```text
-/// query --analytic engine--> rows, all in memory --one transaction--> INSERT ... VALUES ($1, ...) for each
+/// query --analytic engine--> few rows, in a transaction, --one transaction--> INSERT ... VALUES ($1, ...) for each
+///             |              ON CONFLICT, or RETURNING
+///             |
+///             +------------> any other, as they come ----load----> hidden until all of them are there
 /// ```
 ///
-/// All rows are there before the transaction begins, because the query may read the table itself.
+/// The query may read the table itself: what a transaction inserts is in memory before it begins, and rows of a
+/// [load](Load) are not seen by anybody before its end.
 #[derive(Debug)]
 pub struct Plan {
     /// The query.
@@ -84,6 +93,19 @@ impl Plan {
         Ok(insert.to_string())
     }
 
+    /// Whether its rows can go in as a load, which neither looks for rows that are there nor gives any back.
+    pub fn is_load(&self) -> bool {
+        self.insert.on.is_none() && self.insert.returning.is_none()
+    }
+
+    /// Begins a load of the query's columns. `insert` is the statement with parameters, which says whether the row
+    /// engine does such an INSERT.
+    pub fn load(&self, session: &mut Session, insert: &str, query: &ArrowSchema) -> RowResult<Load> {
+        session.prepare(insert)?;
+        let columns: Vec<&str> = self.targets.iter().take(query.fields().len()).map(|(name, _)| &**name).collect();
+        session.load(&self.table, &columns)
+    }
+
     /// Inserts all rows or none, each by the statement with parameters. For one deadline for all of them it is to be
     /// run as one statement.
     pub fn run(&self, session: &mut Session, insert: &str, rows: &[RecordBatch]) -> RowResult<Answer> {
@@ -101,9 +123,27 @@ impl Plan {
     }
 }
 
+/// Adds batches to a load as they come, up to `None`, and ends it; gives back how many rows they had. Without a `None`
+/// at the end the query has failed, or nobody waits any more: then no row is left.
+pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> RowResult<u64> {
+    while let Some(batch) = batches.blocking_recv() {
+        let Some(batch) = batch else { return load.finish() };
+        let source = Source::new(&batch).map_err(failed)?;
+        let mut values = Vec::with_capacity(batch.num_columns());
+        for row in 0..batch.num_rows() {
+            source.read(row, &mut values).map_err(failed)?;
+            load.push(&values)?;
+        }
+    }
+    Err(Error::Cancelled("the query whose rows were to be inserted has ended before its last row".into()))
+}
+
+fn failed(error: DataFusionError) -> Error {
+    Class::OutOfRange.error(error.strip_backtrace())
+}
+
 fn insert_all(session: &mut Session, insert: &str, rows: &[RecordBatch]) -> RowResult<Answer> {
     let mut all = Answer::default();
-    let failed = |error: DataFusionError| Class::OutOfRange.error(error.strip_backtrace());
     for batch in rows {
         let source = Source::new(batch).map_err(failed)?;
         for row in 0..batch.num_rows() {

@@ -1,9 +1,11 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
+use futures::TryStreamExt;
 use thermocline_compute::{
     Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings, StatementTimeout,
 };
@@ -12,6 +14,7 @@ use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
+use tokio::sync::mpsc::channel;
 
 use super::describe::describe;
 use super::insert;
@@ -23,13 +26,16 @@ use crate::bridge::{blocking, external, row_error};
 use crate::rows::{DatabaseFiles, RowSchema, RowSession, RowSettings, RowStore};
 use crate::system;
 
+/// Batches of a query that wait to be loaded.
+const BATCHES_AHEAD: usize = 2;
+
 /// A session of a database.
 ///
 /// ```text
 ///  Statement --Names::route--> Rows -----------------> row engine
 ///                              RowsFirst ------------> row engine, or "not here" --+
 ///                              Insert: VALUES -------> row engine                  |
-///                                      a query ------> analytic engine --rows--> row engine, all or nothing
+///                                      a query ------> analytic engine --rows--> row engine, all or none
 ///                              Analytic -------------> analytic engine <-----------+
 /// ```
 ///
@@ -248,17 +254,66 @@ impl Session {
             // What it inserts may be of external tables.
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
                 let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
-                let query = Statement::analytic(&plan.query)?;
-                let rows = self.analytic.stream_until(query, interrupt.deadline()).await?;
-                let rows = self.analytic.collect(rows).await?;
-                plan.check(&rows.schema)?;
-                let one = plan.with_parameters(&rows.schema)?;
-                let run = move |session: &mut RowsSession| plan.run(session, &one, &rows.batches);
-                self.answer(&self.rows.statement(interrupt, run).await?)
+                self.insert_query(plan, interrupt).await
             }
             Err(error) => Err(error),
             Ok(()) => self.rows(&statement.text, interrupt).await,
         }
+    }
+
+    /// Runs the query of an INSERT in the analytic engine.
+    async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+        let query = Statement::analytic(&plan.query)?;
+        let mut rows = self.analytic.stream_until(query, interrupt.deadline()).await?;
+        plan.check(&rows.schema)?;
+        let one = plan.with_parameters(&rows.schema)?;
+        let batches = if self.in_transaction() || !plan.is_load() {
+            self.analytic.collect(rows).await?.batches
+        } else {
+            let mut first = vec![];
+            loop {
+                match rows.rows.try_next().await? {
+                    Some(batch) => first.push(batch),
+                    None => break first,
+                }
+                if first.iter().map(RecordBatch::num_rows).sum::<usize>() > insert::FEW_ROWS {
+                    return self.load(plan, one, (first, rows), interrupt).await;
+                }
+            }
+        };
+        let run = move |session: &mut RowsSession| plan.run(session, &one, &batches);
+        self.answer(&self.rows.statement(interrupt, run).await?)
+    }
+
+    /// Loads the rows of a query, of which the first ones are there, while it gives the others.
+    async fn load(
+        &self,
+        plan: insert::Plan,
+        one: String,
+        (first, mut rows): (Vec<RecordBatch>, QueryStream),
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<QueryStream> {
+        let schema = Arc::clone(&rows.schema);
+        let begin = move |session: &mut RowsSession| plan.load(session, &one, &schema);
+        let load = self.rows.statement(interrupt, begin).await?;
+        let (sender, receiver) = channel(BATCHES_AHEAD);
+        let loaded = self.rows.without_session(interrupt, move || insert::load_all(load, receiver));
+        let given = async move {
+            for batch in first {
+                // Nobody receives it any more if the load has failed, which says why.
+                let _ = sender.send(Some(batch)).await;
+            }
+            while let Some(batch) = rows.rows.try_next().await? {
+                if sender.send(Some(batch)).await.is_err() {
+                    return Ok(());
+                }
+            }
+            let _ = sender.send(None).await;
+            Ok::<_, DataFusionError>(())
+        };
+        let (given, loaded) = tokio::join!(given, loaded);
+        given?;
+        self.answer(&Answer { affected: loaded?, ..Answer::default() })
     }
 
     fn describe(&self, name: &str) -> Result<QueryStream> {
