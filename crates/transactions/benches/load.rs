@@ -79,7 +79,13 @@ fn tell(name: &str, took: &[u64], seconds: f64) {
 
 fn load(session: &mut Session, rows: i64) {
     let mut load = session
-        .load("lines", &["o", "l", "part", "supplier", "quantity", "price", "discount", "ship", "receipt", "flag", "mode", "comment"])
+        .load(
+            "lines",
+            &[
+                "o", "l", "part", "supplier", "quantity", "price", "discount", "ship", "receipt", "flag", "mode",
+                "comment",
+            ],
+        )
         .unwrap();
     for row in 0..rows {
         let units = |units: i64| ValueRef::Decimal(Decimal::new(units.into(), 2).unwrap());
@@ -116,9 +122,10 @@ fn main() {
         let by = |column| if is_partitioned { format!("PARTITION BY ({column})") } else { String::new() };
         let database = open(&path, partitions);
         let mut session = database.session();
-        let columns = "part INTEGER, supplier INTEGER, quantity DECIMAL(15, 2), price DECIMAL(15, 2), discount DECIMAL(15, 2), \
+        let columns =
+            "part INTEGER, supplier INTEGER, quantity DECIMAL(15, 2), price DECIMAL(15, 2), discount DECIMAL(15, 2), \
                        ship DATE, receipt DATE, flag CHAR(1), mode VARCHAR(10), comment VARCHAR(44), PRIMARY KEY (o, l)"
-            .replace("CHAR(1)", "VARCHAR(1)");
+                .replace("CHAR(1)", "VARCHAR(1)");
         session.execute(&format!("CREATE TABLE lines ({definition} {columns}) {}", by("o")), &[]).unwrap();
         session.execute(&format!("CREATE TABLE others (k BIGINT PRIMARY KEY, v BIGINT) {}", by("k")), &[]).unwrap();
         let mut fill = session.load("others", &["k", "v"]).unwrap();

@@ -241,7 +241,10 @@ fn loads_of_the_same_keys_wait_for_each_other() {
                 second.finish()
             });
             std::thread::sleep(Duration::from_millis(50));
-            if kept { drop(first.finish().unwrap()) } else { drop(first) }
+            match kept {
+                true => assert_eq!(first.finish().unwrap(), 1000),
+                false => drop(first),
+            }
             done.join().unwrap()
         });
         match kept {
@@ -301,7 +304,10 @@ fn a_reader_sees_the_rows_of_when_it_began() {
         let mut readers = session.read_tables(vec![request]).unwrap().pop().unwrap();
         run(&mut session, "INSERT INTO t VALUES (5000, 1, 1, 'later')");
         (2001..=4000).for_each(|k| push(&mut load, k).unwrap());
-        if kept { drop(load.finish().unwrap()) } else { drop(load) }
+        match kept {
+            true => assert_eq!(load.finish().unwrap(), 4000),
+            false => drop(load),
+        }
         for reader in &mut readers {
             while reader.step(100).unwrap() != ReadStep::Done {}
         }
@@ -414,7 +420,11 @@ fn a_crash_anywhere_leaves_all_rows_or_none() {
             for k in &acknowledged {
                 assert_eq!(one(&mut session, &format!("SELECT count(*) FROM t WHERE k = {k}")), 1);
             }
-            if loaded == 0 { none += 1 } else { all += 1 }
+            if loaded == 0 {
+                none += 1
+            } else {
+                all += 1
+            }
             // Ids go on as replay will give them.
             run(&mut session, "INSERT INTO t VALUES (300000, 300000, 1, 'after')");
             run(&mut session, "DELETE FROM t WHERE k = 300000");

@@ -56,7 +56,16 @@ impl RowSession {
         &self.shared.store
     }
 
-    /// All definitions of row tables as they are now.
+    /// Waits until the row engine is not being recovered any more.
+    ///
+    /// # Errors
+    /// Why it could not be, or that `interrupt` has stopped the wait.
+    pub async fn recovered(&self, interrupt: &Arc<Interrupt>) -> Result<()> {
+        let (store, interrupt) = (Arc::clone(self.store()), Arc::clone(interrupt));
+        blocking(move || store.recovered(&interrupt)).await?.map_err(external)
+    }
+
+    /// All definitions of row tables as they are now; none while they are being [recovered](RowSession::recovered).
     pub fn schema(&self) -> Schema {
         self.shared.store.started().map(|database| database.schema()).unwrap_or_default()
     }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::Result;
+use thermocline_transactions::interrupt::Interrupt;
 
 use super::row_session::RowSession;
 use super::table::RowTable;
@@ -27,6 +28,9 @@ impl SchemaProvider for RowSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if self.session.store().is_unusable() {
+            self.session.recovered(&Arc::new(Interrupt::new(None))).await?;
+        }
         let schema = self.session.schema();
         let table = schema.tables().find(|table| &*table.name == name);
         Ok(table.map(|table| Arc::new(RowTable::new(self.session.clone(), Arc::clone(table))) as _))

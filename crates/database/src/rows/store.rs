@@ -1,11 +1,15 @@
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use datafusion::common::{exec_datafusion_err, exec_err};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use thermocline_compute::Settings;
-use thermocline_transactions::database::{Database, Notice, Settings as EngineSettings, SnapshotStatus};
+use thermocline_transactions::database::{Database, Notice, Opening, Settings as EngineSettings, SnapshotStatus};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
+use thermocline_transactions::interrupt::{Cause, Interrupt};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::{Error, Result};
@@ -65,89 +69,172 @@ impl RowSettings {
     }
 }
 
+/// Bytes of files that are read before the database counts as open: what takes no longer than a person notices.
+const AT_ONCE_BYTES: u64 = 8 << 20;
+/// How often a statement that waits for the row engine looks whether it was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
 /// The row engine of a database, started when it is first needed: a database without row tables has
 /// neither its threads nor its files.
+///
+/// ```text
+///           recover: few bytes to read
+///   Idle ---------------------------------------> Started
+///    |  |    recover: many                          ^
+///    |  +---------------------> Recovering ---------+    (a thread of its own; what needs rows waits)
+///    |                              +-------------> Failed
+///    +---- database: new, or in memory ----------> Started
+/// ```
 #[derive(Debug)]
 pub struct RowStore {
     /// Where rows are kept; `None` keeps them in memory only.
     files: Option<DatabaseFiles>,
     settings: Mutex<RowSettings>,
-    database: Mutex<Option<Arc<Database>>>,
+    state: Mutex<State>,
+    /// It is not recovering any more.
+    recovered: Condvar,
+    /// The thread that recovers it; `None` if none does, or has.
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+enum State {
+    Idle,
+    /// With what stops it.
+    Recovering(Arc<Interrupt>),
+    Started(Arc<Database>),
+    Failed(Error),
 }
 
 impl RowStore {
     /// The row engine of a directory, or one in memory; not started.
     pub fn new(files: Option<DatabaseFiles>, settings: RowSettings) -> Self {
-        Self { files, settings: Mutex::new(settings), database: Mutex::default() }
+        Self {
+            files,
+            settings: Mutex::new(settings),
+            state: Mutex::new(State::Idle),
+            recovered: Condvar::new(),
+            thread: Mutex::default(),
+        }
     }
 
-    /// Starts it if there are row tables, which takes as long as recovery does.
+    /// Starts it if there are row tables; where there is much to read for that, behind this, with what needs rows
+    /// waiting for it.
     ///
     /// # Errors
     /// If the directory cannot be read or written, is damaged, of a newer version, or has no row tables any
-    /// more.
-    pub fn recover(&self, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
-        match &self.files {
-            Some(files) if files.has_rows() || RowMark::read(files.path())?.is_some() => {
-                self.start(progress).map(|_| ())
+    /// more; what is seen only when all of it is read, is the error of who waits for it.
+    pub fn recover(self: &Arc<Self>, mut progress: impl FnMut(&Progress) + Send + 'static) -> Result<()> {
+        let Some(files) = &self.files else { return Ok(()) };
+        if !files.has_rows() && RowMark::read(files.path())?.is_none() {
+            return Ok(());
+        }
+        let opening = self.opening(files)?;
+        if opening.bytes().map_err(|error| of_database(files.path(), error))? <= AT_ONCE_BYTES {
+            let database = opened(files.path(), opening, &mut progress)?;
+            self.settle(Ok(database));
+            return self.recovered(&Interrupt::new(None));
+        }
+        let interrupt = Arc::new(Interrupt::new(None));
+        let opening = opening.with_interrupt(&interrupt);
+        *self.state.lock() = State::Recovering(interrupt);
+        let (store, path) = (Arc::downgrade(self), files.path().to_owned());
+        let work = move || {
+            let opened = catch_unwind(AssertUnwindSafe(|| opened(&path, opening, &mut progress)));
+            let opened = opened.unwrap_or_else(|_| Err(Error::internal("recovery has panicked")));
+            if let Some(store) = store.upgrade() {
+                store.settle(opened);
             }
-            _ => Ok(()),
+        };
+        let thread = std::thread::Builder::new().name("recovery".to_owned()).spawn(work);
+        let thread = thread.map_err(|error| Error::Io(format!("cannot start a thread: {error}").into()));
+        *self.thread.lock() = Some(thread.inspect_err(|error| *self.state.lock() = State::Failed(error.clone()))?);
+        Ok(())
+    }
+
+    /// What recovery came to.
+    fn settle(&self, opened: Result<Database>) {
+        let mut state = self.state.lock();
+        *state = match opened {
+            Ok(database) => {
+                let mut settings = self.settings.lock();
+                settings.partitions = database.identity().partitions;
+                // It may have been changed meanwhile.
+                database.set_memory_bytes_max(settings.memory_bytes_max);
+                State::Started(Arc::new(database))
+            }
+            Err(error) => {
+                if !matches!(error, Error::Cancelled(_)) {
+                    tracing::error!("{error}");
+                }
+                State::Failed(error)
+            }
+        };
+        self.recovered.notify_all();
+    }
+
+    /// Whether what needs rows has to [wait](RowStore::recovered), or gets an error.
+    pub fn is_unusable(&self) -> bool {
+        matches!(*self.state.lock(), State::Recovering(_) | State::Failed(_))
+    }
+
+    /// Waits until it is not being recovered any more.
+    ///
+    /// # Errors
+    /// Why it could not be, or that `interrupt` has stopped the wait.
+    pub fn recovered(&self, interrupt: &Interrupt) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            match &*state {
+                State::Recovering(_) => interrupt.check()?,
+                State::Failed(error) => return Err(error.clone()),
+                State::Idle | State::Started(_) => return Ok(()),
+            }
+            self.recovered.wait_for(&mut state, LOOK_EVERY);
         }
     }
 
     /// The row engine, if it has been started.
     pub fn started(&self) -> Option<Arc<Database>> {
-        self.database.lock().clone()
+        match &*self.state.lock() {
+            State::Started(database) => Some(Arc::clone(database)),
+            State::Idle | State::Recovering(_) | State::Failed(_) => None,
+        }
     }
 
-    /// The row engine.
+    /// The row engine, started if it is not; waits while it is being recovered.
     ///
     /// # Errors
     /// As [`RowStore::recover`].
     pub fn database(&self) -> Result<Arc<Database>> {
-        self.start(&mut |_| {})
-    }
-
-    fn start(&self, progress: &mut dyn FnMut(&Progress)) -> Result<Arc<Database>> {
-        let mut started = self.database.lock();
-        if let Some(database) = &*started {
+        self.recovered(&Interrupt::new(None))?;
+        let mut state = self.state.lock();
+        if let State::Started(database) = &*state {
             return Ok(Arc::clone(database));
         }
-        let settings = self.settings.lock().engine();
         let database = match &self.files {
-            Some(files) => self.open(files, settings, progress)?,
+            Some(files) => opened(files.path(), self.opening(files)?, &mut |_| {})?,
             None => {
                 let nothing = Arc::new(SimulatedDisk::new(0, Faults::default()));
+                let settings = self.settings.lock().engine();
                 Database::open(nothing, EngineSettings { durable: false, ..settings })?
             }
         };
         self.settings.lock().partitions = database.identity().partitions;
         let database = Arc::new(database);
-        *started = Some(Arc::clone(&database));
+        *state = State::Started(Arc::clone(&database));
         Ok(database)
     }
 
-    fn open(
-        &self,
-        files: &DatabaseFiles,
-        settings: EngineSettings,
-        progress: &mut dyn FnMut(&Progress),
-    ) -> Result<Database> {
-        let mark = RowMark::read(files.path())?;
-        if let Some(mark) = mark {
+    fn opening(&self, files: &DatabaseFiles) -> Result<Opening> {
+        if let Some(mark) = RowMark::read(files.path())? {
             mark.check(files.path())?;
         }
-        let database = Database::open_with_progress(files.disk()?, settings, progress);
-        let database = database.map_err(|error| of_database(files.path(), error))?;
-        if mark.is_none() && database.read_only().is_none() {
-            // Before anything is answered: see `RowMark`.
-            RowMark { database: database.identity().database }.write(files.path())?;
-        }
-        if let Some(read_only) = database.read_only() {
-            // Whoever only reads has to know as well.
-            tracing::error!("{}: {read_only}", files.path().display());
-        }
-        Ok(database)
+        let mut settings = self.settings.lock();
+        let opening = Opening::new(files.disk()?, settings.engine());
+        let opening = opening.map_err(|error| of_database(files.path(), error))?;
+        settings.partitions = opening.partitions();
+        Ok(opening)
     }
 
     /// Why nothing can be written to row tables; `None` if it can, or if there are none yet.
@@ -193,9 +280,23 @@ impl RowStore {
     /// # Errors
     /// If the log could not be written.
     pub fn close(&self) -> Result<()> {
-        match self.database.lock().take().map(Arc::try_unwrap) {
-            Some(Ok(database)) => database.close(),
-            Some(Err(_)) | None => Ok(()),
+        self.stop_recovery();
+        let state = std::mem::replace(&mut *self.state.lock(), State::Idle);
+        match state {
+            State::Started(database) => Arc::try_unwrap(database).map_or(Ok(()), Database::close),
+            State::Idle | State::Recovering(_) | State::Failed(_) => Ok(()),
+        }
+    }
+
+    /// Nobody waits for it any more. Its files are as they were.
+    fn stop_recovery(&self) {
+        if let State::Recovering(interrupt) = &*self.state.lock() {
+            interrupt.stop(Cause::User);
+        }
+        let thread = self.thread.lock().take();
+        // It may be the one that has the last of this, and a panic has been told.
+        if let Some(thread) = thread.filter(|thread| thread.thread().id() != std::thread::current().id()) {
+            drop(thread.join());
         }
     }
 
@@ -209,10 +310,10 @@ impl RowStore {
     /// # Errors
     /// A sentence that names what is decided when the database is opened.
     pub fn change(&self, wanted: &RowSettings) -> Result<(), String> {
-        let started = self.database.lock();
+        let state = self.state.lock();
         let mut settings = self.settings.lock();
         let fixed = RowSettings { memory_bytes_max: wanted.memory_bytes_max, ..settings.clone() };
-        if started.is_some() && fixed != *wanted {
+        if !matches!(*state, State::Idle) && fixed != *wanted {
             let name = match () {
                 () if fixed.partitions != wanted.partitions => "executor_partitions",
                 () if fixed.commit_interval_us != wanted.commit_interval_us => "commit_interval",
@@ -224,12 +325,33 @@ impl RowStore {
                 "thermocline.{name} is decided when the database's row tables are opened: give it with --set"
             ));
         }
-        if let Some(database) = &*started {
+        if let State::Started(database) = &*state {
             database.set_memory_bytes_max(wanted.memory_bytes_max);
         }
         *settings = wanted.clone();
         Ok(())
     }
+}
+
+impl Drop for RowStore {
+    fn drop(&mut self) {
+        self.stop_recovery();
+    }
+}
+
+/// Reads the state of a database's row tables and starts their engine.
+fn opened(path: &Path, opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
+    let mark = RowMark::read(path)?;
+    let database = opening.finish(progress).map_err(|error| of_database(path, error))?;
+    if mark.is_none() && database.read_only().is_none() {
+        // Before anything is answered: see `RowMark`.
+        RowMark { database: database.identity().database }.write(path)?;
+    }
+    if let Some(read_only) = database.read_only() {
+        // Whoever only reads has to know as well.
+        tracing::error!("{}: {read_only}", path.display());
+    }
+    Ok(database)
 }
 
 /// An error of opening, with the database that it is of.

@@ -140,6 +140,24 @@ impl Names<'_> {
     }
 }
 
+/// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine
+/// has, and a change of settings.
+pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool) -> bool {
+    let Some(parsed @ Parsed::Statement(ast)) = &statement.parsed else { return false };
+    match ast.as_ref() {
+        Ast::Query(_) => resolve_table_references(parsed, true).is_ok_and(|(tables, _)| {
+            let is_analytic = |table: &TableReference| {
+                table.catalog().is_none()
+                    && table.schema().is_none_or(|schema| schema == "public")
+                    && has_relation(table.table())
+            };
+            tables.iter().all(is_analytic)
+        }),
+        Ast::Set(_) => true,
+        _ => false,
+    }
+}
+
 /// The name of something in schema `public`; `None` for names in other schemas.
 fn simple(name: &ObjectName) -> Option<String> {
     let part = |part: &ObjectNamePart| {

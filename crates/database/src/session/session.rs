@@ -19,7 +19,7 @@ use tokio::sync::mpsc::channel;
 use super::describe::describe;
 use super::insert;
 use super::open::OpenOptions;
-use super::route::{Names, Route};
+use super::route::{Names, Route, needs_no_rows};
 use super::statement::Statement;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
@@ -56,7 +56,8 @@ impl Session {
     }
 
     /// Opens a database: takes its directory, recovers its row tables, restores what its catalog defines.
-    /// `progress` hears how far recovery is.
+    /// `progress` hears how far recovery is, which goes on behind this if it takes long: statements that may need row
+    /// tables wait for it, and so does this if the catalog has a view of one.
     ///
     /// # Errors
     /// If the directory cannot be used, is another process's, or holds what cannot be read.
@@ -65,8 +66,7 @@ impl Session {
         let files = options.directory.as_deref().map(DatabaseFiles::open).transpose()?;
         let store = Arc::new(RowStore::new(files, settings));
         let recovering = Arc::clone(&store);
-        let mut progress = progress;
-        blocking(move || recovering.recover(&mut progress)).await?.map_err(external)?;
+        blocking(move || recovering.recover(progress)).await?.map_err(external)?;
         let rows = RowSession::new(store);
         let mut analytic = options.analytic();
         analytic.settings.executor_partitions = rows.store().settings().partitions;
@@ -175,14 +175,17 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        // One for all that is done for it, in whichever engine: its timeout counts from now on.
+        let interrupt = Arc::new(Interrupt::new(self.settings().statement_timeout));
+        if self.rows.store().is_unusable() && !needs_no_rows(&statement, |name| self.analytic.has_relation(name)) {
+            self.rows.recovered(&interrupt).await?;
+        }
         if let Some(into) = statement.backup_to()? {
             return self.backup(into).await;
         }
         if self.rows.has_failed() && !statement.ends_transaction() {
             return Err(external(Error::failed_transaction()));
         }
-        // One for all that is done for it, in whichever engine: its timeout counts from now on.
-        let interrupt = Arc::new(Interrupt::new(self.settings().statement_timeout));
         let route = self.route(&statement);
         let result = match route {
             Ok(Route::Rows) => self.rows(&statement.text, &interrupt).await,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::catalog::{Catalog, Definitions};
 use super::definition::Definition;
 use super::memory::MemoryReport;
+use super::opening::Opening;
 use super::replay::Replayer;
 use super::session::Session;
 use super::settings::Settings;
@@ -24,7 +25,7 @@ use crate::partition::{Digest, Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
-use crate::recovery::{Progress, ReadOnly, Rebuild, recover};
+use crate::recovery::{Progress, ReadOnly, Rebuild, recover_planned};
 use crate::schema::Schema;
 use crate::snapshot::Manifest;
 use crate::table::Budget;
@@ -84,14 +85,16 @@ impl Database {
         settings: Settings,
         progress: &mut dyn FnMut(&Progress),
     ) -> Result<Self> {
+        Opening::new(disk, settings)?.finish(progress)
+    }
+
+    /// Reads the state and starts the threads.
+    pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
+        let Opening { disk, settings, lock, plan } = opening;
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
         let Settings { results_bytes_max, idle_timeout, statement_timeout, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
         let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
-        if partitions == 0 {
-            return Err(Class::InvalidParameter.error("a database has at least one partition"));
-        }
-        let lock = disk.lock()?;
         let mut random = Random::new(seed);
         let budget = Arc::new(Budget::unlimited());
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
@@ -104,7 +107,7 @@ impl Database {
             let replayer = Replayer::new(definitions);
             Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
         };
-        let (mut rebuilt, recovered) = recover(&*disk, rebuild, progress)?;
+        let (mut rebuilt, recovered) = recover_planned(&plan, &*disk, rebuild, progress)?;
         let unfinished = rebuilt.take_back_loads()?;
         let (mut members, schema, replayer) = rebuilt.into_parts();
         for member in &mut members {

@@ -132,7 +132,8 @@ impl<P: Program + ?Sized> Handle<P> {
 
     fn end_load(&self, load: TableLoad, outcome: LoadOutcome, interrupt: Option<&Arc<Interrupt>>) -> Result<()> {
         let work = move |members: &mut [Member], head, batch: &mut Batch| {
-            if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.load_end(head, load, outcome)) {
+            if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.load_end(head, load, outcome))
+            {
                 return Ok(Err(error));
             }
             members.iter_mut().try_for_each(|member| member.partition.end_load(load)).map(Ok)

@@ -37,8 +37,8 @@ pub use keeper::{Keeper, OnReleased};
 pub use reader::{Next, Opened, SegmentReader, list_segments};
 pub(crate) use record::PART_BYTES;
 pub use record::{
-    Batch, Body, Effect, Effects, HEADER_BYTES, Head, Images, LoadOutcome, Partitions, RECORD_BYTES_MAX, Record, TableLoad,
-    TRANSACTION_BYTES_MAX,
+    Batch, Body, Effect, Effects, HEADER_BYTES, Head, Images, LoadOutcome, Partitions, RECORD_BYTES_MAX, Record,
+    TRANSACTION_BYTES_MAX, TableLoad,
 };
 pub use segment::{
     FORMAT_VERSION, GROUP_HEADER_BYTES, Group, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber,

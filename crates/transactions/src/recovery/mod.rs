@@ -101,10 +101,19 @@ impl fmt::Display for Described<'_> {
 /// A state that is [to be read](Recovered::read_only) leaves the directory as it is.
 pub fn recover<R: Replay>(
     disk: &dyn crate::disk::Disk,
+    replay: impl FnMut(Option<Identity>) -> Result<R>,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(R, Recovered)> {
+    recover_planned(&Plan::make(disk)?, disk, replay, progress)
+}
+
+/// The same of a directory that has not changed since it was looked at.
+pub(crate) fn recover_planned<R: Replay>(
+    plan: &Plan,
+    disk: &dyn crate::disk::Disk,
     mut replay: impl FnMut(Option<Identity>) -> Result<R>,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(R, Recovered)> {
-    let plan = Plan::make(disk)?;
     let mut state = replay(plan.identity())?;
     let recovered = match plan.replay(disk, &mut state, progress) {
         Err(Halt::Differs(read_only)) => {

@@ -1,12 +1,14 @@
 //! Reading what there is, and acting on it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::choice::{Choice, LogState, SnapshotState, choose};
 use super::run::Run;
 use super::{Halt, ReadOnly, Replay};
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, Micros, Sequence, TransactionId};
+use crate::interrupt::Interrupt;
 use crate::log::{CONTROL, Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
 use crate::snapshot::{Manifest, list_snapshots, remove_snapshots, remove_unfinished};
 use crate::{Error, Result, Semantics};
@@ -28,6 +30,8 @@ pub struct Plan {
     /// What the directory says of itself; `None` if that is nothing, or damaged.
     control: Option<Control>,
     pub(super) log: Log,
+    /// What stops a replay; `None` if nothing does.
+    interrupt: Option<Arc<Interrupt>>,
 }
 
 /// The segments, oldest first.
@@ -129,7 +133,37 @@ impl Plan {
                 LogState::Missing
             }
         };
-        Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log })
+        let interrupt = None;
+        Ok(Self { snapshot_state, log_state, damage, identity, snapshot, position, control, log, interrupt })
+    }
+
+    /// The same with replays that can be stopped.
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: &Arc<Interrupt>) -> Self {
+        Self { interrupt: Some(Arc::clone(interrupt)), ..self }
+    }
+
+    /// An error once a replay is to stop.
+    pub(super) fn check_interrupt(&self) -> Result<()> {
+        self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
+    }
+
+    /// An error unless there is a state to show.
+    pub fn check(&self) -> Result<()> {
+        match (self.choice(), self.wrong()) {
+            (Choice::Refuse(_), Some(wrong)) => Err(wrong),
+            _ => Ok(()),
+        }
+    }
+
+    /// About how many bytes a replay reads.
+    pub fn bytes(&self, disk: &dyn Disk) -> Result<u64> {
+        let rows: u64 = self.snapshot.iter().flat_map(|snapshot| &snapshot.partitions).map(|file| file.bytes).sum();
+        let mut log = 0;
+        for segment in self.uncovered() {
+            log += disk.open(&segment.file_name())?.length()?;
+        }
+        Ok(rows + log)
     }
 
     /// What to do.
@@ -228,9 +262,7 @@ impl Plan {
         until: Sequence,
         report: &mut dyn FnMut(&Progress),
     ) -> Result<Recovered, Halt> {
-        if let (Choice::Refuse(_), Some(wrong)) = (self.choice(), self.wrong()) {
-            return Err(wrong.into());
-        }
+        self.check()?;
         Run::new(self, disk, replay, report).run(until, self.log_state == LogState::Torn)
     }
 

@@ -99,6 +99,7 @@ impl<'a> Run<'a> {
             let header = RowsHeader { database, position, partition };
             let mut reader = RowFileReader::open(self.disk, header, *file)?;
             while let Some(chunk) = reader.next_chunk()? {
+                self.plan.check_interrupt()?;
                 self.replay.rows(partition, &chunk)?;
                 self.recovered.progress.rows += u64::from(chunk.count);
                 (self.report)(&self.recovered.progress);
@@ -169,6 +170,7 @@ impl<'a> Run<'a> {
                         if record.sequence > until {
                             return Ok(None);
                         }
+                        self.plan.check_interrupt()?;
                         self.record(&record, header.semantics)?;
                     }
                     self.recovered.progress.log_bytes = before + reader.offset();

@@ -285,7 +285,10 @@ mod tests {
         assert_eq!(builder.push(TableId(3), TupleId(9), b"abc", &mut Vec::new()), None);
         let mut hidden = builder.take().unwrap();
         seal_chunk(&mut hidden);
-        assert_eq!(hidden[8..], [3, 0, 0, 128, 1, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c']);
+        assert_eq!(
+            hidden[8..],
+            [3, 0, 0, 128, 1, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c']
+        );
         let read = Chunk::parse(&hidden).unwrap();
         assert_eq!((read.table, read.load, read.count), (TableId(3), Some(LoadId(77)), 1));
         assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..])]);

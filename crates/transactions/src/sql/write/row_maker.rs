@@ -28,9 +28,7 @@ impl RowMaker {
         for name in columns.iter().map(AsRef::as_ref) {
             let column = table.column(name)?;
             if targets.contains(&column) {
-                return Err(
-                    Class::DuplicateColumn.error(format_args!("column \"{name}\" specified more than once"))
-                );
+                return Err(Class::DuplicateColumn.error(format_args!("column \"{name}\" specified more than once")));
             }
             targets.push(column);
         }
@@ -78,7 +76,8 @@ impl RowMaker {
         check_row(&self.checks, &self.table, Source::New(&values), environment)?;
         self.layout.encode(image, |column| values.get(column).copied().unwrap_or_default())?;
         if image.len() > ROW_BYTES_MAX {
-            let message = format!("a row of table \"{}\" has {} bytes, more than {ROW_BYTES_MAX}", self.table.name, image.len());
+            let message =
+                format!("a row of table \"{}\" has {} bytes, more than {ROW_BYTES_MAX}", self.table.name, image.len());
             return Err(Class::LimitExceeded.error(message));
         }
         Ok(self.table.partition_by.and_then(|by| values.get(by)).map(|value| PartitionHash::of(*value)))

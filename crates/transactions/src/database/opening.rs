@@ -1,0 +1,74 @@
+use std::fmt;
+use std::sync::Arc;
+
+use super::database::Database;
+use super::settings::Settings;
+use crate::disk::{DirectoryLock, Disk};
+use crate::error::{Class, Result};
+use crate::interrupt::Interrupt;
+use crate::recovery::{Plan, Progress};
+
+/// A database that is about to be opened: its directory is taken and its files have a state, which has not been read.
+///
+/// ```text
+///  new: lock, look at the files ----> finish: read the snapshot, replay the log ----> Database
+///       milliseconds; refuses                 as long as they are; can be stopped
+/// ```
+///
+/// So a program can do other things while the rows are read.
+pub struct Opening {
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) settings: Settings,
+    pub(super) lock: Box<dyn DirectoryLock>,
+    pub(super) plan: Plan,
+}
+
+impl fmt::Debug for Opening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opening").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl Opening {
+    /// Takes the directory.
+    ///
+    /// # Errors
+    /// Those of [`Database::open`] that can be seen without reading all rows.
+    pub fn new(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
+        if settings.partitions == 0 {
+            return Err(Class::InvalidParameter.error("a database has at least one partition"));
+        }
+        let lock = disk.lock()?;
+        let plan = Plan::make(&*disk)?;
+        plan.check()?;
+        Ok(Self { disk, settings, lock, plan })
+    }
+
+    /// Executor partitions: those that the database has, or will have if it is new.
+    pub fn partitions(&self) -> u16 {
+        self.plan.identity().map_or(self.settings.partitions, |identity| identity.partitions)
+    }
+
+    /// About how many bytes of files are to be read.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn bytes(&self) -> Result<u64> {
+        self.plan.bytes(&*self.disk)
+    }
+
+    /// The same with something that stops it: then [`Opening::finish`] fails with SQLSTATE 57014 and nothing has
+    /// changed.
+    #[must_use]
+    pub fn with_interrupt(self, interrupt: &Arc<Interrupt>) -> Self {
+        Self { plan: self.plan.with_interrupt(interrupt), ..self }
+    }
+
+    /// Opens the database, telling how far it is.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn finish(self, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
+        Database::opened(self, progress)
+    }
+}
