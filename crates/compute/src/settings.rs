@@ -77,7 +77,7 @@ pub struct Settings {
     pub bloom_filter_fpr: f64,
     /// Whether a busy storage node may have this side fetch the stored bytes and run the fragment.
     pub pushback: bool,
-    /// Executor partitions of a new database's row tables.
+    /// Executor partitions of a new database's row tables; as many as cores unless it is set.
     pub executor_partitions: u16,
     /// Bytes that rows, their indexes and locators may take.
     pub row_memory_limit: u64,
@@ -101,6 +101,10 @@ pub struct Settings {
     pub price_transferred_gb: f64,
 }
 
+fn cores() -> u16 {
+    std::thread::available_parallelism().map_or(1, |cores| u16::try_from(cores.get()).unwrap_or(u16::MAX))
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -121,7 +125,7 @@ impl Default for Settings {
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
             pushback: true,
-            executor_partitions: 1,
+            executor_partitions: cores(),
             row_memory_limit: 1 << 30,
             commit_interval: Duration::from_micros(200),
             commit_size: 1 << 20,
@@ -287,7 +291,7 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "executor_partitions",
-        description: "partitions of row tables, each with a thread of its own; decided when a database gets its first one",
+        description: "partitions of row tables, one for each core unless set; decided when a database gets its first one",
         get: |s| s.executor_partitions.to_string(),
         set: |s, text| {
             let count = at_least(count(text)?, 1, text)?;
