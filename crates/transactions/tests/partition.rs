@@ -14,7 +14,8 @@ use thermocline_transactions::schema::{
     Change, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,
 };
 use thermocline_transactions::table::{self, Budget, TupleId};
-use thermocline_transactions::types::{DataType, ValueRef};
+use thermocline_transactions::types::{DataType, Value, ValueRef};
+use thermocline_transactions::{Error, Result};
 
 fn definition(id: u32) -> Arc<TableDefinition> {
     let column =
@@ -112,5 +113,51 @@ fn effects_replay_aborts_vanish_and_pre_images_lead_back() {
         let images = images.lock().unwrap();
         one.apply(images.iter().map(|((table, id), image)| (*table, *id, image.as_deref()))).unwrap();
         assert_eq!(one.state_hashes().unwrap(), then);
+    }
+}
+
+#[test]
+fn a_definition_that_is_stopped_changes_nothing() {
+    let budget = Arc::new(Budget::new(1 << 30));
+    let mut partition = Partition::new(PartitionId(0), 1, Arc::clone(&budget), 1);
+    let before = definition(0);
+    partition.define(&Change::CreateTable(Arc::clone(&before))).unwrap();
+    let mut transaction = Transaction::new(Head::default(), 64 << 20);
+    for key in 0..10_000 {
+        partition
+            .insert(TableId(0), &[ValueRef::Int(key), ValueRef::Text(&key.to_string())], &mut transaction)
+            .unwrap();
+    }
+    partition.commit(&mut transaction);
+    let mut with_index = (*before).clone();
+    let columns = vec![IndexColumn { column: 0, descending: true }];
+    let (name, kind) = ("i2".into(), IndexKind::Ordered);
+    with_index.indexes.push(IndexDefinition { id: IndexId(2), name, kind, unique: false, columns });
+    let mut with_column = with_index.clone();
+    let name = "c".into();
+    with_column.columns.push(ColumnDefinition { name, data_type: DataType::BigInt, nullable: true, default: None });
+    for change in [
+        Change::CreateIndex { table: Arc::new(with_index), index: IndexId(2) },
+        Change::AddColumn { table: Arc::new(with_column), fill: Value::Int(7) },
+    ] {
+        let (state, used) = (partition.state_hashes().unwrap(), budget.used());
+        let mut looks: u32 = 0;
+        loop {
+            let left = std::cell::Cell::new(looks);
+            let stopped = || -> Result<()> {
+                let next = left.get().checked_sub(1).ok_or_else(|| Error::Cancelled("stopped".into()))?;
+                left.set(next);
+                Ok(())
+            };
+            match partition.define_unless(&change, &stopped) {
+                Ok(()) => break,
+                Err(error) => assert_eq!(error.sqlstate(), "57014"),
+            }
+            assert_eq!((partition.state_hashes().unwrap(), budget.used()), (state.clone(), used));
+            partition.check().unwrap();
+            looks += 1;
+        }
+        assert!((9..12).contains(&looks), "{looks} looks");
+        partition.check().unwrap();
     }
 }

@@ -221,6 +221,57 @@ fn writing_rests_while_transactions_run() {
     });
 }
 
+/// Rows change faster than the disk takes them, everywhere in the table.
+#[test]
+fn a_snapshot_finishes_while_all_rows_change() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let slow = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Append && name.ends_with(".rows") {
+            std::thread::sleep(Duration::from_millis(3));
+        }
+        Ok(())
+    });
+    let mut settings = settings();
+    settings.partitions = 2;
+    settings.snapshots.memory_bytes_max = 600_000;
+    let database = Database::open(Arc::new(slow), settings).unwrap();
+    let mut session = database.session();
+    session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) PARTITION BY (id)", &[]).unwrap();
+    let text = "x".repeat(20_000);
+    let mut load = session.load("big", &["id", "n", "t"]).unwrap();
+    (0..1000).for_each(|id| load.push(&[ValueRef::Int(id), ValueRef::Int(0), ValueRef::Text(&text)]).unwrap());
+    load.finish().unwrap();
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for worker in 0..2 {
+            let (database, stop, ran) = (&database, &stop, &ran);
+            scope.spawn(move || {
+                let mut session = database.session();
+                let mut id = worker * 500;
+                while !stop.load(Ordering::Relaxed) {
+                    id = (id + 7) % 1000;
+                    session.execute("UPDATE big SET n = n + 1 WHERE id = $1", &[Value::Int(id)]).unwrap();
+                    ran.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        for _ in 0..3 {
+            let seen = ran.load(Ordering::Relaxed);
+            let report = database.snapshot().unwrap();
+            assert_eq!(report.rows, 1000);
+            assert!(ran.load(Ordering::Relaxed) > seen, "nothing ran meanwhile");
+            let status = database.snapshot_status();
+            assert_eq!((status.failed_total, status.error), (0, None));
+        }
+    });
+    drop(session);
+    let ran = ran.into_inner() as i64;
+    database.close().unwrap();
+    let database = Database::open(Arc::new(disk), self::settings()).unwrap();
+    assert_eq!(one(&database, "SELECT sum(n) FROM big"), ran);
+}
+
 #[test]
 fn a_full_disk_fails_the_snapshot_and_nothing_else() {
     for part in [".sql", ".rows", ".manifest"] {

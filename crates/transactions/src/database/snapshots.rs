@@ -13,7 +13,7 @@ use crate::engine::{Exclusive, Handle};
 use crate::error::{Error, Result};
 use crate::ids::{Identity, PartitionId, Sequence, TransactionId};
 use crate::log::LogHandle;
-use crate::machine;
+use crate::machine::{self, Step, run_steps};
 use crate::snapshot::{Barrier, Manifest, Taking};
 
 /// When snapshots are taken, and what they may cost.
@@ -26,9 +26,11 @@ pub struct SnapshotSettings {
     /// Percent of a partition's time that copying takes at most while transactions run there.
     pub time_percent: u8,
     /// Percent of the time that writing and syncing take at most while transactions run anywhere: what is left
-    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this.
+    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this, or less:
+    /// while a quarter of `memory_bytes_max` waits, it does not rest.
     pub write_percent: u8,
-    /// Bytes of one partition's rows that may wait for the disk. A snapshot that would have more fails.
+    /// Bytes of one partition's rows that wait for the disk, copied or as they were before a change; while there are
+    /// more, the partition runs no transaction. What a single one has changed may be more than that.
     pub memory_bytes_max: usize,
     /// Bytes of log behind the newest snapshot from which on [`Database::close`](super::Database::close) takes one,
     /// so that the next start has little to replay: 16 MiB of small transactions are about a second. But not of less
@@ -374,11 +376,22 @@ impl Taker {
                 let Some(copier) = taking.copier(partition) else { continue };
                 let mut step = None;
                 if pace.next <= Instant::now() {
-                    let (result, took, transaction) = handle.visit(partition, move |member| {
+                    let done = handle.start_visit(partition, move |member| {
                         let start = Instant::now();
                         let result = copier.step(&member.partition, STEP_IDS);
                         (result, start.elapsed(), member.transaction.head.id)
                     })?;
+                    let clock = handle.clock();
+                    let done = run_steps(clock, || match done.receive() {
+                        // It may come only when what the partitions have copied so far is written.
+                        Step::Wait(wait) => match taking.write_all() {
+                            Ok(_) => Step::Wait(wait.until(clock.after(WRITE_EVERY))),
+                            Err(error) => Step::Over(Err(error)),
+                        },
+                        Step::Go => Step::Go,
+                        Step::Over(done) => Step::Over(done.ok_or_else(closing)),
+                    });
+                    let (result, took, transaction) = done?;
                     step = Some(result?);
                     pause_max = pause_max.max(took);
                     pace.saw(transaction);
@@ -392,7 +405,7 @@ impl Taker {
             if taking.is_copied() {
                 break;
             }
-            if !paces.iter().all(|pace| pace.is_idle) {
+            if !paces.iter().all(|pace| pace.is_idle) && !taking.is_pressed() {
                 next = next.max(Instant::now() + writing * rest_for(settings.write_percent));
             }
             std::thread::sleep(next.saturating_duration_since(Instant::now()));

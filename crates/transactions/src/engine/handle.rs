@@ -143,7 +143,7 @@ impl<P: Program + ?Sized> Handle<P> {
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.
     /// `before` is the schema that it changes; `defined` is called when all partitions have changed and
-    /// before anything else runs in them. It can be stopped before it begins.
+    /// before anything else runs in them. It can be stopped before it begins, and while it reads rows.
     pub fn define(
         &self,
         sql: &str,
@@ -165,8 +165,9 @@ impl<P: Program + ?Sized> Handle<P> {
         interrupt: Option<&Arc<Interrupt>>,
         defined: impl FnOnce() + Send + 'static,
     ) -> Result<Exclusive<P, ()>> {
-        let sql = sql.to_owned();
+        let (sql, stop) = (sql.to_owned(), interrupt.map(Arc::clone));
         Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
+            let stopped = || stop.as_ref().map_or(Ok(()), |stop| stop.check());
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql)) {
                 return Ok(Err(error));
             }
@@ -175,7 +176,7 @@ impl<P: Program + ?Sized> Handle<P> {
             }
             for number in 0..members.len() {
                 let Some(member) = members.get_mut(number) else { continue };
-                if let Err(error) = member.partition.define(&change) {
+                if let Err(error) = member.partition.define_unless(&change, &stopped) {
                     // Partitions with different schemas: nothing can go on with these.
                     members
                         .iter_mut()

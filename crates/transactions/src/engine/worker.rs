@@ -12,7 +12,7 @@ use super::shared::{Item, JobPlace, Request, Shared};
 use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, Sequence};
-use crate::machine::{Machine, Step};
+use crate::machine::{Machine, Step, Wait};
 use crate::partition::{Head, Member};
 use crate::table::{Charge, Working};
 
@@ -39,6 +39,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Invariants:
 /// - records go to the log before the partition meets others, and results are held behind the record that they
 ///   depend on
+/// - it runs no transaction while a snapshot of its rows [falls behind](crate::partition::Partition::held_up)
 /// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
@@ -174,7 +175,14 @@ impl<P: Program + ?Sized> Worker<P> {
     fn next(&mut self) -> Result<Step<Option<Member>>> {
         match std::mem::replace(&mut self.state, State::Run) {
             State::Take => return Ok(self.take()),
-            State::Run => self.run()?,
+            State::Run => match self.held_up() {
+                // First what those wait for who were here before.
+                Some(_) if !self.executor.batch.is_empty() || !self.replies.is_empty() => {
+                    self.state = State::Append(Next::Run);
+                }
+                Some(wait) => return Ok(Step::Wait(wait)),
+                None => self.run()?,
+            },
             State::Append(next) => {
                 if !self.executor.batch.is_empty() {
                     match self.shared.journal.append(&mut self.executor.batch) {
@@ -229,6 +237,14 @@ impl<P: Program + ?Sized> Worker<P> {
                 Step::Wait(wait)
             }
             Popped::Closed => Step::Over(self.executor.member.take()),
+        }
+    }
+
+    /// What the next transaction has to wait for; a look at the partition, such as a snapshot's, need not.
+    fn held_up(&self) -> Option<Wait> {
+        match (self.items.front(), &self.executor.member) {
+            (Some(Item::One(_) | Item::Meet(..)), Some(member)) => member.partition.held_up(),
+            _ => None,
         }
     }
 

@@ -8,6 +8,7 @@ use super::{Digest, Transaction};
 use crate::error::{Class, Error, Result};
 use crate::ids::PartitionId;
 use crate::log::TableLoad;
+use crate::machine::Wait;
 use crate::reader::{ReadRequest, SharedRead};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{self, Budget, Table, TupleId};
@@ -22,6 +23,11 @@ pub trait PreImages: Send {
 
     /// Tables or their rows' shape are about to change. Nothing is told after this.
     fn defined(&mut self);
+
+    /// What the next transaction should wait for, because too much of what it was told waits; `None` if it need not.
+    fn held_up(&self) -> Option<Wait> {
+        None
+    }
 }
 
 /// A share of the rows: all tables' rows of one partition.
@@ -230,6 +236,12 @@ impl Partition {
         self.pre_images.push(pre_images);
     }
 
+    /// What the next transaction should wait for: a copy of the rows that falls behind; `None` if it need not.
+    #[inline]
+    pub fn held_up(&self) -> Option<Wait> {
+        self.pre_images.iter().find_map(|one| one.held_up())
+    }
+
     /// Tells nobody of changes any more.
     pub fn unwatch(&mut self) {
         self.pre_images.clear();
@@ -275,6 +287,11 @@ impl Partition {
     /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
     /// here.
     pub fn define(&mut self, change: &Change) -> Result<()> {
+        self.define_unless(change, &|| Ok(()))
+    }
+
+    /// The same unless `stopped` gives an error, which it is asked for while rows are read.
+    pub fn define_unless(&mut self, change: &Change, stopped: &dyn Fn() -> Result<()>) -> Result<()> {
         if !matches!(change, Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_)) {
             self.pre_images.drain(..).for_each(|mut one| one.defined());
         }
@@ -291,13 +308,15 @@ impl Partition {
                 let definition = table.index(*index);
                 let definition =
                     definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
-                self.table_mut(table.id)?.add_index(Arc::clone(table), definition)
+                self.table_mut(table.id)?.add_index_unless(Arc::clone(table), definition, stopped)
             }
             Change::DropIndex { table, index } => {
                 self.table_mut(table.id)?.drop_index(Arc::clone(table), *index);
                 Ok(())
             }
-            Change::AddColumn { table, fill } => self.table_mut(table.id)?.change_columns(Arc::clone(table), fill),
+            Change::AddColumn { table, fill } => {
+                self.table_mut(table.id)?.change_columns_unless(Arc::clone(table), fill, stopped)
+            }
             Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
         }
     }

@@ -98,7 +98,8 @@ impl Snapshots {
             State::Copy(taking, visit) => {
                 let Some((id, receiver)) = visit else { return Ok(Step::Go) };
                 match receiver.receive() {
-                    Step::Wait(wait) => return Ok(Step::Wait(wait)),
+                    // The partition may wait for the disk.
+                    Step::Wait(wait) => return Ok(if taking.write_all()? > 0 { Step::Go } else { Step::Wait(wait) }),
                     Step::Go => {}
                     Step::Over(step) => {
                         let (id, step) = (*id, step.ok_or_else(|| Error::internal("a partition that is gone"))??);

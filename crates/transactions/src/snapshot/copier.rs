@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::rows::{CHUNK_BYTES, ChunkBuilder};
 use crate::ids::LoadId;
+use crate::machine::{EventCount, Wait};
 use crate::partition::{Partition, PreImages};
 use crate::schema::TableId;
 use crate::table::{Budget, Change, TupleId, TupleIds, Unread, Working};
@@ -22,8 +23,12 @@ const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
 /// -----------------------> copying -----> copying ... -----------> done
 ///                             |   changed(row not copied yet): its image of before is copied
 ///                             |
-///                             +-- too many images wait, or a definition --> failed
+///                             +-- no memory for images, or a definition --> failed
 /// ```
+///
+/// Rows may change faster than a disk takes images. If many wait, the partition's next transaction waits until some
+/// are written ([`PreImages::held_up`]): a row is copied once, so a copy ends after as much time as the disk needs for
+/// all rows, whatever transactions do.
 ///
 /// Each table keeps count of its rows in an `Unread`. Steps run in the partition's thread, between
 /// transactions; chunks are taken by whoever writes or reads them, which holds the lock for a moment.
@@ -54,6 +59,8 @@ struct State {
     /// The memory of a chunk that was written, for the next one.
     spare: Vec<u8>,
     bytes_max: usize,
+    /// Chunks were taken, or it is over.
+    taken: Arc<EventCount>,
     failed: Option<Error>,
     budget: Arc<Budget>,
     charged: usize,
@@ -107,9 +114,9 @@ impl TableCopy {
 }
 
 impl Copier {
-    /// Starts with a partition that stands at the barrier. At most `bytes_max` bytes wait in memory: if
-    /// transactions change rows faster than the chunks are taken, the copy fails rather than hold up
-    /// transactions or take their memory.
+    /// Starts with a partition that stands at the barrier. While more than `bytes_max` bytes wait in memory the
+    /// partition runs no further transaction; what the last one changed may be more. If there is no memory for it the
+    /// copy fails rather than take that of transactions.
     ///
     /// Replicated tables are copied from the first partition only.
     pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
@@ -131,6 +138,7 @@ impl Copier {
             chunk_bytes: 0,
             spare: Vec::new(),
             bytes_max,
+            taken: EventCount::new(),
             failed: None,
             budget: Arc::clone(partition.budget()),
             charged: 0,
@@ -191,7 +199,14 @@ impl Copier {
         let chunk = state.chunks.pop_front()?;
         state.chunk_bytes -= chunk.capacity();
         state.charge();
+        state.taken.advance();
         Some(chunk)
+    }
+
+    /// Whether so much waits that whoever writes it should not rest.
+    pub fn is_pressed(&self) -> bool {
+        let state = self.state.lock();
+        state.chunk_bytes > state.bytes_max / 4
     }
 
     /// The memory of a chunk that was taken and is of no more use.
@@ -241,10 +256,7 @@ impl State {
     fn keep(&mut self, chunk: Vec<u8>) {
         self.chunk_bytes += chunk.capacity();
         self.chunks.push_back(chunk);
-        if self.chunk_bytes > self.bytes_max {
-            let message = format!("a copy of the rows has more than {} bytes waiting", self.bytes_max);
-            self.fail(Error::OutOfMemory(message.into()));
-        } else if let Err(full) = self.budget.check_working(0) {
+        if let Err(full) = self.budget.check_working(0) {
             // Transactions need the memory more.
             self.fail(Error::OutOfMemory(format!("a copy of the rows: {full}").into()));
         }
@@ -256,6 +268,7 @@ impl State {
         self.spare = Vec::new();
         self.tables.clear();
         self.charge();
+        self.taken.advance();
     }
 
     fn memory_bytes(&self) -> usize {
@@ -273,6 +286,7 @@ impl State {
 impl Drop for State {
     fn drop(&mut self) {
         self.budget.resize_working(Working::Snapshots, self.charged, 0);
+        self.taken.advance();
     }
 }
 
@@ -300,6 +314,14 @@ impl PreImages for Watcher {
             state.pushed(chunk, resized);
         }
         true
+    }
+
+    fn held_up(&self) -> Option<Wait> {
+        let state = self.state.upgrade()?;
+        let state = state.lock();
+        // Before the bytes are looked at, which change under this lock only.
+        let seen = state.taken.seen();
+        (state.chunk_bytes > state.bytes_max).then(|| Wait::new(&state.taken, seen))
     }
 
     fn defined(&mut self) {

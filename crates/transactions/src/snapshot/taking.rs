@@ -101,6 +101,17 @@ impl Taking {
         Ok(bytes)
     }
 
+    /// Writes what all partitions have copied; gives back how many bytes.
+    pub fn write_all(&mut self) -> Result<u64> {
+        let partitions = (0..self.copiers.len()).filter_map(|number| u16::try_from(number).ok()).map(PartitionId);
+        partitions.map(|partition| self.write(partition, None)).sum()
+    }
+
+    /// Whether so much waits of a partition that the writer should not rest.
+    pub fn is_pressed(&self) -> bool {
+        self.copiers.iter().flatten().any(|copier| copier.is_pressed())
+    }
+
     /// Whether all rows are written.
     pub fn is_copied(&self) -> bool {
         self.copiers.iter().all(Option::is_none)

@@ -3,13 +3,29 @@
 use super::*;
 use crate::schema::IndexDefinition;
 
+/// Rows between two looks at whether a definition was stopped.
+const LOOK_EVERY_ROWS: usize = 1024;
+
 impl Table {
     /// Builds a new index from the rows. `definition` is the table's with the index in it.
     pub fn add_index(&mut self, definition: Arc<TableDefinition>, index: &IndexDefinition) -> Result<()> {
+        self.add_index_unless(definition, index, &|| Ok(()))
+    }
+
+    /// The same unless `stopped` gives an error, which it is asked for every now and then.
+    pub fn add_index_unless(
+        &mut self,
+        definition: Arc<TableDefinition>,
+        index: &IndexDefinition,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let mut built = Index::new(&definition, &self.layout, index, self.seed);
         let mut key = Vec::new();
         let mut build = || -> Result<()> {
-            for id in self.ids.iter() {
+            for (row, id) in self.ids.iter().enumerate() {
+                if row % LOOK_EVERY_ROWS == 0 {
+                    stopped()?;
+                }
                 let distinct = built.key(self.row(id)?, &mut key)?;
                 let added = built.insert(&mut key, distinct, id, &self.budget, Growth::Asked);
                 if !added.map_err(|full| self.full(full))? {
@@ -47,23 +63,42 @@ impl Table {
     /// The rows are rewritten one by one, because a second layout would make every later read slower and
     /// rows unequal that hold the same; the budget has to have room for a second set of them meanwhile.
     pub fn change_columns(&mut self, definition: Arc<TableDefinition>, fill: &Value) -> Result<()> {
-        self.rewrite(definition, fill, Growth::Asked)
+        self.change_columns_unless(definition, fill, &|| Ok(()))
+    }
+
+    /// The same unless `stopped` gives an error, which it is asked for every now and then.
+    pub fn change_columns_unless(
+        &mut self,
+        definition: Arc<TableDefinition>,
+        fill: &Value,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
+        self.rewrite(definition, fill, Growth::Asked, stopped)
     }
 
     /// Goes back to the columns of before [`Table::change_columns`]. It does not ask for memory: other partitions
     /// have the columns of before, and this one cannot keep others.
     pub fn restore_columns(&mut self, definition: Arc<TableDefinition>) -> Result<()> {
-        self.rewrite(definition, &Value::Null, Growth::Forced)
+        self.rewrite(definition, &Value::Null, Growth::Forced, &|| Ok(()))
     }
 
-    fn rewrite(&mut self, definition: Arc<TableDefinition>, fill: &Value, growth: Growth) -> Result<()> {
+    fn rewrite(
+        &mut self,
+        definition: Arc<TableDefinition>,
+        fill: &Value,
+        growth: Growth,
+        stopped: &dyn Fn() -> Result<()>,
+    ) -> Result<()> {
         let layout = Layout::new(&definition)?;
         let mut rows = rows_for(&layout);
         let mut locators = Locators::new();
         let mut image = Vec::new();
         let old_columns = self.layout.columns();
         let mut rewrite = || -> Result<()> {
-            for id in self.ids.iter() {
+            for (number, id) in self.ids.iter().enumerate() {
+                if number % LOOK_EVERY_ROWS == 0 {
+                    stopped()?;
+                }
                 let row = self.row(id)?;
                 layout.encode(
                     &mut image,
