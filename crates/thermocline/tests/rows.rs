@@ -172,7 +172,7 @@ fn statements_that_write_are_explained_and_measured() {
     }
     says(
         "EXPLAIN ANALYZE DELETE FROM accounts WHERE id = 1; SELECT count(*) AS n FROM accounts",
-        &["accounts_pkey", "rows changed: 1\n", "time: ", "n\n2\n"],
+        &["accounts_pkey", "rows changed: 1\n", "time: ", "held: ", "n\n2\n"],
     );
     says("EXPLAIN ANALYZE SELECT * FROM accounts WHERE id < 3", &["rows: 2\n", "partitions: "]);
     says("EXPLAIN ANALYZE SELECT id, rank() OVER (ORDER BY id) FROM accounts", &["RowScanExec", "output_rows=3"]);
@@ -185,6 +185,28 @@ fn statements_that_write_are_explained_and_measured() {
         let failed = error(None, &format!("{ACCOUNTS} {external} {sql}"));
         assert!(failed.contains(part), "{sql}\n{failed}");
     }
+}
+
+#[test]
+fn queries_of_many_rows_read_a_snapshot_unseen() {
+    let fill = "CREATE TABLE big (k BIGINT, v BIGINT, PRIMARY KEY (k) USING BTREE) PARTITION BY (k);
+        INSERT INTO big SELECT value, value % 7 FROM generate_series(1, 30000);";
+    let plan = |sql: &str| rows(None, &format!("{fill} EXPLAIN {sql}"));
+    // By estimate, and by what it turns out to read; the second changes engines while it runs.
+    assert!(plan("SELECT v, count(*) FROM big GROUP BY v").contains("RowScanExec: table=big"));
+    assert!(plan("ANALYZE SELECT sum(v) FROM big WHERE k > 1").contains("RowScanExec: table=big"));
+    for by_key in ["SELECT v FROM big WHERE k IN (1, 2, 30000)", "SELECT k FROM big ORDER BY k DESC LIMIT 3"] {
+        assert!(plan(by_key).contains("big_pkey"), "{by_key}");
+    }
+    assert!(plan("UPDATE big SET v = 0").contains("scan big"));
+    let queries = "SELECT count(*) AS n, sum(k) AS s FROM big; SELECT sum(v) AS s FROM big WHERE k > 1;
+        SELECT v, count(*) AS n FROM big GROUP BY v ORDER BY v LIMIT 2; SELECT k FROM big WHERE v = 3 ORDER BY k LIMIT 2";
+    let outside = rows(None, &format!("{fill} {queries}"));
+    assert_eq!(outside, "n,s\n30000,450015000\ns\n89999\nv,n\n0,4285\n1,4286\nk\n3\n10\n");
+    // Inside a transaction the row engine runs them, and sees what it changed.
+    assert_eq!(rows(None, &format!("{fill} BEGIN; {queries}; COMMIT")), outside);
+    let changed = "BEGIN; UPDATE big SET v = 0; SELECT sum(v) AS s FROM big; ROLLBACK; SELECT sum(v) > 0 AS s FROM big";
+    assert_eq!(rows(None, &format!("{fill} {changed}")), "s\n0\ns\ntrue\n");
 }
 
 #[test]
@@ -297,12 +319,13 @@ fn system_tables_and_settings() {
         SELECT string_agg(structure, ' ') AS kinds FROM system.memory
             WHERE partition IS NULL AND structure <> 'all rows and indexes';
         SELECT bytes > 0 AS undo FROM system.memory WHERE structure = 'undo'; ROLLBACK;
+        SELECT count(*) AS n, min(held_ms_max) > 0 AS held FROM system.executors WHERE queued = 0 AND partition < 2;
         SELECT value FROM system.settings WHERE name = 'thermocline.executor_partitions'"
     );
     assert_eq!(
         rows(None, &script),
         "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\n\
-         kinds\nundo queues log snapshots results\nundo\ntrue\nvalue\n2\n"
+         kinds\nundo queues log snapshots results\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
     );
     let failed = error(None, &format!("{ACCOUNTS} SET thermocline.commit_interval = '1ms'"));
     assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");

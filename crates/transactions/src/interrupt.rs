@@ -1,6 +1,6 @@
 //! Stopping what runs or waits, from outside.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
@@ -22,6 +22,8 @@ use crate::error::{Error, Result};
 pub struct Interrupt {
     state: AtomicU8,
     deadline: Option<(Instant, Duration)>,
+    /// For how long what it stops has held partitions, in nanoseconds.
+    held_ns: AtomicU64,
 }
 
 /// Why a request is stopped.
@@ -43,12 +45,22 @@ impl Interrupt {
     pub fn new(timeout: Option<Duration>) -> Self {
         // A timeout too long for the clock never comes.
         let deadline = timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout)));
-        Self { state: AtomicU8::new(WAITING), deadline }
+        Self { state: AtomicU8::new(WAITING), deadline, held_ns: AtomicU64::new(0) }
     }
 
     /// When it stops by itself.
     pub fn deadline(&self) -> Option<Instant> {
         self.deadline.map(|(deadline, _)| deadline)
+    }
+
+    /// For how long what it stops has held partitions so far: nothing else ran there meanwhile.
+    pub fn held(&self) -> Duration {
+        Duration::from_nanos(self.held_ns.load(Ordering::Relaxed))
+    }
+
+    /// It has held partitions for so long.
+    pub(crate) fn add_held(&self, held: Duration) {
+        self.held_ns.fetch_add(u64::try_from(held.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
     /// It is about to run, perhaps again over more partitions; an error if it was stopped.

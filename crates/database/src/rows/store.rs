@@ -21,6 +21,12 @@ use crate::bridge::external;
 /// The share of a partition's running transaction in the memory: what is needed to take it back.
 const UNDO_SHARE: u64 = 4;
 
+/// Rows that a query may read in the row engine outside of a transaction; one that reads more runs in the analytic
+/// engine, over a snapshot: see [`Session`](crate::Session). Its partitions are held for as long as it reads, up to
+/// a microsecond for a row that is grouped, which is what others wait for; to begin in the analytic engine costs a few
+/// milliseconds, which is what the query itself waits for. So many rows take about as long either way.
+const QUERY_ROWS_MAX: u64 = 20_000;
+
 /// How the row engine of a database runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSettings {
@@ -57,6 +63,7 @@ impl RowSettings {
             memory_bytes_max: self.memory_bytes_max,
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,
+            query_rows_max: Some(QUERY_ROWS_MAX),
             log: LogSettings {
                 commit_interval_us: self.commit_interval_us,
                 commit_bytes: self.commit_bytes,

@@ -54,8 +54,13 @@ impl Session {
             Ok(plan) if analyze => {
                 let started = Instant::now();
                 let text = Arc::<str>::from(text);
-                let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await?;
-                self.answer(&with_measured(plan, &answer, started)?)
+                let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await;
+                match answer {
+                    Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
+                    // It was seen to read too much when it did.
+                    Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
+                    Err(error) => Err(error),
+                }
             }
             Ok(plan) => self.answer(&plan),
             Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
@@ -92,11 +97,16 @@ impl Session {
 }
 
 /// The plan and, below it, what running it gave.
-fn with_measured(mut plan: Answer, answer: &Answer, started: Instant) -> Result<Answer> {
+fn with_measured(mut plan: Answer, answer: &Answer, started: Instant, interrupt: &Interrupt) -> Result<Answer> {
     let rows = if answer.columns.is_empty() { "rows changed" } else { "rows" };
     let count = if answer.columns.is_empty() { answer.affected } else { answer.rows.len() as u64 };
     let time = started.elapsed().as_secs_f64() * 1e3;
-    for line in [format!("{rows}: {count}"), format!("time: {time:.3} ms, until it was durable")] {
+    let held = interrupt.held().as_secs_f64() * 1e3;
+    for line in [
+        format!("{rows}: {count}"),
+        format!("time: {time:.3} ms, until it was durable"),
+        format!("held: {held:.3} ms, in which its partitions ran nothing else"),
+    ] {
         plan.rows.push(ValueRef::Text(&line)).map_err(external)?;
     }
     plan.affected = plan.rows.len() as u64;

@@ -39,7 +39,10 @@ const BATCHES_AHEAD: usize = 2;
 ///                              Analytic -------------> analytic engine <-----------+
 /// ```
 ///
-/// A statement changes to the analytic engine only before anything of it has run, or if it is a query.
+/// A statement changes to the analytic engine only before anything of it has run, or if it is a query. "Not here" is
+/// also what the row engine says of a query outside of a transaction that reads many rows
+/// (`thermocline_transactions::database::Settings::query_rows_max`): it would hold its partitions meanwhile, which a
+/// snapshot does not.
 #[derive(Debug, Clone)]
 pub struct Session {
     pub(super) analytic: Analytic,
@@ -219,7 +222,8 @@ impl Session {
 
     async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let text = Arc::clone(text);
-        let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await?;
+        // Queries among these are none that the other engine knows.
+        let answer = self.rows.statement(interrupt, move |session| session.execute_unbounded(&text, &[])).await?;
         self.answer(&answer)
     }
 
@@ -241,7 +245,33 @@ impl Session {
         });
         match answer.await {
             Ok(answer) => self.answer(&answer),
-            Err(error) if is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
+            Err(error) if is_beyond_rows(&error) => {
+                let text = Arc::clone(&statement.text);
+                match self.analytic(statement, interrupt).await {
+                    // It reads too much for the row engine, but only that one knows how.
+                    Err(error) if is_of_planning(&error) => self.unbounded(text, interrupt, error).await,
+                    stream => stream,
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Runs a query in the row engine, whatever it reads, because the analytic engine cannot plan it, and says why not
+    /// if neither engine does it.
+    pub(super) async fn unbounded(
+        &self,
+        text: Arc<str>,
+        interrupt: &Arc<Interrupt>,
+        why: DataFusionError,
+    ) -> Result<QueryStream> {
+        let answer = self.rows.statement(interrupt, move |session| {
+            session.prepare(&text)?;
+            session.execute_unbounded(&text, &[])
+        });
+        match answer.await {
+            Ok(answer) => self.answer(&answer),
+            Err(error) if is_beyond_rows(&error) => Err(why),
             Err(error) => Err(error),
         }
     }
@@ -360,8 +390,14 @@ pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {
     matches!(row_error(error), Some(Error::User(Class::UndefinedTable, _)))
 }
 
-/// Whether a query that changes nothing may be run by the other engine: this one does not do it, or its
-/// result is larger than it gives.
+/// Whether the analytic engine does not know how to run a statement, so that nothing of it has run.
+pub(super) fn is_of_planning(error: &DataFusionError) -> bool {
+    use DataFusionError::{NotImplemented, Plan, SchemaError};
+    matches!(error.find_root(), Plan(_) | SchemaError(..) | NotImplemented(_))
+}
+
+/// Whether a query that changes nothing may be run by the other engine: this one does not do it, it reads more rows
+/// than this one should, or its result is larger than it gives.
 pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
     is_not_here(error)
         || matches!(

@@ -1,5 +1,6 @@
 //! What the database knows about its row tables: tables of schema `system`.
 
+mod executors;
 mod memory;
 mod snapshots;
 mod tables;
@@ -18,6 +19,7 @@ pub fn tables(session: &RowSession) -> Vec<(String, Arc<dyn TableProvider>)> {
         ("tables".to_owned(), table(session, tables::columns(), tables::rows)),
         ("memory".to_owned(), table(session, memory::columns(), memory::rows)),
         ("snapshots".to_owned(), of_snapshots(session)),
+        ("executors".to_owned(), table(session, executors::columns(), executors::rows)),
     ]
 }
 

@@ -126,6 +126,7 @@ const KEYWORDS: &[&str] = &[
 
 /// Tables of the schema `system`.
 const SYSTEM_TABLES: &[&str] = &[
+    "system.executors",
     "system.indexes",
     "system.memory",
     "system.partitions",

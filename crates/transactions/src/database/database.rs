@@ -52,6 +52,7 @@ pub(super) struct Shared {
     disk: Arc<dyn Disk>,
     pub idle_timeout: Duration,
     pub statement_timeout: Option<Duration>,
+    pub query_rows_max: Option<u64>,
     identity: Identity,
     /// `None` if it can be written.
     read_only: Option<ReadOnly>,
@@ -92,7 +93,7 @@ impl Database {
     pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
         let Opening { disk, settings, lock, plan } = opening;
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
-        let Settings { results_bytes_max, idle_timeout, statement_timeout, ref notices, .. } = settings;
+        let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
         let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
         let mut random = Random::new(seed);
@@ -191,6 +192,7 @@ impl Database {
             disk,
             idle_timeout,
             statement_timeout,
+            query_rows_max,
             identity,
             read_only,
             _lock: lock,
@@ -340,9 +342,9 @@ impl Shared {
             None => (0..self.identity.partitions)
                 .map(|id| {
                     let id = PartitionId(id);
-                    let queued = self.engine.queued(id);
+                    let (queued, held) = (self.engine.queued(id), self.engine.held(id));
                     self.handle
-                        .visit_interruptible(id, interrupt, move |member| PartitionStatistics::of(member, queued))
+                        .visit_interruptible(id, interrupt, move |member| PartitionStatistics::of(member, queued, held))
                 })
                 .collect::<Result<_>>()?,
         };

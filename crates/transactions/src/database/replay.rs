@@ -59,7 +59,7 @@ impl Execute for Replayer {
                 compiled.version
             )));
         }
-        let environment = environment(scope, &self.definitions);
+        let environment = environment(scope, self.definitions.limits.rows_max);
         compiled.run(&mut Context::new(scope, &environment, &self.definitions), arguments).map(|_| ())
     }
 
@@ -72,7 +72,7 @@ impl Execute for Replayer {
             self.statements.insert(sql.into(), Prepared::new(&self.definitions.schema, sql)?);
         }
         let prepared = self.statements.get(sql).ok_or_else(|| Error::internal("a statement that was just prepared"))?;
-        prepared.run(scope, &environment(scope, &self.definitions), parameters).map(|_| ())
+        prepared.run(scope, &environment(scope, u64::MAX), parameters).map(|_| ())
     }
 
     fn defined(&mut self, schema: &Schema) {

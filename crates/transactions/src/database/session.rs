@@ -54,6 +54,8 @@ pub struct Session {
     /// What texts mean, in the newest version.
     commands: HashMap<Box<str>, Arc<Command>>,
     transaction: State,
+    /// Whether queries run here whatever they read.
+    unbounded: bool,
 }
 
 enum State {
@@ -70,7 +72,8 @@ enum Command {
     Commit,
     Rollback,
     Define,
-    Statement(Arc<Work>),
+    /// The second for where queries are bounded: outside of transactions.
+    Statement(Arc<Work>, Option<Arc<Work>>),
     Call(Arc<Work>, CallArguments),
 }
 
@@ -92,6 +95,7 @@ impl Session {
             client,
             commands: HashMap::new(),
             transaction: State::Idle,
+            unbounded: false,
         }
     }
 
@@ -122,7 +126,7 @@ impl Session {
             let command = self.command(sql).inspect_err(|_| self.fail())?;
             let result = self.run(&command, sql, parameters);
             let outdated = match &*command {
-                Command::Statement(work) | Command::Call(work, _) => work.is_outdated(),
+                Command::Statement(work, _) | Command::Call(work, _) => work.is_outdated(),
                 _ => false,
             };
             match result {
@@ -130,6 +134,14 @@ impl Session {
                 result => return result,
             }
         }
+    }
+
+    /// The same, here however many rows it reads: for a query that no other engine can run.
+    pub fn execute_unbounded(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
+        self.unbounded = true;
+        let result = self.execute(sql, parameters);
+        self.unbounded = false;
+        result
     }
 
     /// Whether a transaction is open.
@@ -193,7 +205,10 @@ impl Session {
 
     fn statistics_interruptible(&mut self, interrupt: &Arc<Interrupt>) -> Result<Statistics> {
         let shared = Arc::clone(&self.shared);
-        let of = |member: &Member| PartitionStatistics::of(member, shared.engine.queued(member.partition.id()));
+        let of = |member: &Member| {
+            let (id, engine) = (member.partition.id(), &shared.engine);
+            PartitionStatistics::of(member, engine.queued(id), engine.held(id))
+        };
         let partitions = match &mut self.transaction {
             State::Open(transaction) => Some(transaction.visit(|members| Ok(members.iter().map(of).collect()))?),
             State::Begun | State::Failed | State::Idle => None,
@@ -210,7 +225,7 @@ impl Session {
     fn command(&mut self, sql: &str) -> Result<Arc<Command>> {
         if let Some(command) = self.commands.get(sql) {
             match &**command {
-                Command::Statement(work) | Command::Call(work, _) if work.is_outdated() => {}
+                Command::Statement(work, _) | Command::Call(work, _) if work.is_outdated() => {}
                 _ => return Ok(Arc::clone(command)),
             }
         }
@@ -233,7 +248,7 @@ impl Session {
                 let arguments = CallArguments::bind(&definitions.schema, compiled, &arguments, &[])?;
                 Command::Call(Arc::new(work), arguments)
             }
-            Parsed::Explain(_) => Command::Statement(Arc::new(Work::statement(catalog, definitions, sql)?)),
+            Parsed::Explain(_) => self.statement(definitions, sql)?,
             Parsed::Statement(statement, _) => match *statement {
                 Statement::StartTransaction { .. } => Command::Begin,
                 Statement::Commit { chain: false, .. } => Command::Commit,
@@ -242,9 +257,15 @@ impl Session {
                 | Statement::CreateIndex(_)
                 | Statement::AlterTable(_)
                 | Statement::Drop { .. } => Command::Define,
-                _ => Command::Statement(Arc::new(Work::statement(catalog, definitions, sql)?)),
+                _ => self.statement(definitions, sql)?,
             },
         })
+    }
+
+    fn statement(&self, definitions: Arc<Definitions>, sql: &str) -> Result<Command> {
+        let work = Work::statement(&self.shared.catalog, definitions, sql)?;
+        let bounded = self.shared.query_rows_max.and_then(|rows_max| work.bounded(rows_max));
+        Ok(Command::Statement(Arc::new(work), bounded.map(Arc::new)))
     }
 
     fn run(&mut self, command: &Command, sql: &str, parameters: &[Value]) -> Result<Answer> {
@@ -281,7 +302,10 @@ impl Session {
             Command::Define => self
                 .interruptible(|session, interrupt| session.shared.define(sql, interrupt))
                 .map(|()| Answer::default()),
-            Command::Statement(work) => self.work(work, parameters.into()),
+            Command::Statement(_, Some(bounded)) if !self.unbounded && !self.in_transaction() => {
+                self.work(bounded, parameters.into())
+            }
+            Command::Statement(work, _) => self.work(work, parameters.into()),
             Command::Call(work, arguments) => {
                 let values = arguments.evaluate(parameters);
                 let values = values.inspect_err(|_| self.fail())?;

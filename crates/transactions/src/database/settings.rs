@@ -37,8 +37,13 @@ pub struct Settings {
     pub durable: bool,
     /// When snapshots are taken.
     pub snapshots: SnapshotSettings,
-    /// What one transaction may do.
+    /// What a procedure may do.
     pub limits: Limits,
+    /// Rows that a query of a session may read outside of a transaction, by estimate or in fact; one that would read
+    /// more is [`Error::NotHere`](crate::Error::NotHere), for who has another engine that reads a snapshot and holds
+    /// no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries run here,
+    /// and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
+    pub query_rows_max: Option<u64>,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
     pub procedures: Vec<Registration>,
     /// Who is told of what goes wrong behind the statements.
@@ -78,6 +83,7 @@ impl Default for Settings {
             durable: true,
             snapshots: SnapshotSettings::default(),
             limits: Limits::default(),
+            query_rows_max: None,
             procedures: Vec::new(),
             notices: Arc::new(|_| {}),
             seed: now.0.cast_unsigned() ^ u64::from(std::process::id()) << 48,

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::engine::HoldTimes;
 use crate::ids::PartitionId;
 use crate::partition::Member;
 use crate::schema::TableDefinition;
@@ -25,6 +26,8 @@ pub struct PartitionStatistics {
     pub partition: PartitionId,
     /// Requests that wait for it.
     pub queued: usize,
+    /// How long it was held.
+    pub held: HoldTimes,
     /// Bytes that undoing the transaction that runs would need.
     pub undo_bytes: usize,
     /// Its part of each table.
@@ -43,13 +46,13 @@ pub struct TableStatistics {
 }
 
 impl PartitionStatistics {
-    pub(super) fn of(member: &Member, queued: usize) -> Self {
+    pub(super) fn of(member: &Member, queued: usize, held: HoldTimes) -> Self {
         let tables = member.partition.tables().map(|table| TableStatistics {
             table: Arc::clone(table.definition()),
             rows: table.rows(),
             memory: table.memory(),
         });
         let (partition, undo_bytes) = (member.partition.id(), member.transaction.undo.bytes());
-        Self { partition, queued, undo_bytes, tables: tables.collect() }
+        Self { partition, queued, held, undo_bytes, tables: tables.collect() }
     }
 }

@@ -45,7 +45,13 @@ pub struct Work {
 
 #[derive(Debug)]
 enum Kind {
-    Statement { sql: Box<str>, prepared: Box<Prepared>, columns: Arc<[OutputColumn]> },
+    /// With the rows that it may read, if it is a query that another engine runs if it reads more.
+    Statement {
+        sql: Arc<str>,
+        prepared: Arc<Prepared>,
+        columns: Arc<[OutputColumn]>,
+        rows_max: Option<u64>,
+    },
     Procedure(Arc<Compiled>),
     Load(LoadBatch),
 }
@@ -96,8 +102,18 @@ impl Work {
             definitions.check_writable()?;
         }
         let columns = prepared.columns().into();
-        let kind = Kind::Statement { sql: sql.into(), prepared: Box::new(prepared), columns };
+        let kind = Kind::Statement { sql: sql.into(), prepared: Arc::new(prepared), columns, rows_max: None };
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind })
+    }
+
+    /// The same query, bounded: see [`Settings::query_rows_max`](super::Settings::query_rows_max). `None` for what is
+    /// none.
+    pub(super) fn bounded(&self, rows_max: u64) -> Option<Self> {
+        let Kind::Statement { sql, prepared, columns, .. } = &self.kind else { return None };
+        let (catalog, definitions) = (Arc::clone(&self.catalog), Arc::clone(&self.definitions));
+        let (sql, columns, rows_max) = (Arc::clone(sql), Arc::clone(columns), Some(rows_max));
+        let kind = Kind::Statement { sql, prepared: Arc::clone(prepared), columns, rows_max };
+        prepared.is_read_only().then_some(Self { catalog, definitions, kind })
     }
 
     /// A procedure of the schema as it is now.
@@ -143,23 +159,29 @@ impl Program for Work {
 }
 
 fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Answer> {
-    let environment = environment(scope, definitions);
     match kind {
-        Kind::Statement { prepared, columns, .. } => {
+        Kind::Statement { prepared, columns, rows_max, .. } => {
+            let environment = match rows_max {
+                Some(rows_max) => environment(scope, *rows_max).of_bounded_query(),
+                None => environment(scope, u64::MAX),
+            };
             let Outcome { rows, affected } = prepared.run(scope, &environment, arguments)?;
             Ok(Answer { columns: Arc::clone(columns), rows, affected })
         }
-        Kind::Procedure(compiled) => compiled.run(&mut Context::new(scope, &environment, definitions), arguments),
+        Kind::Procedure(compiled) => {
+            let environment = environment(scope, definitions.limits.rows_max);
+            compiled.run(&mut Context::new(scope, &environment, definitions), arguments)
+        }
         Kind::Load(batch) => batch.run(scope),
     }
 }
 
-/// What a statement knows of the world.
+/// What a statement knows of the world, and how many rows it may read.
 ///
 /// A session's transaction has one seed and many statements; each gets random numbers of its own from
 /// what the ones before changed.
-pub(super) fn environment(scope: &Scope<'_>, definitions: &Definitions) -> Environment {
+pub(super) fn environment(scope: &Scope<'_>, rows_max: u64) -> Environment {
     let head = scope.head();
     let seed = head.seed.wrapping_add((scope.changes() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    Environment::new(head.timestamp.0, seed, definitions.limits.rows_max).with_interrupt(scope.interrupt())
+    Environment::new(head.timestamp.0, seed, rows_max).with_interrupt(scope.interrupt())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::client::Client;
 use super::executor::{Executor, Heads};
 use super::handle::Handle;
+use super::holds::{HoldTimes, Holds};
 use super::interactive::{Begin, Interactive};
 use super::program::{Journal, Program, Route};
 use super::queue::Queue;
@@ -96,6 +97,11 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.queues.get(partition.0 as usize).map_or(0, Queue::len)
     }
 
+    /// How long a partition was held.
+    pub fn held(&self, partition: PartitionId) -> HoldTimes {
+        self.shared.holds.get(partition.0 as usize).map(Holds::times).unwrap_or_default()
+    }
+
     /// Access for what is neither a client nor a session.
     pub fn handle(&self) -> Handle<P> {
         Handle::new(Arc::clone(&self.shared))
@@ -156,6 +162,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
     }
     let Options { queue_length, results_bytes_max, first_transaction, seed, clock: timestamps, .. } = options;
     let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
+    let holds = members.iter().map(|_| Holds::default()).collect();
     let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
     let Tuning { clock, batch_items, part_bytes } = tuning;
     let shared = Arc::new(Shared {
@@ -168,6 +175,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
         part_bytes,
         broken,
         restarts,
+        holds,
     });
     let workers = (0_u64..).zip(members).map(|(number, member)| {
         let first = TransactionId(first_transaction.0 + number);

@@ -35,9 +35,14 @@ pub struct Interactive<P: Program + ?Sized> {
 impl<P: Program + ?Sized> Interactive<P> {
     /// Runs a statement or a procedure in it. An error, also of having been stopped, ends the transaction.
     pub fn run(&mut self, program: &P, arguments: &[Value], interrupt: Option<&Arc<Interrupt>>) -> Result<P::Outcome> {
+        let clock = self.shared.clock.clone();
         self.with_members("a statement of a session's transaction", |members| {
-            interrupt.map_or(Ok(()), |interrupt| interrupt.start())?;
-            program.run(&mut Scope::with_interrupt(members, interrupt), arguments)
+            let Some(stops) = interrupt else { return program.run(&mut Scope::new(members), arguments) };
+            stops.start()?;
+            let begun = clock.now();
+            let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
+            stops.add_held(clock.since(begun));
+            result
         })
     }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::executor::{self, Ran};
+use super::holds::Holds;
 use super::mailbox::{Delivery, Stopped, Ticket};
 use super::meeting::Meeting;
 use super::program::{Journal, Program};
@@ -83,6 +84,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub broken: Stopped,
     /// Transactions that were begun on one partition and needed others.
     pub restarts: AtomicU64,
+    /// How long each partition was held.
+    pub holds: Vec<Holds>,
 }
 
 impl<P: Program + ?Sized> Shared<P> {
@@ -134,12 +137,16 @@ impl<P: Program + ?Sized> Shared<P> {
         let ticket = Arc::new(Mutex::new(Some(ticket)));
         let inner = Arc::clone(&ticket);
         // The queues are the engine's own, and would keep it alive for ever.
-        let shared = Arc::downgrade(self);
+        let (shared, clock) = (Arc::downgrade(self), self.clock.clone());
         let job: Job<P::Outcome> = Box::new(move |members, head, batch, results| {
             if let Some(Err(stopped)) = interrupt.as_ref().map(|interrupt| interrupt.start()) {
                 return Ok(inner.lock().take().and_then(|ticket| ticket.answer(Err(stopped))));
             }
+            let begun = clock.now();
             let ran = executor::run_all(members, head, &*program, &arguments, batch, interrupt.as_ref(), Some(results));
+            if let Some(interrupt) = &interrupt {
+                interrupt.add_held(clock.since(begun));
+            }
             let result = match ran {
                 Ran::Done(result) => result,
                 Ran::OtherPartition => match shared.upgrade() {

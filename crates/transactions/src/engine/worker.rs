@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 use std::slice;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::executor::{self, Executor, Ran};
 use super::mailbox::{Delivery, Mailbox};
@@ -56,6 +57,8 @@ pub struct Worker<P: Program + ?Sized> {
     now: Micros,
     /// Where it is on the way to, or in; those who wait there must not wait for ever.
     meeting: Option<Arc<Meeting>>,
+    /// When it arrived there.
+    arrived: Micros,
     batch_items: usize,
     state: State<P>,
 }
@@ -124,6 +127,7 @@ impl<P: Program + ?Sized> Worker<P> {
             items: VecDeque::with_capacity(batch_items),
             now: Micros(0),
             meeting: None,
+            arrived: Micros(0),
             state: State::Take,
             batch_items,
         }
@@ -252,9 +256,11 @@ impl<P: Program + ?Sized> Worker<P> {
         match self.items.pop_front() {
             Some(Item::One(request)) => self.one(request)?,
             Some(Item::Visit(visit)) => {
+                let begun = self.shared.clock.now();
                 if let Some(member) = &mut self.executor.member {
                     visit(member);
                 }
+                self.held(begun);
             }
             Some(Item::Meet(meeting, job, _)) => {
                 self.meeting = Some(meeting);
@@ -280,7 +286,12 @@ impl<P: Program + ?Sized> Worker<P> {
             return Ok(());
         }
         let results = Some(&mut self.results);
-        match self.executor.run_interruptible(&*program, &arguments, self.now, interrupt.as_ref(), results) {
+        let begun = interrupt.is_some().then(|| self.shared.clock.now());
+        let ran = self.executor.run_interruptible(&*program, &arguments, self.now, interrupt.as_ref(), results);
+        if let (Some(begun), Some(interrupt)) = (begun, &interrupt) {
+            interrupt.add_held(self.held(begun));
+        }
+        match ran {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
             Ran::OtherPartition => {
                 self.shared.request_again(Request { program, arguments, ticket, interrupt });
@@ -294,11 +305,20 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
+    /// Notes that something has held the partition since then, and gives how long that was.
+    fn held(&self, since: Micros) -> Duration {
+        let held = self.shared.clock.since(since);
+        if let Some(holds) = self.shared.holds.get(usize::from(self.id.0)) {
+            holds.add(held);
+        }
+        held
+    }
+
     fn meet(&mut self, job: &JobPlace<P::Outcome>) -> Result<()> {
         let Some(meeting) = &self.meeting else { return Err(Error::internal("a partition that meets nobody")) };
         let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
         let head = self.executor.head(self.now);
-        self.state = State::Leave;
+        (self.arrived, self.state) = (self.shared.clock.now(), State::Leave);
         match meeting.arrive(member)? {
             Arrival::First => {}
             Arrival::GivenUp(member) => {
@@ -359,6 +379,7 @@ impl<P: Program + ?Sized> Worker<P> {
             }
         };
         self.executor.member = Some(member);
+        self.held(self.arrived);
         self.meeting = None;
         self.last = self.last.max(sequence);
         // It may have waited for long.

@@ -35,6 +35,11 @@ impl Clock {
         }
     }
 
+    /// How much time has passed since then.
+    pub fn since(&self, then: Micros) -> Duration {
+        Duration::from_micros(u64::try_from(self.now().0.saturating_sub(then.0)).unwrap_or(0))
+    }
+
     /// The time after so long.
     pub fn after(&self, duration: Duration) -> Micros {
         self.now().after(duration)

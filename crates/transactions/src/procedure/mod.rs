@@ -24,8 +24,8 @@ pub use compiled::Compiled;
 pub use context::{CALLS_DEEP_MAX, Context};
 pub use registration::{Procedure, Registration};
 
-/// What one transaction may do. Counted, and not timed, so that the same call ends in the same way
-/// wherever it runs.
+/// What a procedure's transaction may do; a statement outside of one has no such limits. Counted, and not timed, so that
+/// the same call ends in the same way wherever it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Rows that it may read and write.

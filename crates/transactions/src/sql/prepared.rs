@@ -37,8 +37,8 @@ enum Plan {
     Insert(Box<Insert>),
     Update(Box<Update>),
     Delete(Box<Delete>),
-    /// The lines of `EXPLAIN`.
-    Text(Vec<String>),
+    /// The lines of `EXPLAIN`, and the query that it explains.
+    Text(Vec<String>, Option<Box<Select>>),
 }
 
 impl Prepared {
@@ -61,7 +61,9 @@ impl Prepared {
             Parsed::Explain(inner) => {
                 let inner = Self::bind(schema, *inner, arguments)?;
                 let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
-                return Ok(Self::new_plan(Plan::Text(inner.explain()), inner.parameters, columns));
+                let lines = inner.explain();
+                let query = if let Plan::Select(query) = inner.plan { Some(query) } else { None };
+                return Ok(Self::new_plan(Plan::Text(lines, query), inner.parameters, columns));
             }
             Parsed::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
             Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
@@ -108,7 +110,7 @@ impl Prepared {
 
     /// Whether it changes nothing.
     pub const fn is_read_only(&self) -> bool {
-        matches!(self.plan, Plan::Select(_) | Plan::Text(_))
+        matches!(self.plan, Plan::Select(_) | Plan::Text(..))
     }
 
     /// Whether a LIMIT takes rows that no ORDER BY has put into an order.
@@ -116,7 +118,7 @@ impl Prepared {
         match &self.plan {
             Plan::Select(select) => select.limits_without_order(),
             Plan::Insert(insert) => insert.limits_without_order(),
-            Plan::Update(_) | Plan::Delete(_) | Plan::Text(_) => false,
+            Plan::Update(_) | Plan::Delete(_) | Plan::Text(..) => false,
         }
     }
 
@@ -131,7 +133,7 @@ impl Prepared {
             Plan::Update(update) => update.routing.route(&parameters),
             Plan::Delete(delete) if replicated(&delete.step) => Ok(Route::All),
             Plan::Delete(delete) => delete.routing.route(&parameters),
-            Plan::Text(_) => Ok(Route::Any),
+            Plan::Text(..) => Ok(Route::Any),
         }
     }
 
@@ -218,11 +220,15 @@ impl Prepared {
         outcome: &mut Outcome,
     ) -> Result<()> {
         match &self.plan {
-            Plan::Select(select) => select.run(scope, environment, parameters, outcome),
+            Plan::Select(select) => {
+                environment.check_bound(|| select.rows_estimated(scope))?;
+                select.run(scope, environment, parameters, outcome)
+            }
             Plan::Insert(insert) => insert.run(scope, environment, parameters, outcome),
             Plan::Update(update) => update.run(scope, environment, parameters, outcome),
             Plan::Delete(delete) => delete.run(scope, environment, parameters, outcome),
-            Plan::Text(lines) => {
+            Plan::Text(lines, query) => {
+                environment.check_bound(|| query.as_ref().map_or(Ok(0), |query| query.rows_estimated(scope)))?;
                 lines.iter().try_for_each(|line| outcome.rows.push(ValueRef::Text(line)))?;
                 outcome.affected += lines.len() as u64;
                 Ok(())
@@ -238,7 +244,7 @@ impl Prepared {
             },
             Plan::Update(update) => read_ahead(&update.step, &update.routing, scope, environment, sets),
             Plan::Delete(delete) => read_ahead(&delete.step, &delete.routing, scope, environment, sets),
-            Plan::Insert(_) | Plan::Text(_) => Ok(()),
+            Plan::Insert(_) | Plan::Text(..) => Ok(()),
         }
     }
 
@@ -248,7 +254,7 @@ impl Prepared {
             Plan::Insert(insert) => insert.explain(),
             Plan::Update(update) => update.explain(),
             Plan::Delete(delete) => delete.explain(),
-            Plan::Text(lines) => lines.clone(),
+            Plan::Text(lines, _) => lines.clone(),
         }
     }
 

@@ -13,6 +13,8 @@ pub struct Environment {
     timestamp: i64,
     random: Cell<u64>,
     steps_left: Cell<u64>,
+    /// Whether it is a query that another engine runs if it takes more steps.
+    may_go_elsewhere: bool,
     /// What stops it; `None` if nothing does.
     interrupt: Option<Arc<Interrupt>>,
     /// An empty buffer, so that not every statement allocates one.
@@ -33,6 +35,7 @@ impl Environment {
             timestamp,
             random: Cell::new(seed),
             steps_left: Cell::new(steps_max),
+            may_go_elsewhere: false,
             interrupt: None,
             buffer: RefCell::new(Vec::new()),
         }
@@ -42,6 +45,32 @@ impl Environment {
     #[must_use]
     pub fn with_interrupt(self, interrupt: Option<&Arc<Interrupt>>) -> Self {
         Self { interrupt: interrupt.map(Arc::clone), ..self }
+    }
+
+    /// The same, of a query that is for another engine if it would read more rows than it may: see
+    /// [`Settings::query_rows_max`](crate::database::Settings::query_rows_max).
+    #[must_use]
+    pub fn of_bounded_query(self) -> Self {
+        Self { may_go_elsewhere: true, ..self }
+    }
+
+    /// Sends a bounded query away, before it has read anything, if `estimate` says that it reads too much.
+    pub(crate) fn check_bound(&self, estimate: impl FnOnce() -> Result<u64>) -> Result<()> {
+        if self.may_go_elsewhere && estimate()? > self.steps_left.get() { Err(self.exceeded()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn exceeded(&self) -> Error {
+        if self.may_go_elsewhere {
+            return Error::not_here("a query that reads so many rows");
+        }
+        Error::Cancelled("the transaction read more rows than it may".into())
+    }
+
+    /// An error once the transaction is to stop, at the row of this number: looks at some of them.
+    #[inline]
+    pub(crate) fn check_at(&self, row: usize) -> Result<()> {
+        if (row as u64).is_multiple_of(STEPS_BETWEEN) { self.check() } else { Ok(()) }
     }
 
     /// An error once the transaction is to stop: for what runs long without [`Environment::spend`].
@@ -111,7 +140,7 @@ impl Environment {
                 let before = self.steps_left.replace(left);
                 if before / STEPS_BETWEEN == left / STEPS_BETWEEN { Ok(()) } else { self.check() }
             }
-            None => Err(Error::Cancelled("the transaction read more rows than it may".into())),
+            None => Err(self.exceeded()),
         }
     }
 }

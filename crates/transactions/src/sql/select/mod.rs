@@ -10,6 +10,7 @@
 
 mod aggregate;
 mod bind;
+mod cost;
 mod from;
 mod run;
 mod sort;

@@ -80,7 +80,7 @@ impl Select {
     }
 
     /// Whether rows that come in the wanted order go to the result as they come.
-    fn keeps_rows(&self) -> bool {
+    pub(super) fn keeps_rows(&self) -> bool {
         !self.distinct && self.group.is_none()
     }
 
@@ -103,7 +103,7 @@ impl Select {
                     count += 1;
                     // One partition behind the other is in no order.
                     sink.ordered = self.ordered && count == 1 && partition.count() == 1 || self.order.is_empty();
-                    if !sink.read(partition)? && sink.groups.is_none() {
+                    if !sink.read(partition)? && sink.direct() {
                         break;
                     }
                 }
@@ -116,7 +116,7 @@ impl Select {
                     // One partition behind the other is in no order.
                     let only = std::mem::take(&mut first) && partitions.peek().is_none();
                     sink.ordered = self.ordered && only || self.order.is_empty();
-                    if !sink.read(partition)? && sink.groups.is_none() {
+                    if !sink.read(partition)? && sink.direct() {
                         break;
                     }
                 }
@@ -151,6 +151,8 @@ struct Sink<'s> {
     limit: usize,
     /// Rows that came so far.
     seen: usize,
+    /// Of these, from the partition that is read.
+    of_partition: usize,
 }
 
 impl<'s> Sink<'s> {
@@ -174,6 +176,7 @@ impl<'s> Sink<'s> {
             offset: count(&select.offset, 0)?,
             limit: count(&select.limit, usize::MAX)?,
             seen: 0,
+            of_partition: 0,
         })
     }
 
@@ -182,7 +185,8 @@ impl<'s> Sink<'s> {
         self.ordered && self.select.keeps_rows()
     }
 
-    /// Reads one partition; false if no further one is needed.
+    /// Reads one partition, to its end unless this is false; where rows go to the result as they come, no further
+    /// partition is needed then.
     fn read(&mut self, partition: &Partition) -> Result<bool> {
         let select = self.select;
         if self.direct() && self.limit == 0 {
@@ -192,6 +196,7 @@ impl<'s> Sink<'s> {
         if !self.ordered && self.rows.is_empty() {
             self.rows = Rows::new(select.outputs.len());
         }
+        self.of_partition = 0;
         let tables = Tables::of(&select.steps, partition)?;
         let mut frame = Frame::new(self.parameters, self.environment);
         if select.steps.is_empty() {
@@ -222,7 +227,10 @@ impl<'s> Sink<'s> {
         }
         self.push(frame)?;
         self.prune()?;
-        Ok(true)
+        self.of_partition += 1;
+        // Of a partition's rows that come in the wanted order, only the first are in the result.
+        let enough = self.select.ordered && self.select.keeps_rows();
+        Ok(!enough || self.of_partition < self.offset.saturating_add(self.limit))
     }
 
     fn push<'a>(&mut self, frame: &Frame<'a>) -> Result<()>

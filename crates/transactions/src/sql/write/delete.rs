@@ -53,7 +53,8 @@ impl Delete {
     ) -> Result<()> {
         let table = self.step.table.id;
         for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
-            for id in matching(&self.step, partition, environment, parameters)? {
+            for (number, id) in matching(&self.step, partition, environment, parameters)?.into_iter().enumerate() {
+                environment.check_at(number)?;
                 if tell {
                     outcome.affected += 1;
                     if !self.returning.outputs.is_empty() {

@@ -96,7 +96,8 @@ impl Update {
         for assignment in &self.assignments {
             fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
         }
-        for id in ids {
+        for (number, id) in ids.into_iter().enumerate() {
+            environment.check_at(number)?;
             // The others are computed before the row that they read changes.
             let mut computed: OfRow<Value> = OfRow::new();
             let mut frame = frame;

@@ -1,0 +1,179 @@
+//! Large tables: writes of any number of rows, queries that are for another engine, and how long partitions are held.
+//!
+//! The bounds are lowered to what a test fills in a moment. `THERMOCLINE_LARGE_ROWS=12000000 cargo test --release --test
+//! large -- --nocapture` runs the same with as many rows, which takes a few gigabytes, and prints times.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use thermocline_transactions::Result;
+use thermocline_transactions::database::{Answer, Database, Session, Settings};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::interrupt::Interrupt;
+use thermocline_transactions::procedure::{Context, Limits, Procedure, Registration};
+use thermocline_transactions::types::{Value, ValueRef};
+
+/// Rows that a query may read in the row engine, and a procedure in all.
+const BOUND: u64 = 1000;
+
+fn rows() -> i64 {
+    std::env::var("THERMOCLINE_LARGE_ROWS").map_or(20_000, |rows| rows.parse().unwrap())
+}
+
+/// Changes all rows, or reads them.
+struct All(&'static str);
+
+impl Procedure for All {
+    fn statements(&self) -> &[&str] {
+        std::slice::from_ref(&self.0)
+    }
+
+    fn run(&self, context: &mut Context<'_, '_>, _arguments: &[Value]) -> Result<Answer> {
+        Ok(context.execute(0, &[])?.into())
+    }
+}
+
+fn settings() -> Settings {
+    let procedures = vec![
+        Registration::new("change_all()", 1, All("UPDATE t SET v = v + 1")).unwrap(),
+        Registration::new("count_all()", 1, All("SELECT count(*) FROM t")).unwrap(),
+    ];
+    Settings {
+        partitions: 2,
+        seed: 1,
+        memory_bytes_max: 8 << 30,
+        undo_bytes_max: 4 << 30,
+        limits: Limits { rows_max: BOUND, ..Limits::default() },
+        query_rows_max: Some(BOUND),
+        procedures,
+        durable: false,
+        ..Settings::default()
+    }
+}
+
+fn run(session: &mut Session, sql: &str) -> Answer {
+    let started = Instant::now();
+    let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    println!("{:?} {sql}", started.elapsed());
+    answer
+}
+
+fn int(answer: &Answer) -> i64 {
+    let ValueRef::Int(value) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
+    value
+}
+
+fn filled() -> Database {
+    let database = Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT, v BIGINT NOT NULL, PRIMARY KEY (k) USING BTREE) PARTITION BY (k)");
+    let mut k = 0;
+    while k < rows() {
+        let batch: Vec<String> = (k..rows().min(k + 1000)).map(|k| format!("({k}, {})", k % 7)).collect();
+        session.execute(&format!("INSERT INTO t VALUES {}", batch.join(", ")), &[]).unwrap();
+        k += 1000;
+    }
+    drop(session);
+    database
+}
+
+/// A query that the row engine runs whatever it reads.
+fn count(session: &mut Session, sql: &str) -> i64 {
+    int(&session.execute_unbounded(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")))
+}
+
+#[test]
+fn writes_have_no_limit_and_say_how_long_they_held_partitions() {
+    let database = filled();
+    let mut session = database.session();
+    let interrupt = Arc::new(Interrupt::new(None));
+    let updated = session.as_one_statement(Arc::clone(&interrupt), |session| {
+        session.execute("UPDATE t SET v = v + 7 WHERE v >= 0", &[])
+    });
+    assert_eq!(updated.unwrap().affected, rows().cast_unsigned());
+    let held = interrupt.held();
+    println!("{held:?} held by an UPDATE of all rows");
+    assert!(held > Duration::from_micros(100), "{held:?}");
+    for partition in session.statistics().unwrap().partitions {
+        assert!(partition.held.longest >= held / 2, "{partition:?}");
+        assert_eq!(partition.held.long > 0, partition.held.longest > Duration::from_millis(10));
+    }
+    let fifth = run(&mut session, "DELETE FROM t WHERE k % 5 = 0").affected;
+    assert_eq!(fifth, rows().cast_unsigned() / 5);
+    assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE v >= 7"), rows() - rows() / 5);
+    assert_eq!(run(&mut session, "DELETE FROM t WHERE k < 100 OR k IN (101, 102)").affected, 82);
+
+    // A session's transaction has none either, and a procedure has its own.
+    run(&mut session, "BEGIN");
+    assert_eq!(run(&mut session, "UPDATE t SET v = 0").affected, fifth * 4 - 82);
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t WHERE v = 0")).cast_unsigned(), fifth * 4 - 82);
+    run(&mut session, "ROLLBACK");
+    for call in ["CALL change_all()", "CALL count_all()"] {
+        let error = session.execute(call, &[]).unwrap_err();
+        assert_eq!((error.sqlstate(), error.to_string().contains("more rows than it may")), ("57014", true), "{error}");
+    }
+    assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE v < 7"), 0);
+}
+
+#[test]
+fn writes_are_stopped_while_they_change_rows() {
+    let database = filled();
+    let mut session = database.session();
+    // To find the rows takes a moment, to change all of them far longer than the timeout.
+    let slow = "length(repeat('x', 200000 + v::INTEGER))";
+    for sql in
+        [format!("UPDATE t SET v = {slow} WHERE k < 20000"), format!("DELETE FROM t WHERE k < 20000 RETURNING {slow}")]
+    {
+        session.set_statement_timeout(Some(Duration::from_millis(200)));
+        let error = session.execute(&sql, &[]).unwrap_err();
+        assert_eq!(error.sqlstate(), "57014", "{sql}: {error}");
+        session.set_statement_timeout(None);
+        assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE v < 7"), rows(), "{sql} is rolled back");
+    }
+}
+
+#[test]
+fn queries_that_read_much_are_for_another_engine() {
+    let database = filled();
+    let mut session = database.session();
+    let beyond = [
+        // Seen before anything is read.
+        "SELECT count(*) FROM t",
+        "SELECT v, sum(k) FROM t GROUP BY v",
+        "SELECT k FROM t WHERE v = 3 ORDER BY v LIMIT 3",
+        "SELECT k FROM t ORDER BY v",
+        "EXPLAIN SELECT sum(v) FROM t",
+        // Seen when so many are read.
+        "SELECT sum(v) FROM t WHERE k > 2",
+        "SELECT sum(v) FROM t WHERE k BETWEEN 5 AND 1500 OR k IN (7, 8)",
+        "SELECT count(*) FROM t a JOIN t b ON a.k = b.k WHERE a.k < 700",
+    ];
+    for sql in beyond {
+        let error = session.execute(sql, &[]).unwrap_err();
+        assert_eq!((error.sqlstate(), error.to_string().contains("so many rows")), ("0A000", true), "{sql}: {error}");
+        assert!(!session.in_transaction());
+    }
+    assert!(!database.session().has_failed());
+    for (sql, expected) in [
+        ("SELECT v FROM t WHERE k = 9", 2),
+        ("SELECT count(*) FROM t WHERE k IN (1, 2, 3)", 3),
+        ("SELECT sum(v) FROM t WHERE k BETWEEN 0 AND 6", 21),
+        ("SELECT max(k) FROM t", rows() - 1),
+        ("SELECT k FROM t ORDER BY k DESC LIMIT 3", rows() - 1),
+        ("SELECT k FROM t ORDER BY k LIMIT 3 OFFSET 2", 2),
+        ("SELECT k + v FROM t ORDER BY k LIMIT 1", 0),
+        ("SELECT 7", 7),
+    ] {
+        assert_eq!(int(&run(&mut session, sql)), expected, "{sql}");
+    }
+    run(&mut session, "EXPLAIN SELECT k FROM t WHERE k IN (1, 2)");
+    run(&mut session, "EXPLAIN UPDATE t SET v = 1");
+    assert_eq!(count(&mut session, "SELECT count(*) FROM t"), rows());
+    // Inside a transaction, where a snapshot would not have what it changed, all run here.
+    run(&mut session, "BEGIN");
+    run(&mut session, "INSERT INTO t VALUES (-1, 1)");
+    assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), rows() + 1);
+    run(&mut session, "ROLLBACK");
+}
