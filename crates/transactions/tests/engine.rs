@@ -31,7 +31,7 @@ enum Bank {
     Transfer,
     /// (from, to, amount): says which partitions it needs.
     Between,
-    /// (id, amount, from, to): the same for what it begins with, which is not all that it needs.
+    /// (one, two, three, payer): gives one to each of three; says which partitions the first two are in.
     More,
     /// (): the sum of all.
     Sum,
@@ -468,7 +468,7 @@ fn sessions_hold_their_partitions() {
 fn a_transaction_over_some_partitions_holds_only_these() {
     let (engine, log, _disk, _schema) = engine(4, Faults::default());
     let partition = |id: i64| PartitionHash::of(ValueRef::Int(id)).partition(4);
-    let [a, b, c] = [0, 1, 2].map(|number| (1..).find(|id| partition(*id) == number).unwrap());
+    let [a, b, c, d] = [0, 1, 2, 3].map(|number| (1..).find(|id| partition(*id) == number).unwrap());
     let same = (c + 1..).find(|id| partition(*id) == 2).unwrap();
     let mut client = engine.client();
     let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
@@ -485,9 +485,14 @@ fn a_transaction_over_some_partitions_holds_only_these() {
         session.commit().unwrap();
         assert_eq!(blocked.join().unwrap(), Ok(1));
     });
-    // Who needs more than he said runs again over all.
+    // Who needs more than he said runs again over that as well, beside a session that has another one.
+    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::More), arguments(&[a, b, c, same])), Ok(2));
     assert_eq!(engine.restarts(), 1);
+    assert_eq!(client.call(Arc::new(Bank::Transfer), arguments(&[a, c, 1])), Ok(-3));
+    assert_eq!(engine.restarts(), 2);
+    session.run(&Bank::Add, &arguments(&[d, 1]), None).unwrap();
+    session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
     // Pairs from many threads, in every order: nobody waits for ever, and nothing is lost.

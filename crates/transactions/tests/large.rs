@@ -69,11 +69,14 @@ fn filled() -> Database {
     let database = Database::open(Arc::new(SimulatedDisk::new(1, Faults::default())), settings()).unwrap();
     let mut session = database.session();
     run(&mut session, "CREATE TABLE t (k BIGINT, v BIGINT NOT NULL, PRIMARY KEY (k) USING BTREE) PARTITION BY (k)");
-    let mut k = 0;
-    while k < rows() {
-        let batch: Vec<String> = (k..rows().min(k + 1000)).map(|k| format!("({k}, {})", k % 7)).collect();
-        session.execute(&format!("INSERT INTO t VALUES {}", batch.join(", ")), &[]).unwrap();
-        k += 1000;
+    let first: Vec<String> = (0..1000).map(|k| format!("({k}, {})", k % 7)).collect();
+    session.execute(&format!("INSERT INTO t VALUES {}", first.join(", ")), &[]).unwrap();
+    let mut have = 1000;
+    while have < rows() {
+        let more = have.min(rows() - have).min(1_000_000);
+        let again = format!("INSERT INTO t SELECT k + {have}, (k + {have}) % 7 FROM t WHERE k < {more}");
+        assert_eq!(session.execute(&again, &[]).unwrap().affected, more.cast_unsigned());
+        have += more;
     }
     drop(session);
     database

@@ -14,10 +14,10 @@ pub enum Error {
     /// The transaction lost a race or met a full queue; the same transaction may work later.
     #[error("{0}; retry the transaction")]
     Retry(Box<str>),
-    /// The transaction ran on one partition and needs rows of another: it is rolled back and run
-    /// again over all partitions. Never seen by a user.
-    #[error("{0} needs rows of another partition")]
-    OtherPartition(Box<str>),
+    /// The transaction ran on some partitions and needs rows of these as well, of all if none is named: it is rolled
+    /// back and run again over them too. Never seen by a user.
+    #[error("the transaction needs rows of other partitions than its own")]
+    OtherPartition(Box<[u32]>),
     /// The statement is right, but beyond what this engine's planner does: the caller may run it on a
     /// snapshot with the analytic engine.
     #[error("not supported for row tables: {0}")]

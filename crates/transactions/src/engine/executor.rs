@@ -53,8 +53,8 @@ impl Heads {
 pub enum Ran<O> {
     /// It is over; what it changed is kept exactly if this is `Ok`.
     Done(Result<O>),
-    /// It has to run over all partitions and has left nothing.
-    OtherPartition,
+    /// It has to run over these partitions as well, over all if none is named, and has left nothing.
+    OtherPartition(Box<[u32]>),
     /// A bug: a partition is in no state to go on.
     Broken(Error),
 }
@@ -125,10 +125,10 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 commit(members);
                 Ran::Done(Ok(outcome))
             }
-            Err(error) => match abort(members) {
-                Err(broken) => Ran::Broken(broken),
-                Ok(()) if matches!(error, Error::OtherPartition(_)) => Ran::OtherPartition,
-                Ok(()) => {
+            Err(error) => match (abort(members), error) {
+                (Err(broken), _) => Ran::Broken(broken),
+                (Ok(()), Error::OtherPartition(wanted)) => Ran::OtherPartition(wanted),
+                (Ok(()), error) => {
                     if let Some(results) = &mut results {
                         // It cannot be refused, and is small.
                         results.settle(reply_bytes::<P::Outcome>(Err(&error)));

@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -20,6 +21,9 @@ use crate::machine::Clock;
 use crate::partition::{Head, Member};
 use crate::table::Charge;
 use crate::types::Value;
+
+/// Partitions that a transaction gets one after the other, by running again, before it gets all.
+const WIDENED_MAX: usize = 4;
 
 /// A transaction that a client asks for.
 pub struct Request<P: Program + ?Sized> {
@@ -123,10 +127,16 @@ impl<P: Program + ?Sized> Shared<P> {
         self.meet(partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
     }
 
-    /// Runs a request again over all partitions, because it needed others than its own.
-    pub fn request_again(self: &Arc<Self>, request: Request<P>) {
+    /// Runs a request again that ran over `had` and needs `wanted` as well, or all if none is named. It has nothing
+    /// meanwhile, so nobody waits for it. Who needs ever more than he says is given all at once in the end.
+    pub fn request_again(self: &Arc<Self>, request: Request<P>, had: &[Member], wanted: &[u32]) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
-        self.request_over(&self.all(), request);
+        let had = had.iter().map(|member| u32::from(member.partition.id().0));
+        let both: BTreeSet<u32> = had.chain(wanted.iter().copied()).collect();
+        if wanted.is_empty() || both.len() > WIDENED_MAX {
+            return self.request_over(&self.all(), request);
+        }
+        self.request_over(&both.into_iter().collect::<Vec<_>>(), request);
     }
 
     /// Runs a request over these partitions, in ascending order.
@@ -149,10 +159,11 @@ impl<P: Program + ?Sized> Shared<P> {
             }
             let result = match ran {
                 Ran::Done(result) => result,
-                Ran::OtherPartition => match shared.upgrade() {
+                Ran::OtherPartition(wanted) => match shared.upgrade() {
                     Some(shared) if members.len() < shared.queues.len() => {
                         if let Some(ticket) = inner.lock().take() {
-                            shared.request_again(Request { program, arguments, ticket, interrupt });
+                            let request = Request { program, arguments, ticket, interrupt };
+                            shared.request_again(request, members, &wanted);
                         }
                         return Ok(None);
                     }

@@ -293,8 +293,9 @@ impl<P: Program + ?Sized> Worker<P> {
         }
         match ran {
             Ran::Done(result) => self.replies.extend(ticket.answer(result)),
-            Ran::OtherPartition => {
-                self.shared.request_again(Request { program, arguments, ticket, interrupt });
+            Ran::OtherPartition(wanted) => {
+                let had = self.executor.member.as_slice();
+                self.shared.request_again(Request { program, arguments, ticket, interrupt }, had, &wanted);
             }
             Ran::Broken(error) => {
                 self.executor.member = None;

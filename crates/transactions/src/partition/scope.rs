@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Head, Partition, Transaction};
@@ -31,7 +32,7 @@ impl Member {
 /// The partitions that a running transaction has: one, or several in the order of their numbers.
 ///
 /// A transaction that asks for a partition it does not have gets [`Error::OtherPartition`]: the engine
-/// rolls it back and runs it again over all of them.
+/// rolls it back and runs it again over that one as well.
 #[derive(Debug)]
 pub struct Scope<'a> {
     members: &'a mut [Member],
@@ -62,11 +63,19 @@ impl<'a> Scope<'a> {
     /// The partition that a value of a partition column belongs to.
     #[inline]
     pub fn one(&mut self, hash: PartitionHash) -> Result<(&mut Partition, &mut Transaction)> {
-        self.members
-            .iter_mut()
-            .find(|member| member.partition.owns(hash))
-            .map(Member::split)
-            .ok_or_else(|| Error::OtherPartition("the statement".into()))
+        let place = self.members.iter().position(|member| member.partition.owns(hash));
+        let place = place.ok_or_else(|| self.other(&[hash]))?;
+        let member = self.members.get_mut(place).map(Member::split);
+        member.ok_or_else(|| Error::internal("a partition that has just been found"))
+    }
+
+    /// Partitions of these hashes are not here.
+    #[cold]
+    fn other(&self, hashes: &[PartitionHash]) -> Error {
+        let count = self.members.first().map_or(1, |member| member.partition.count());
+        let missing = hashes.iter().filter(|hash| !self.members.iter().any(|member| member.partition.owns(**hash)));
+        let missing: BTreeSet<u32> = missing.map(|hash| hash.partition(count)).collect();
+        Error::OtherPartition(missing.into_iter().collect())
     }
 
     /// The partitions that these values of a partition column belong to, in the order of their numbers.
@@ -76,7 +85,7 @@ impl<'a> Scope<'a> {
     ) -> Result<impl Iterator<Item = (&mut Partition, &mut Transaction)>> {
         let owned = |member: &Member, hash: PartitionHash| member.partition.owns(hash);
         if !hashes.iter().all(|hash| self.members.iter().any(|member| owned(member, *hash))) {
-            return Err(Error::OtherPartition("the statement".into()));
+            return Err(self.other(hashes));
         }
         let wanted = move |member: &&mut Member| hashes.iter().any(|hash| owned(member, *hash));
         Ok(self.members.iter_mut().filter(wanted).map(Member::split))
@@ -92,7 +101,7 @@ impl<'a> Scope<'a> {
     pub fn all(&mut self) -> Result<impl Iterator<Item = (&mut Partition, &mut Transaction)>> {
         let count = self.members.first().map_or(0, |member| member.partition.count() as usize);
         if self.members.len() < count {
-            return Err(Error::OtherPartition("the statement".into()));
+            return Err(Error::OtherPartition(Box::default()));
         }
         Ok(self.members.iter_mut().map(Member::split))
     }

@@ -85,8 +85,8 @@ impl Session {
             member.transaction.head = head;
         }
         let result = prepared.run(&mut Scope::new(&mut *members), &environment, parameters);
-        if let Err(Error::OtherPartition(what)) = &result {
-            panic!("the route was not enough for {what}");
+        if let Err(Error::OtherPartition(wanted)) = &result {
+            panic!("the route was not enough: {wanted:?}");
         }
         for member in members {
             let (partition, transaction) = member.split();
