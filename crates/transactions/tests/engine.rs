@@ -4,14 +4,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{Appended, Engine, Journal, Options, Program, Releases, Route};
+use thermocline_transactions::engine::{Appended, Engine, Journal, NoJournal, Options, Program, Releases, Route};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
 use thermocline_transactions::partition::{Member, Partition, Scope};
@@ -39,6 +39,8 @@ enum Bank {
     Fail,
     /// (gate): waits for the gate.
     Wait(Arc<gate::Gate>),
+    /// (id): the transaction's time.
+    Time,
 }
 
 /// A gate that a test opens.
@@ -121,6 +123,7 @@ impl Program for Bank {
                 gate.wait();
                 Ok(0)
             }
+            Self::Time => Ok(scope.head().timestamp.0),
         }
     }
 
@@ -462,6 +465,58 @@ fn sessions_hold_their_partitions() {
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
     assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P03");
     assert_eq!(engine.stop().len(), 2);
+}
+
+/// A session's transaction had the time at which its last partition to come took it from its queue, and another one
+/// may have run later transactions until they met.
+#[test]
+fn a_sessions_time_is_not_before_that_of_what_it_sees() {
+    let (members, _) = members(2);
+    let time = AtomicU64::new(1);
+    let clock = Box::new(move || Micros(time.fetch_add(1, Ordering::SeqCst).cast_signed()));
+    let releases = Releases::new(2);
+    let options = Options { clock, idle_max: Duration::from_secs(60), ..options(100) };
+    let engine = Engine::start(options, members, Arc::new(NoJournal), releases).unwrap();
+    let gates: [Arc<gate::Gate>; 3] = Default::default();
+    let [first, other, behind] = &gates;
+    let (entered, enters) = mpsc::channel();
+    let wait_in = |partition: u16, gate: &Arc<gate::Gate>| {
+        let (handle, gate, entered) = (engine.handle(), Arc::clone(gate), entered.clone());
+        std::thread::spawn(move || {
+            let wait = move |_: &mut Member| {
+                entered.send(()).unwrap();
+                gate.wait();
+            };
+            handle.visit(PartitionId(partition), wait).unwrap();
+        })
+    };
+    let id = (1..).find(|id| PartitionHash::of(ValueRef::Int(*id)).partition(2) == 0).unwrap();
+    let until_queued = |counts: [usize; 2]| {
+        while [0, 1].map(|partition| engine.queued(PartitionId(partition))) != counts {
+            std::thread::yield_now();
+        }
+    };
+    std::thread::scope(|scope| {
+        // Both partitions are busy, the second one with what comes after it as well.
+        let visits = [wait_in(1, first), wait_in(0, other)];
+        (0..2).for_each(|_| enters.recv().unwrap());
+        let behind_it = wait_in(1, behind);
+        until_queued([0, 1]);
+        let before = scope.spawn(|| engine.client().call(Arc::new(Bank::Time), arguments(&[id])).unwrap());
+        until_queued([1, 1]);
+        let session = scope.spawn(|| engine.begin(Route::All, None).unwrap());
+        until_queued([2, 2]);
+        // The second partition takes the session now, the first one later.
+        first.open();
+        enters.recv().unwrap();
+        other.open();
+        let before = before.join().unwrap();
+        behind.open();
+        let mut session = session.join().unwrap();
+        let time = session.run(&Bank::Time, &arguments(&[id]), None).unwrap();
+        assert!(time > before, "{time} is not after {before}");
+        visits.into_iter().chain([behind_it]).for_each(|visit| visit.join().unwrap());
+    });
 }
 
 #[test]

@@ -326,18 +326,20 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.executor.member = Some(*member);
                 (self.meeting, self.state) = (None, State::Run);
             }
-            Arrival::Last(mut members) => match job.lock().take() {
-                None => {
-                    executor::begin(&mut members, head);
-                    meeting.ready(members);
+            Arrival::Last(mut members) => {
+                // This partition may have waited for the others, which have run later transactions meanwhile.
+                let head = Head { timestamp: (self.shared.timestamps)(), ..head };
+                match job.lock().take() {
+                    None => {
+                        executor::begin(&mut members, head);
+                        meeting.ready(members);
+                    }
+                    Some(job) => {
+                        let reply = job(&mut members, head, &mut self.executor.batch, &mut self.results)?;
+                        self.state = State::Log(members, reply);
+                    }
                 }
-                Some(job) => {
-                    // This partition may have waited for the others, which have run later transactions meanwhile.
-                    let head = Head { timestamp: (self.shared.timestamps)(), ..head };
-                    let reply = job(&mut members, head, &mut self.executor.batch, &mut self.results)?;
-                    self.state = State::Log(members, reply);
-                }
-            },
+            }
         }
         Ok(())
     }

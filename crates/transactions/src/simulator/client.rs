@@ -20,6 +20,8 @@ use crate::random::Random;
 
 /// How long a session may do nothing inside a transaction.
 pub const IDLE_MAX: Duration = Duration::from_millis(50);
+/// What a session is told that did nothing for that long.
+const IDLE_TIMEOUT: &str = "25P03";
 /// How often a call runs again because the schema changed.
 const ATTEMPTS_MAX: u32 = 16;
 
@@ -66,6 +68,8 @@ pub struct Scene {
     /// Up to where the log has to be durable before the result of a call may be told, by its tag.
     pub needs: BTreeMap<u64, Sequence>,
     tag_next: u64,
+    /// The last record that changed each partition.
+    pub last: Vec<Sequence>,
     /// The largest sequence that somebody was told of.
     pub told: Sequence,
     /// How many transactions ended in which way, by SQLSTATE; "00000" for those that are kept.
@@ -83,6 +87,7 @@ impl Scene {
             first: VecDeque::new(),
             needs: BTreeMap::new(),
             tag_next: 0,
+            last: Vec::new(),
             told: Sequence::ZERO,
             ended: BTreeMap::new(),
         }
@@ -175,11 +180,21 @@ impl Client {
                     interrupt.stop(Cause::User);
                 }
                 match begin.step() {
-                    Step::Over(Ok(transaction)) => {
+                    Step::Over(Ok(mut transaction)) => {
+                        // What its statements come to is told at once.
+                        let last = |member: &Member| scene.last.get(usize::from(member.partition.id().0)).copied();
+                        let needs = transaction.visit(|members| Ok(members.iter().filter_map(last).max()));
+                        match needs {
+                            Ok(needs) => scene.tell(world, needs.unwrap_or(Sequence::ZERO))?,
+                            Err(error) => return self.failed(scene, &error, Vec::new()),
+                        }
                         let written = asks.iter().filter_map(|ask| ask.written()).collect();
                         let (asks, done) = (asks.into(), Vec::new());
                         self.doing = Doing::Session(Box::new(Session { transaction, asks, ending, done, written }));
                         Ok(Step::Go)
+                    }
+                    Step::Over(Err(error)) if error.sqlstate() == IDLE_TIMEOUT => {
+                        Err(format!("a transaction that its session waits for has ended: {error}"))
                     }
                     Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
                     step => {

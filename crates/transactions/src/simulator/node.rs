@@ -43,6 +43,16 @@ struct Turn {
     weight: u64,
 }
 
+/// How far the end of a node is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Closing {
+    Open,
+    /// Partitions run what is in their queues.
+    Engine,
+    /// The log writes what waits.
+    Log,
+}
+
 /// A node that runs.
 pub struct Node {
     pub world: World,
@@ -61,6 +71,7 @@ pub struct Node {
     meetings: Vec<Vec<Arc<Meeting>>>,
     /// Steps since somebody has last done something.
     idle_steps: u32,
+    closing: Closing,
     bug: Option<Bug>,
     /// Transactions that were given to the log.
     pub commits: u64,
@@ -150,6 +161,7 @@ impl Node {
             states,
             schema_version,
             idle_steps: 0,
+            closing: Closing::Open,
             bug,
             commits: 0,
             commits_in_parts: 0,
@@ -162,18 +174,17 @@ impl Node {
         scene.first.is_empty() && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
-    /// Ends the engine and its log when all has been written.
-    pub fn close(&self) {
-        if self.workers_are_over() {
-            self.world.log.close();
-        } else {
-            self.world.shared.stop(Error::Cancelled("the database is closed".into()));
-        }
+    /// Ends the engine when all that is in its queues has run, and then its log.
+    pub fn close(&mut self) {
+        self.closing = Closing::Engine;
+        self.world.shared.stop(Error::Cancelled("the database is closed".into()));
     }
 
-    /// Whether partitions and log have ended.
+    /// Whether partitions, the log and what was asked for have ended.
     pub fn is_closed(&self) -> bool {
-        self.turns.iter().all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots))
+        let are_over =
+            self.turns.iter().all(|turn| turn.is_over || matches!(turn.who, Who::Client(_) | Who::Snapshots));
+        are_over && self.clients.iter().all(Client::rests) && self.snapshots.rests()
     }
 
     fn workers_are_over(&self) -> bool {
@@ -199,6 +210,10 @@ impl Node {
         if let Some(turn) = self.turns.get_mut(place) {
             turn.is_over = matches!(step, Step::Over(_));
             turn.wait = if let Step::Wait(wait) = step { Some(wait) } else { None };
+        }
+        if self.closing == Closing::Engine && self.workers_are_over() {
+            self.closing = Closing::Log;
+            self.world.log.close();
         }
         self.check_released()?;
         if self.bug == Some(Bug::SwappedOrder) && scene.random.one_in(4) {
@@ -298,6 +313,7 @@ impl Node {
         let appending = client.appending();
         let hashes = hashes(appending)?;
         let met: Vec<_> = appending.iter().map(|member| usize::from(member.partition.id().0)).collect();
+        scene.last = (0..self.workers.len()).map(|number| self.states.last(number)).collect();
         let step = client.step(&self.world, scene)?;
         let after = self.world.log.appended();
         if after > before {

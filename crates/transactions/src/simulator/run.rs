@@ -224,13 +224,15 @@ impl Simulation {
     /// Steps in any order until something ends the process.
     fn work(&mut self, mut node: Node) -> Result<Expected, String> {
         let mut steps = self.random.below(STEPS);
+        // Or it is closed while clients wait for answers.
+        let closes_busy = self.random.one_in(6);
         for step in 0..STEPS + STEPS_TO_END {
             if node.world.log.check().is_err() {
                 // From here on everybody is told that nothing runs any more.
                 steps = steps.min(step + STEPS_FAILED);
             }
             self.scene.stopping = step >= steps;
-            if self.scene.stopping && node.rests(&self.scene) {
+            if self.scene.stopping && (closes_busy || node.rests(&self.scene)) {
                 break;
             }
             if step + 1 == STEPS + STEPS_TO_END {
@@ -245,12 +247,12 @@ impl Simulation {
             if self.random.one_in(200) {
                 node.check()?;
             }
-            // Or the process is killed at any time.
-            if self.random.one_in(4000) {
+            // Or the process is killed, but not while it has to come to an end.
+            if step < steps && self.random.one_in(2000) {
                 break;
             }
         }
-        if !node.has_crashed() && self.random.one_in(2) && node.rests(&self.scene) {
+        if !node.has_crashed() && self.scene.stopping && (closes_busy || self.random.one_in(2)) {
             self.close(&mut node)?;
         }
         node.check_order()?;
@@ -269,14 +271,15 @@ impl Simulation {
         Ok(Expected { least, most, states: node.end(&mut self.scene) })
     }
 
-    /// Ends the engine, then its log, with nothing left to do.
+    /// Ends the engine, then its log: what clients have asked for is answered.
     fn close(&mut self, node: &mut Node) -> Result<(), String> {
         self.scene.stopping = true;
+        self.scene.first.clear();
+        node.close();
         for _ in 0..STEPS_TO_END {
             if node.is_closed() {
                 return Ok(());
             }
-            node.close();
             node.step(&mut self.scene)?;
             self.counts.steps += 1;
             if node.has_crashed() {

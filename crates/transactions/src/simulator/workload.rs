@@ -20,13 +20,16 @@ const LIST_MAX: i64 = 12;
 /// Registers from this number on are rows of the replicated table.
 const FIRST_SETTING: i64 = 1_000_000;
 const SETTINGS: u64 = 3;
+/// A value that no register has.
+const FROM_THE_FUTURE: i64 = -1;
 /// Bytes of a large value.
 const BLOB_BYTES: u64 = 12_000;
 
 /// The tables and the procedure that there always are; made through the log like everything else.
 pub const DEFINITIONS: [&str; 5] = [
     "CREATE TABLE lists (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
-    "CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL) PARTITION BY (k)",
+    "CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL, at TIMESTAMP NOT NULL) \
+     PARTITION BY (k)",
     "CREATE TABLE settings (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, kind BIGINT NOT NULL)",
     "CREATE TABLE blobs (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
     "CREATE PROCEDURE in_lua(k BIGINT, v BIGINT, spin BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
@@ -55,17 +58,17 @@ const CHANGES: [&str; 10] = [
 const APPEND: &str = "INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k) \
                       DO UPDATE SET v = lists.v || ',' || excluded.v RETURNING v";
 const LIST: &str = "SELECT v FROM lists WHERE k = $1";
-const REGISTER: &str = "SELECT v FROM registers WHERE k = $1";
-const REPLACE: &str = "INSERT INTO registers (k, v, note) VALUES ($1, $2, $3) ON CONFLICT (k) \
-                       DO UPDATE SET v = excluded.v, note = excluded.note";
+const REGISTER: &str = "SELECT v, at > now() FROM registers WHERE k = $1";
+const REPLACE: &str = "INSERT INTO registers (k, v, note, at) VALUES ($1, $2, $3, now()) ON CONFLICT (k) \
+                       DO UPDATE SET v = excluded.v, note = excluded.note, at = excluded.at";
 const SETTING: &str = "SELECT v FROM settings WHERE k = $1";
 const SET: &str = "INSERT INTO settings (k, v, kind) VALUES ($1, $2, $3) ON CONFLICT (k) \
                    DO UPDATE SET v = excluded.v, kind = excluded.kind";
 const GROW: &str = "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = blobs.v || excluded.v";
 const SHRINK: &str = "DELETE FROM blobs";
-const SCAN: &str = "SELECT k, v FROM registers";
-const BY_VALUE: &str = "SELECT k, v FROM registers WHERE v = $1";
-const PAIR: &str = "SELECT k, v FROM registers WHERE k IN ($1, $2)";
+const SCAN: &str = "SELECT k, v, at > now() FROM registers";
+const BY_VALUE: &str = "SELECT k, v, at > now() FROM registers WHERE v = $1";
+const PAIR: &str = "SELECT k, v, at > now() FROM registers WHERE k IN ($1, $2)";
 const NOTE: &str = "UPDATE registers SET note = $3 WHERE k IN ($1, $2)";
 const LISTS: &str = "SELECT k, v FROM lists";
 
@@ -173,7 +176,7 @@ impl Ask {
     /// What was done, from the answer of its first statement.
     pub fn seen(self, answer: &Answer) -> Vec<Step> {
         let rows = &answer.rows;
-        let first = if rows.is_empty() { ValueRef::Null } else { rows.value(0, 0) };
+        let first = if rows.is_empty() { ValueRef::Null } else { value(rows, 0, 0) };
         let also = if let Self::Append(key, _) = self { Self::List(key).done(first) } else { None };
         self.done(first).into_iter().chain(also).collect()
     }
@@ -187,6 +190,16 @@ pub fn pair([one, other]: [i64; 2]) -> (Text, Vec<Value>) {
 /// Text that belongs to a value, of different lengths so that rows move.
 fn note(value: i64) -> String {
     "n".repeat(usize::try_from(value.rem_euclid(37)).unwrap_or(0))
+}
+
+/// A value of a row; instead of a register's, which stands before whether it was written at a time that has not come,
+/// what nobody writes if that is so.
+fn value(rows: &Rows, row: usize, column: usize) -> ValueRef<'_> {
+    let mut behind = rows.row(row).skip(column + 1);
+    if behind.len() == 1 && behind.next() == Some(ValueRef::Boolean(true)) {
+        return ValueRef::Int(FROM_THE_FUTURE);
+    }
+    rows.value(row, column)
 }
 
 /// The elements of a list.
@@ -288,7 +301,7 @@ impl Plan {
     /// What was done, from the answer to its [call](Self::call).
     pub fn seen(&self, answer: &Answer) -> Vec<Step> {
         let rows = &answer.rows;
-        let int = |row, column| if let ValueRef::Int(value) = rows.value(row, column) { value } else { 0 };
+        let int = |row, column| if let ValueRef::Int(value) = value(rows, row, column) { value } else { 0 };
         let all = 0..rows.len();
         match self {
             Self::Statement(ask) => ask.seen(answer),
@@ -451,7 +464,7 @@ impl Procedure for Steps {
                 let rows = context.execute(number, &parameters)?.rows;
                 first.get_or_insert(rows);
             }
-            let value = first.as_ref().filter(|rows| !rows.is_empty()).map(|rows| rows.value(0, 0));
+            let value = first.as_ref().filter(|rows| !rows.is_empty()).map(|rows| value(rows, 0, 0));
             let value = value.unwrap_or(ValueRef::Null);
             rows.push(if matches!(ask, Ask::List(_)) { value } else { ValueRef::Null })?;
             rows.push(if matches!(ask, Ask::Register(_) | Ask::Replace(..)) { value } else { ValueRef::Null })?;
