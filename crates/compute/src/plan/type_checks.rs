@@ -84,9 +84,16 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
             when_then_expr.iter().try_for_each(|(when, _)| check_comparable(base, when, "=", schema))?;
         }
-        Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive: false }) => {
+        Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive }) => {
             let sides = [expr.as_ref(), pattern.as_ref()].map(|side| operand(side, schema));
-            if sides.iter().any(|side| matches!(side, Operand::Of(DataType::Bytea))) {
+            let is_bytes = |side: &Operand| matches!(side, Operand::Of(DataType::Bytea));
+            if sides.iter().any(is_bytes) {
+                let is_other = |side: &Operand| !is_bytes(side) && !matches!(side, Operand::Unknown);
+                if *case_insensitive || sides.iter().any(is_other) {
+                    let operator = if *case_insensitive { "ILIKE" } else { "LIKE" };
+                    let message = format!("operator does not exist: {expr} {operator} {pattern}");
+                    return Err(external(Class::UndefinedFunction.error(message)));
+                }
                 let [expr, pattern] = [expr, pattern].map(|side| characters(side, schema));
                 return Ok(Some(Expr::Like(Like::new(*negated, expr?.into(), pattern?.into(), *escape_char, false))));
             }
@@ -118,8 +125,6 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
                 _ => Ok(None),
             }
         }
-        // DataFusion's is a BIGINT.
-        "regexp_count" => Ok(Some(cast(call(func, args.to_vec()), ArrowType::Int32))),
         "coalesce" => coalesced(func, args, schema),
         name if BYTES_FUNCTIONS.contains(&name)
             && args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea))) =>
@@ -136,6 +141,8 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             let refused = match (operand(first, schema), first.get_type(schema)) {
                 (Operand::Of(of), _) if !of.is_text() => of.to_string(),
                 (Operand::Other, Ok(of)) if of.is_numeric() => of.to_string(),
+                // DataFusion's is a BIGINT.
+                _ if name == "regexp_count" => return Ok(Some(cast(call(func, args.to_vec()), ArrowType::Int32))),
                 _ => return Ok(None),
             };
             Err(undefined(name, &refused))

@@ -11,6 +11,7 @@
 
 mod bind;
 mod data_type;
+mod dialect;
 mod expression;
 mod parse;
 mod plan;

@@ -1,11 +1,11 @@
 //! Text to syntax, within limits, by the parser that analytics uses.
 
 use sqlparser::ast::{Expr, Ident, ObjectName, SqlOption, Statement, Value};
-use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use super::dialect::SqlDialect;
 use crate::error::{Class, Error, Result};
 
 /// The longest text of a statement.
@@ -15,7 +15,7 @@ pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
 /// is a tree as deep as it is long, and trees are walked by recursion.
 const OPERATORS_MAX: u32 = 400;
 
-const DIALECT: PostgreSqlDialect = PostgreSqlDialect {};
+const DIALECT: SqlDialect = SqlDialect;
 
 /// A statement as it is written.
 #[derive(Debug, Clone)]
