@@ -92,6 +92,6 @@ mod user;
 pub use kind::Kind;
 pub use lines::Lines;
 pub use loan::{Lent, Loan};
-pub use meter::Meter;
+pub use meter::{Budget, Meter};
 pub use stack::Stack;
 pub use state::{Chunk, Function, Host, Library, Raised, Reference, State, c_name};

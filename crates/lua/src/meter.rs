@@ -1,6 +1,7 @@
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
+use std::fmt;
 use std::ptr;
 
 use crate::ffi;
@@ -14,11 +15,25 @@ const STEPS_OF_AN_INSTRUCTION: u64 = 1;
 const POOR_COLLECTIONS_MAX: u32 = 4;
 /// The part of all memory that is little.
 const POOR_PART: usize = 16;
+/// Bytes that may be granted and not held when nothing runs.
+const IDLE_BYTES: usize = 1 << 20;
 /// What `malloc` promises.
 const ALIGNMENT: usize = 16;
 
+/// Who is asked before a machine holds more, and told of what it holds.
+pub trait Budget {
+    /// Bytes up to which nobody has to be asked again, at least `held`; `None` if so many may not be held.
+    fn ask(&self, held: usize) -> Option<usize>;
+
+    /// So many are held, whether they may be or not.
+    fn tell(&self, held: usize);
+}
+
 /// Memory and instructions of a machine, and what is left of them.
-#[derive(Debug, Default)]
+///
+/// Invariant: the budget knows of `held - elsewhere` bytes, unless that is less than `granted - elsewhere`, of which it
+/// knows then.
+#[derive(Default)]
 pub struct Meter {
     /// Bytes that Lua holds now.
     held: Cell<usize>,
@@ -36,6 +51,18 @@ pub struct Meter {
     poor_collections: Cell<u32>,
     /// Whether memory was refused for good, which Lua says by a request for all that there could be.
     exhausted: Cell<bool>,
+    /// Bytes that the budget allows. More are held only by what Rust took.
+    granted: Cell<usize>,
+    /// Bytes that are held and that somebody else tells the budget of.
+    elsewhere: Cell<usize>,
+    /// Who is asked for more; `None` for nobody.
+    budget: RefCell<Option<Box<dyn Budget>>>,
+}
+
+impl fmt::Debug for Meter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Meter").field("held", &self.held).field("granted", &self.granted).finish_non_exhaustive()
+    }
 }
 
 impl Meter {
@@ -61,13 +88,51 @@ impl Meter {
     }
 
     /// Whether more is held than may be, which Rust did.
-    pub const fn is_over(&self) -> bool {
-        self.held.get() > self.held_max.get()
+    pub fn is_over(&self) -> bool {
+        self.held.get() > self.held_max.get().min(self.granted.get())
     }
 
     /// Whether so many bytes more may be held, with what is garbage.
-    pub const fn allows(&self, more: usize) -> bool {
-        self.held.get().saturating_add(more) <= self.held_max.get()
+    pub fn allows(&self, more: usize) -> bool {
+        let held = self.held.get().saturating_add(more);
+        held <= self.held_max.get() && (held <= self.granted.get() || self.ask(held))
+    }
+
+    /// Has a budget asked from now on; nobody if there is none.
+    pub fn set_budget(&self, budget: Option<Box<dyn Budget>>) {
+        self.budget.replace(budget);
+        self.granted.set(0);
+        self.force();
+    }
+
+    /// Tells the budget of what is held now if it is much less than was granted.
+    pub fn settle(&self) {
+        if self.granted.get().saturating_sub(self.held.get()) > IDLE_BYTES {
+            self.force();
+        }
+    }
+
+    /// Asks for so many bytes.
+    #[cold]
+    fn ask(&self, held: usize) -> bool {
+        let elsewhere = self.elsewhere.get();
+        let budget = self.budget.borrow();
+        let granted = budget.as_ref().map_or(Some(usize::MAX), |budget| budget.ask(held.saturating_sub(elsewhere)));
+        if let Some(granted) = granted {
+            self.granted.set(granted.saturating_add(elsewhere));
+        }
+        granted.is_some()
+    }
+
+    /// Asks for what is held already, which cannot be refused.
+    #[cold]
+    fn force(&self) {
+        let held = self.held.get();
+        if !self.ask(held)
+            && let Some(budget) = &*self.budget.borrow()
+        {
+            budget.tell(held.saturating_sub(self.elsewhere.get()));
+        }
     }
 
     /// Takes instructions, and what the library did since; false if there are none left.
@@ -81,15 +146,26 @@ impl Meter {
         left >= all
     }
 
-    /// Counts memory that Rust holds for a script.
-    pub fn hold(&self, bytes: usize) {
-        self.held.set(self.held.get().saturating_add(bytes));
+    /// Counts memory that Rust holds for a script, of which the budget knows so many bytes by somebody else.
+    pub fn hold(&self, bytes: usize, told: usize) {
+        self.elsewhere.set(self.elsewhere.get().saturating_add(told));
+        self.granted.set(self.granted.get().saturating_add(told));
         self.unpaid.set(self.unpaid.get().saturating_add(bytes as u64));
+        self.add(bytes);
     }
 
     /// The memory is free again.
-    pub fn release(&self, bytes: usize) {
+    pub fn release(&self, bytes: usize, told: usize) {
         self.held.set(self.held.get().saturating_sub(bytes));
+        self.elsewhere.set(self.elsewhere.get().saturating_sub(told));
+        self.granted.set(self.granted.get().saturating_sub(told));
+    }
+
+    fn add(&self, bytes: usize) {
+        self.held.set(self.held.get().saturating_add(bytes));
+        if self.held.get() > self.granted.get() {
+            self.force();
+        }
     }
 
     /// Sets whether Rust runs; returns what was.
@@ -100,7 +176,7 @@ impl Meter {
     fn grants(&self, more: usize) -> bool {
         if self.exempt.get() || self.allows(more) {
             if let Some(before) = self.refused.take()
-                && before.saturating_sub(self.held.get()) < self.held_max.get() / POOR_PART
+                && before.saturating_sub(self.held.get()) < self.held_max.get().min(self.granted.get()) / POOR_PART
             {
                 self.poor_collections.set(self.poor_collections.get() + 1);
             }
@@ -169,6 +245,10 @@ pub(crate) unsafe extern "C" fn allocate(
         // A block that could not be made smaller.
         return ptr::null_mut();
     }
-    meter.held.set((meter.held.get() + size).saturating_sub(old_size));
+    if size > old_size {
+        meter.add(size - old_size);
+    } else {
+        meter.held.set(meter.held.get().saturating_sub(old_size - size));
+    }
     given.cast()
 }

@@ -333,7 +333,7 @@ unsafe fn enter<H: Host>(state: ffi::L) -> Option<c_int> {
     // Nothing is borrowed any longer.
     inner.floor.set(0);
     let outcome = match result {
-        Ok(Ok(count)) => match inner.meter.is_over().then(|| stop(&stack)).flatten() {
+        Ok(Ok(count)) => match (inner.meter.is_over() && !stack.may_hold(0)).then(|| stop(&stack)).flatten() {
             Some(message) => raise(&stack, message),
             None => Some(count.clamp(0, stack.top())),
         },

@@ -325,7 +325,7 @@ fn system_tables_and_settings() {
     assert_eq!(
         rows(None, &script),
         "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\n\
-         kinds\nundo queues log snapshots results\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
+         kinds\nundo queues log snapshots results queries statements lua\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
     );
     let failed = error(None, &format!("{ACCOUNTS} SET thermocline.commit_interval = '1ms'"));
     assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");

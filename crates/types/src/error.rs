@@ -1,6 +1,6 @@
 //! What can go wrong, by what the caller does about it.
 
-use std::fmt;
+use std::fmt::{self, Write};
 
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -203,7 +203,7 @@ classes! {
 impl Class {
     /// An error of this class.
     pub fn error(self, message: impl fmt::Display) -> Error {
-        Error::User(self, message.to_string().into_boxed_str())
+        Error::User(self, bounded(message))
     }
 }
 
@@ -247,7 +247,7 @@ impl Error {
 
     /// [`Error::NotHere`] with this message.
     pub fn not_here(message: impl fmt::Display) -> Self {
-        Self::NotHere(message.to_string().into_boxed_str())
+        Self::NotHere(bounded(message))
     }
 
     /// [`Error::Corrupt`] with this message.
@@ -272,12 +272,34 @@ impl Error {
 
     /// [`Error::UniqueViolation`] of a key that is printed as SQL would.
     pub fn duplicate_key(table: &str, index: &str, key: impl fmt::Display) -> Self {
-        Self::UniqueViolation(Box::new(UniqueViolation {
-            table: table.into(),
-            index: index.into(),
-            key: key.to_string().into_boxed_str(),
-        }))
+        Self::UniqueViolation(Box::new(UniqueViolation { table: table.into(), index: index.into(), key: bounded(key) }))
     }
+}
+
+/// Bytes of a message at most: what it quotes may be a value of megabytes.
+const MESSAGE_BYTES_MAX: usize = 4096;
+
+/// A message, cut where it is too long.
+struct Message(String);
+
+impl fmt::Write for Message {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = MESSAGE_BYTES_MAX.saturating_sub(self.0.len());
+        if part.len() <= room {
+            self.0.push_str(part);
+            return Ok(());
+        }
+        self.0.push_str(part.get(..part.floor_char_boundary(room)).unwrap_or_default());
+        self.0.push('…');
+        Err(fmt::Error)
+    }
+}
+
+fn bounded(message: impl fmt::Display) -> Box<str> {
+    let mut text = Message(String::new());
+    // An error is where it was cut.
+    let _ = write!(text, "{message}");
+    text.0.into()
 }
 
 /// No larger than a `String`, so that the results of evaluating an expression stay small.
@@ -297,5 +319,15 @@ mod tests {
         assert_eq!(error.sqlstate(), "22012");
         assert_eq!(error.to_string(), "division by zero (procedure \"pay\", line 7)");
         assert_eq!(error.root(), &Class::DivisionByZero.error("division by zero"));
+    }
+
+    #[test]
+    fn a_message_quotes_no_megabytes() {
+        let long = "ä".repeat(1 << 20);
+        for error in [Class::InvalidText.error(format_args!("\"{long}\" is no number")), Error::not_here(&long)] {
+            let said = error.to_string();
+            assert!(said.len() < 5000 && said.ends_with('…'), "{} bytes", said.len());
+        }
+        assert!(Error::duplicate_key("t", "t_pkey", &long).to_string().len() < 5000);
     }
 }

@@ -132,6 +132,27 @@ impl<'a> ValueRef<'a> {
         }
     }
 
+    /// Bytes of memory that it borrows.
+    pub const fn heap_bytes(self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes of it as a text, at most.
+    pub const fn text_bytes_max(self) -> usize {
+        /// More than any number or time has.
+        const NUMBER_BYTES: usize = 64;
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Bytes(bytes) => 2 + 2 * bytes.len(),
+            Self::Null => 0,
+            _ => NUMBER_BYTES,
+        }
+    }
+
     /// Whether it is NULL.
     pub const fn is_null(self) -> bool {
         matches!(self, Self::Null)

@@ -10,6 +10,8 @@ use crate::error::{Class, Error, Result};
 use crate::machine::Turns;
 use crate::procedure::{Compiled, Limits, Registration};
 use crate::schema::{Change, Schema};
+use crate::sql::{STATEMENT_BYTES_MAX, check_statements, parse_bytes};
+use crate::table::{Budget, Charge, Working, out_of_memory};
 
 /// One version of the schema and its procedures.
 #[derive(Debug)]
@@ -24,48 +26,79 @@ pub(crate) struct Definitions {
     pub limits: Limits,
     /// What whoever wants to write is told; `None` if one can.
     pub refusal: Option<Error>,
+    /// The memory that procedures are charged to.
+    budget: Arc<Budget>,
 }
 
 impl Definitions {
     /// The first version.
-    pub fn new(schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Result<Self> {
+    pub fn new(
+        schema: Schema,
+        registered: Arc<Vec<Arc<Registration>>>,
+        limits: Limits,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
         for registration in registered.iter() {
             if schema.procedure(&registration.name).is_ok() {
                 return Err(taken(&registration.name));
             }
         }
-        Ok(Self::compile(0, schema, registered, limits))
+        Ok(Self::compile(0, schema, registered, limits, Arc::clone(budget)))
     }
 
-    fn compile(version: u64, schema: Schema, registered: Arc<Vec<Arc<Registration>>>, limits: Limits) -> Self {
+    fn compile(
+        version: u64,
+        schema: Schema,
+        registered: Arc<Vec<Arc<Registration>>>,
+        limits: Limits,
+        budget: Arc<Budget>,
+    ) -> Self {
         let mut procedures = BTreeMap::new();
         for definition in schema.procedures() {
-            let compiled = Compiled::stored(&schema, definition, limits).map(Arc::new);
+            let compiled = Compiled::stored(&schema, definition, limits, &budget).map(Arc::new);
             procedures.insert(definition.name.clone(), compiled);
         }
         for registration in registered.iter() {
             let compiled = Compiled::registered(&schema, registration);
             procedures.insert(registration.name.clone(), Ok(Arc::new(compiled)));
         }
-        Self { version, schema, procedures, registered, limits, refusal: None }
+        Self { version, schema, procedures, registered, limits, budget, refusal: None }
     }
 
     /// The version after a definition; an error if a new procedure cannot be compiled.
     pub fn define(&self, sql: &str) -> Result<(Self, Change)> {
+        let mut parsing = Charge::shared(&self.budget, Working::Queries);
+        let reading = |full| out_of_memory(&format!("reading a definition of {} bytes", sql.len()), full);
+        if sql.len() <= STATEMENT_BYTES_MAX {
+            parsing.resize(parse_bytes(sql)).map_err(reading)?;
+        }
         let (schema, change) = self.schema.define(sql)?;
-        let after = Self::compile(self.version + 1, schema, Arc::clone(&self.registered), self.limits);
+        parsing.resize(0).map_err(reading)?;
+        if let Change::CreateProcedure(new) = &change {
+            // Compiling it counts for itself.
+            parsing.resize_exactly(new.compile_bytes()).map_err(reading)?;
+            parsing.resize_exactly(0).map_err(reading)?;
+        }
+        let (registered, budget) = (Arc::clone(&self.registered), Arc::clone(&self.budget));
+        let after = Self::compile(self.version + 1, schema, registered, self.limits, budget);
         if let Change::CreateProcedure(new) = &change {
             if self.registered.iter().any(|registration| registration.name == new.name) {
                 return Err(taken(&new.name));
             }
-            after.procedure(&new.name)?;
+            let compiled = after.procedure(&new.name)?;
+            // Those of before are there as well until the new ones are in their place.
+            let all: usize = after.procedures.values().flatten().map(|compiled| compiled.bytes()).sum();
+            check_statements(all as u64, &self.budget)?;
+            let mut room = Charge::shared(&self.budget, Working::Statements);
+            room.resize_exactly(compiled.bytes()).map_err(|full| out_of_memory("procedures", full))?;
         }
         Ok((after, change))
     }
 
     /// The same procedures with another schema and other limits.
     pub fn with(&self, schema: Schema, limits: Limits) -> Self {
-        Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits)
+        let budget = Arc::clone(&self.budget);
+        Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits, budget)
     }
 
     /// Whether there is a procedure of this name, which may be one that does not fit the schema.

@@ -24,8 +24,9 @@ impl Database {
     ) -> Result<Report> {
         let _lock = disk.lock()?;
         let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
-        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
         let budget = Arc::new(Budget::unlimited());
+        let definitions = Definitions::new(Schema::default(), procedures, Limits::unlimited(), &budget)?;
+        let replayer = Replayer::new(definitions);
         check(disk, |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer), progress)
     }
 }

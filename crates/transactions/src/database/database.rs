@@ -104,7 +104,8 @@ impl Database {
         let placement = random.next();
         let rebuild = |known: Option<Identity>| {
             identity = known.unwrap_or(identity);
-            let definitions = Definitions::new(Schema::default(), Arc::clone(&procedures), Limits::unlimited())?;
+            let definitions =
+                Definitions::new(Schema::default(), Arc::clone(&procedures), Limits::unlimited(), &budget)?;
             let replayer = Replayer::new(definitions);
             Ok(Rebuild::new(identity, &budget, usize::MAX, placement, replayer))
         };
@@ -213,8 +214,8 @@ impl Database {
     /// A statement, for a [`Client`]. After a definition it is refused with 40001 and has to be prepared
     /// again.
     pub fn prepare(&self, sql: &str) -> Result<Arc<Work>> {
-        let catalog = &self.shared.catalog;
-        Work::statement(catalog, catalog.current(), sql).map(Arc::new)
+        let (catalog, budget) = (&self.shared.catalog, &self.shared.budget);
+        Work::new(catalog, catalog.current(), sql, budget).map(Arc::new)
     }
 
     /// A procedure, for a [`Client`]; valid as long as one of [`Database::prepare`].
@@ -301,6 +302,11 @@ fn set_limit(budget: &Budget, bytes: u64) {
 }
 
 impl Shared {
+    /// The memory that all share.
+    pub const fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
     fn snapshots(&self) -> Result<&Snapshots> {
         self.read_only.as_ref().map_or(Ok(()), |read_only| Err(read_only.refusal()))?;
         let missing = || Class::InvalidParameter.error("a database without a log has no snapshots");

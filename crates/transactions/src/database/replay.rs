@@ -1,19 +1,18 @@
 //! Running statements and procedures from the log.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::catalog::Definitions;
 use super::work::environment;
+use crate::engine::Weigh;
 use crate::error::{Error, Result};
 use crate::partition::Scope;
 use crate::procedure::Context;
 use crate::recovery::Execute;
 use crate::schema::Schema;
-use crate::sql::Prepared;
+use crate::sql::{Prepared, StatementCache};
+use crate::table::allocated;
 use crate::types::Value;
-
-/// Statements that are kept prepared while a log is replayed.
-const STATEMENTS_MAX: usize = 1024;
 
 /// Runs what the log says with the schema of that time. Limits are not asked: what was committed was
 /// within them.
@@ -23,12 +22,12 @@ pub(crate) struct Replayer {
     /// Definitions follow each other without anything between them when a snapshot is loaded: compiled
     /// when something runs.
     changed: Option<Schema>,
-    statements: HashMap<Box<str>, Prepared>,
+    statements: StatementCache<Arc<Prepared>>,
 }
 
 impl Replayer {
     pub fn new(definitions: Definitions) -> Self {
-        Self { definitions, changed: None, statements: HashMap::new() }
+        Self { definitions, changed: None, statements: StatementCache::default() }
     }
 
     pub fn into_definitions(mut self) -> Definitions {
@@ -65,13 +64,15 @@ impl Execute for Replayer {
 
     fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()> {
         self.settle();
-        if !self.statements.contains_key(sql) {
-            if self.statements.len() >= STATEMENTS_MAX {
-                self.statements.clear();
+        let prepared = match self.statements.get(sql.as_bytes()) {
+            Some(prepared) => Arc::clone(prepared),
+            None => {
+                let prepared = Arc::new(Prepared::new(&self.definitions.schema, sql)?);
+                let bytes = size_of::<Prepared>() + prepared.heap_bytes() + allocated(sql.len());
+                self.statements.keep(sql.as_bytes(), Arc::clone(&prepared), bytes, None);
+                prepared
             }
-            self.statements.insert(sql.into(), Prepared::new(&self.definitions.schema, sql)?);
-        }
-        let prepared = self.statements.get(sql).ok_or_else(|| Error::internal("a statement that was just prepared"))?;
+        };
         prepared.run(scope, &environment(scope, u64::MAX), parameters).map(|_| ())
     }
 

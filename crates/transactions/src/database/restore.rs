@@ -50,8 +50,9 @@ impl Database {
             )));
         }
         let procedures = Arc::new(procedures.into_iter().map(Arc::new).collect());
-        let replayer = Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?);
-        let mut rebuild = Rebuild::new(identity, &Arc::new(Budget::unlimited()), usize::MAX, 0, replayer);
+        let budget = Arc::new(Budget::unlimited());
+        let definitions = Definitions::new(Schema::default(), procedures, Limits::unlimited(), &budget)?;
+        let mut rebuild = Rebuild::new(identity, &budget, usize::MAX, 0, Replayer::new(definitions));
         let recovered = plan.replay_until(from, &mut rebuild, until, progress).map_err(Halt::into_error)?;
         let last = Sequence(recovered.end.next.0.saturating_sub(1));
         if last < until {

@@ -1,4 +1,3 @@
-use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +10,20 @@ use super::database::Shared;
 use super::load::Load;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
-use super::work::{Answer, Work};
-use crate::engine::{Client, Interactive, Route};
+use super::work::{Answer, Work, read};
+use crate::engine::{Client, Interactive, Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::interrupt::{Cause, Interrupt};
 use crate::partition::Member;
 use crate::procedure::CallArguments;
 use crate::reader::{ReadRequest, read_all};
 use crate::schema::names::object;
-use crate::sql::{Parsed, parse};
+use crate::sql::{Parsed, StatementCache, charge_statement};
+use crate::table::{Charge, Working, allocated, out_of_memory};
 use crate::types::Value;
 
-/// Statements that a session keeps.
-const COMMANDS_MAX: usize = 512;
+/// Bytes of a text that is kept without being charged.
+const SHORT_BYTES: usize = 100;
 /// How often a statement is prepared again because the schema changed meanwhile.
 const ATTEMPTS_MAX: usize = 16;
 
@@ -52,7 +52,7 @@ pub struct Session {
     shared: Arc<Shared>,
     client: Client<Work>,
     /// What texts mean, in the newest version.
-    commands: HashMap<Box<str>, Arc<Command>>,
+    commands: StatementCache<Arc<Command>>,
     transaction: State,
     /// Whether queries run here whatever they read.
     unbounded: bool,
@@ -74,7 +74,8 @@ enum Command {
     Define,
     /// The second for where queries are bounded: outside of transactions.
     Statement(Arc<Work>, Option<Arc<Work>>),
-    Call(Arc<Work>, CallArguments),
+    /// With what its arguments take.
+    Call(Arc<Work>, CallArguments, Charge),
 }
 
 impl fmt::Debug for Session {
@@ -93,7 +94,7 @@ impl Session {
             whole: None,
             shared,
             client,
-            commands: HashMap::new(),
+            commands: StatementCache::default(),
             transaction: State::Idle,
             unbounded: false,
         }
@@ -126,7 +127,7 @@ impl Session {
             let command = self.command(sql).inspect_err(|_| self.fail())?;
             let result = self.run(&command, sql, parameters);
             let outdated = match &*command {
-                Command::Statement(work, _) | Command::Call(work, _) => work.is_outdated(),
+                Command::Statement(work, _) | Command::Call(work, ..) => work.is_outdated(),
                 _ => false,
             };
             match result {
@@ -223,47 +224,61 @@ impl Session {
     }
 
     fn command(&mut self, sql: &str) -> Result<Arc<Command>> {
-        if let Some(command) = self.commands.get(sql) {
+        if let Some(command) = self.commands.get(sql.as_bytes()) {
             match &**command {
-                Command::Statement(work, _) | Command::Call(work, _) if work.is_outdated() => {}
+                Command::Statement(work, _) | Command::Call(work, ..) if work.is_outdated() => {}
                 _ => return Ok(Arc::clone(command)),
             }
         }
         let definitions = self.shared.catalog.current();
         let command = Arc::new(self.read(definitions, sql)?);
-        if self.commands.len() >= COMMANDS_MAX {
-            self.commands.clear();
-        }
-        self.commands.insert(sql.into(), Arc::clone(&command));
+        let bytes = match &*command {
+            Command::Statement(work, _) => work.bytes(),
+            Command::Call(.., charge) => charge.bytes(),
+            Command::Begin | Command::Commit | Command::Rollback if sql.len() < SHORT_BYTES => SHORT_BYTES,
+            // Definitions come once, and have long texts.
+            Command::Begin | Command::Commit | Command::Rollback | Command::Define => return Ok(command),
+        };
+        self.commands.keep(sql.as_bytes(), Arc::clone(&command), bytes, Some(self.shared.budget()));
         Ok(command)
     }
 
     fn read(&self, definitions: Arc<Definitions>, sql: &str) -> Result<Command> {
-        let catalog = &self.shared.catalog;
-        Ok(match parse(sql)? {
+        let (catalog, budget) = (&self.shared.catalog, self.shared.budget());
+        let (parsed, charge) = read(sql, budget)?;
+        let is_definition = matches!(
+            &parsed,
+            Parsed::Statement(statement, _) if matches!(
+                **statement,
+                Statement::CreateTable(_)
+                    | Statement::CreateIndex(_)
+                    | Statement::AlterTable(_)
+                    | Statement::Drop { .. }
+            )
+        );
+        Ok(match parsed {
             Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => Command::Define,
+            Parsed::Statement(..) if is_definition => Command::Define,
             Parsed::Call { name, arguments } => {
                 let work = Work::procedure(catalog, Arc::clone(&definitions), &object(&name)?)?;
                 let compiled = definitions.procedure(&object(&name)?)?;
                 let arguments = CallArguments::bind(&definitions.schema, compiled, &arguments, &[])?;
-                Command::Call(Arc::new(work), arguments)
+                let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(sql.len());
+                let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
+                Command::Call(Arc::new(work), arguments, charge)
             }
-            Parsed::Explain(_) => self.statement(definitions, sql)?,
-            Parsed::Statement(statement, _) => match *statement {
+            Parsed::Statement(statement, options) => match &*statement {
                 Statement::StartTransaction { .. } => Command::Begin,
                 Statement::Commit { chain: false, .. } => Command::Commit,
                 Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
-                Statement::CreateTable(_)
-                | Statement::CreateIndex(_)
-                | Statement::AlterTable(_)
-                | Statement::Drop { .. } => Command::Define,
-                _ => self.statement(definitions, sql)?,
+                _ => self.statement(definitions, sql, (Parsed::Statement(statement, options), charge))?,
             },
+            Parsed::Explain(_) => self.statement(definitions, sql, (parsed, charge))?,
         })
     }
 
-    fn statement(&self, definitions: Arc<Definitions>, sql: &str) -> Result<Command> {
-        let work = Work::statement(&self.shared.catalog, definitions, sql)?;
+    fn statement(&self, definitions: Arc<Definitions>, sql: &str, parsed: (Parsed, Charge)) -> Result<Command> {
+        let work = Work::statement(&self.shared.catalog, definitions, sql, parsed, self.shared.budget())?;
         let bounded = self.shared.query_rows_max.and_then(|rows_max| work.bounded(rows_max));
         Ok(Command::Statement(Arc::new(work), bounded.map(Arc::new)))
     }
@@ -303,13 +318,13 @@ impl Session {
                 .interruptible(|session, interrupt| session.shared.define(sql, interrupt))
                 .map(|()| Answer::default()),
             Command::Statement(_, Some(bounded)) if !self.unbounded && !self.in_transaction() => {
-                self.work(bounded, parameters.into())
+                self.work(bounded, parameters)
             }
-            Command::Statement(work, _) => self.work(work, parameters.into()),
-            Command::Call(work, arguments) => {
-                let values = arguments.evaluate(parameters);
+            Command::Statement(work, _) => self.work(work, parameters),
+            Command::Call(work, arguments, _) => {
+                let values = arguments.evaluate(parameters, self.shared.budget());
                 let values = values.inspect_err(|_| self.fail())?;
-                self.work(work, values.into())
+                self.work(work, &values)
             }
         }
     }
@@ -331,7 +346,7 @@ impl Session {
         result
     }
 
-    fn work(&mut self, work: &Arc<Work>, arguments: Box<[Value]>) -> Result<Answer> {
+    fn work(&mut self, work: &Arc<Work>, arguments: &[Value]) -> Result<Answer> {
         self.interruptible(|session, interrupt| session.work_interruptible(work, arguments, interrupt))
     }
 
@@ -351,15 +366,21 @@ impl Session {
     fn work_interruptible(
         &mut self,
         work: &Arc<Work>,
-        arguments: Box<[Value]>,
+        arguments: &[Value],
         interrupt: &Arc<Interrupt>,
     ) -> Result<Answer> {
         let begins = matches!(self.transaction, State::Begun);
         match self.open(Some(interrupt))? {
             // A definition came while it waited for its partitions. Nothing has run in it yet.
             Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
-            Some(transaction) => transaction.run(work, &arguments, Some(interrupt)),
-            None => self.client.call_interruptible(Arc::clone(work), arguments, interrupt),
+            Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
+            None => {
+                // A copy goes into the queue, which is told of it there.
+                let bytes = arguments.iter().map(Value::heap_bytes).sum();
+                let room = self.shared.budget().check_working(bytes);
+                room.map_err(|full| out_of_memory("a statement's parameters", full))?;
+                self.client.call_interruptible(Arc::clone(work), arguments.into(), interrupt)
+            }
         }
     }
 

@@ -12,9 +12,8 @@ use crate::procedure::{Limits, Registration};
 pub struct Settings {
     /// Executor partitions of a new database; one that exists keeps its own.
     pub partitions: u16,
-    /// Bytes that rows, indexes and locators may take together with what is needed while it runs: changes of
-    /// running transactions, requests that wait, results that wait, the log's buffers, rows that a snapshot has
-    /// not written. Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
+    /// Bytes that rows, indexes and locators may take together with what is needed while it runs: all of
+    /// [`Working`](crate::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,

@@ -9,7 +9,11 @@ use crate::partition::Scope;
 use crate::procedure::{Compiled, Context};
 use crate::recovery::insert_hidden;
 use crate::schema::TableDefinition;
-use crate::sql::{Environment, Outcome, OutputColumn, Prepared, Rows};
+use crate::sql::{
+    Environment, Outcome, OutputColumn, Parsed, Prepared, Rows, STATEMENT_BYTES_MAX, charge_statement, parse,
+    parse_bytes,
+};
+use crate::table::{Budget, Charge, Working, allocated, out_of_memory};
 use crate::types::{PartitionHash, Value};
 
 /// What a statement or a procedure gives back.
@@ -27,6 +31,10 @@ impl Weigh for Answer {
     fn heap_bytes(&self) -> usize {
         self.rows.memory_bytes()
     }
+
+    fn charged_bytes(&self) -> usize {
+        self.rows.charged_bytes()
+    }
 }
 
 impl From<Outcome> for Answer {
@@ -35,12 +43,27 @@ impl From<Outcome> for Answer {
     }
 }
 
-/// A prepared statement or a procedure as the engine runs it.
+/// A prepared statement or a procedure as the engine runs it. It is charged to the memory's budget for as long as it
+/// is there.
 #[derive(Debug)]
 pub struct Work {
     catalog: Arc<Catalog>,
     definitions: Arc<Definitions>,
     kind: Kind,
+    charge: Charge,
+}
+
+/// Parses a text. The charge is of what parsing and binding take, to be kept until it is bound.
+///
+/// # Errors
+/// If there is no memory for it, before it is parsed.
+pub(super) fn read(sql: &str, budget: &Arc<Budget>) -> Result<(Parsed, Charge)> {
+    let mut charge = Charge::shared(budget, Working::Queries);
+    if sql.len() <= STATEMENT_BYTES_MAX {
+        let room = charge.resize(parse_bytes(sql));
+        room.map_err(|full| out_of_memory(&format!("reading a statement of {} bytes", sql.len()), full))?;
+    }
+    Ok((parse(sql)?, charge))
 }
 
 #[derive(Debug)]
@@ -88,12 +111,29 @@ impl LoadBatch {
 impl Work {
     /// Rows of a bulk load.
     pub(super) fn load(catalog: &Arc<Catalog>, definitions: &Arc<Definitions>, batch: LoadBatch) -> Self {
-        Self { catalog: Arc::clone(catalog), definitions: Arc::clone(definitions), kind: Kind::Load(batch) }
+        let (catalog, definitions) = (Arc::clone(catalog), Arc::clone(definitions));
+        Self { catalog, definitions, kind: Kind::Load(batch), charge: Charge::default() }
     }
 
     /// A statement of the schema as it is now.
-    pub(crate) fn statement(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str) -> Result<Self> {
-        let prepared = Prepared::new(&definitions.schema, sql)?;
+    pub(crate) fn new(
+        catalog: &Arc<Catalog>,
+        definitions: Arc<Definitions>,
+        sql: &str,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        Self::statement(catalog, definitions, sql, read(sql, budget)?, budget)
+    }
+
+    /// The same of one that is parsed.
+    pub(super) fn statement(
+        catalog: &Arc<Catalog>,
+        definitions: Arc<Definitions>,
+        sql: &str,
+        (parsed, mut parsing): (Parsed, Charge),
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        let prepared = Prepared::bind_charged(&definitions.schema, parsed, &[], Some(&mut parsing))?;
         if !prepared.is_read_only() && prepared.limits_without_order() {
             let message = "a statement that writes what LIMIT takes needs an ORDER BY: which rows would it be?";
             return Err(Class::Unsupported.error(message));
@@ -101,9 +141,12 @@ impl Work {
         if !prepared.is_read_only() {
             definitions.check_writable()?;
         }
+        // The text is here, and where the statement is kept.
+        let bytes = size_of::<Self>() + size_of::<Prepared>() + Weigh::heap_bytes(&prepared) + 2 * allocated(sql.len());
+        let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
         let columns = prepared.columns().into();
         let kind = Kind::Statement { sql: sql.into(), prepared: Arc::new(prepared), columns, rows_max: None };
-        Ok(Self { catalog: Arc::clone(catalog), definitions, kind })
+        Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge })
     }
 
     /// The same query, bounded: see [`Settings::query_rows_max`](super::Settings::query_rows_max). `None` for what is
@@ -113,13 +156,18 @@ impl Work {
         let (catalog, definitions) = (Arc::clone(&self.catalog), Arc::clone(&self.definitions));
         let (sql, columns, rows_max) = (Arc::clone(sql), Arc::clone(columns), Some(rows_max));
         let kind = Kind::Statement { sql, prepared: Arc::clone(prepared), columns, rows_max };
-        prepared.is_read_only().then_some(Self { catalog, definitions, kind })
+        prepared.is_read_only().then_some(Self { catalog, definitions, kind, charge: Charge::default() })
     }
 
     /// A procedure of the schema as it is now.
     pub(crate) fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
         let kind = Kind::Procedure(Arc::clone(definitions.procedure(name)?));
-        Ok(Self { catalog: Arc::clone(catalog), definitions, kind })
+        Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge: Charge::default() })
+    }
+
+    /// Bytes that it takes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.charge.bytes()
     }
 
     /// Whether the schema has changed since this was made.
@@ -159,21 +207,25 @@ impl Program for Work {
 }
 
 fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Answer> {
-    match kind {
-        Kind::Statement { prepared, columns, rows_max, .. } => {
-            let environment = match rows_max {
-                Some(rows_max) => environment(scope, *rows_max).of_bounded_query(),
-                None => environment(scope, u64::MAX),
-            };
-            let Outcome { rows, affected } = prepared.run(scope, &environment, arguments)?;
-            Ok(Answer { columns: Arc::clone(columns), rows, affected })
-        }
-        Kind::Procedure(compiled) => {
-            let environment = environment(scope, definitions.limits.rows_max);
-            compiled.run(&mut Context::new(scope, &environment, definitions), arguments)
-        }
-        Kind::Load(batch) => batch.run(scope),
+    let rows_max = match kind {
+        Kind::Statement { rows_max, .. } => *rows_max,
+        Kind::Procedure(_) => Some(definitions.limits.rows_max),
+        Kind::Load(_) => None,
+    };
+    let mut environment = environment(scope, rows_max.unwrap_or(u64::MAX)).with_memory(scope.lend_memory());
+    if let Kind::Statement { rows_max: Some(_), .. } = kind {
+        environment = environment.of_bounded_query();
     }
+    let answer = match kind {
+        Kind::Statement { prepared, columns, .. } => {
+            let outcome = prepared.run(scope, &environment, arguments);
+            outcome.map(|Outcome { rows, affected }| Answer { columns: Arc::clone(columns), rows, affected })
+        }
+        Kind::Procedure(compiled) => compiled.run(&mut Context::new(scope, &environment, definitions), arguments),
+        Kind::Load(batch) => batch.run(scope),
+    };
+    scope.give_back(environment.into_memory());
+    answer
 }
 
 /// What a statement knows of the world, and how many rows it may read.

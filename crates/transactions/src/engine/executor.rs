@@ -3,13 +3,14 @@ use std::sync::Arc;
 
 use super::mailbox::reply_bytes;
 use super::program::{Program, Route};
+use super::weigh::Weigh;
 use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, TransactionId};
 use crate::interrupt::Interrupt;
 use crate::log::{Batch, Effect, Head as LogHead};
 use crate::partition::{Digest, Head, Member, Scope};
-use crate::table::Charge;
+use crate::table::{Budget, Charge, Working, out_of_memory};
 use crate::types::Value;
 
 /// One partition with what its thread needs, as a state machine.
@@ -62,7 +63,8 @@ pub enum Ran<O> {
 impl Executor {
     /// A partition whose transactions get ids `first`, `first + stride`, ...
     pub fn new(member: Member, heads: Heads) -> Self {
-        Self { member: Some(member), batch: Batch::default(), heads }
+        let batch = Batch::default().charged(member.partition.budget());
+        Self { member: Some(member), batch, heads }
     }
 
     /// The head of the next transaction.
@@ -111,9 +113,12 @@ pub(super) fn run_all<P: Program + ?Sized>(
         begin(members, head);
         let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
         let result = result.and_then(|outcome| {
-            let bytes = reply_bytes(Ok(&outcome));
-            let room = results.as_mut().map_or(Ok(()), |results| results.grow(bytes));
-            room.map_err(|full| Error::OutOfMemory(format!("results that wait for the log: {full}").into()))?;
+            if let Some(results) = &mut results {
+                let (bytes, charged) = (reply_bytes(Ok(&outcome)), outcome.charged_bytes());
+                let room = results.grow(bytes.saturating_sub(charged));
+                room.map_err(|full| out_of_memory("results that wait for the log", full))?;
+                results.include(charged);
+            }
             if members.iter().any(|member| !member.transaction.is_read_only()) {
                 let digest = digest(members)?;
                 with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
@@ -177,12 +182,24 @@ pub(super) fn with_log_head<T>(
     }
 }
 
+/// Bytes of a change that is remembered so that each row is logged once.
+const SEEN_BYTES: usize = 24;
+
+/// The memory that partitions share.
+pub(super) fn budget_of(members: &[Member]) -> Option<&Arc<Budget>> {
+    members.first().map(|member| member.partition.budget())
+}
+
 /// Writes the rows that the transaction changed, if any: what is logged of one that cannot be run again.
 pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
     let Some(head) = members.first().map(|member| member.transaction.head) else {
         return Err(Error::internal("a transaction without a partition"));
     };
-    let mut effects = Vec::new();
+    let changes: usize = members.iter().map(|member| member.transaction.undo.len()).sum();
+    let mut charge = budget_of(members).map(|budget| Charge::new(budget, Working::Log)).unwrap_or_default();
+    let room = charge.resize(changes.saturating_mul(size_of::<Effect<'_>>() + SEEN_BYTES));
+    room.map_err(|full| out_of_memory("a transaction's effects", full))?;
+    let mut effects = Vec::with_capacity(changes);
     for member in members {
         for effect in member.partition.effects(&member.transaction) {
             let (table, tuple, image) = effect?;

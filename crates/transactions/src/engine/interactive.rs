@@ -255,7 +255,7 @@ impl<P: Program + ?Sized> Machine for Commit<P> {
                     Ok(members) => members,
                     Err(error) => return Step::Over(Err(error)),
                 };
-                let mut batch = session.shared.batch();
+                let mut batch = session.shared.batch(&members);
                 if let Err(error) = log_effects(&members, &mut batch) {
                     session.end(members);
                     return Step::Over(Err(error));

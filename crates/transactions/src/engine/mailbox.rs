@@ -19,6 +19,8 @@ pub struct Reply<O> {
     pub result: Result<O>,
     /// Bytes that it takes.
     bytes: usize,
+    /// Bytes of these that the budget has been told of by the result itself.
+    charged: usize,
 }
 
 /// Bytes of a result and its place in what waits.
@@ -30,7 +32,7 @@ pub(super) fn reply_bytes<O: Weigh>(result: Result<&O, &Error>) -> usize {
 impl<O> Reply<O> {
     /// The same with another result, which is no larger or an error.
     pub(super) fn map(self, other: impl FnOnce(Result<O>) -> Result<O>) -> Self {
-        Self { tag: self.tag, result: other(self.result), bytes: self.bytes }
+        Self { tag: self.tag, result: other(self.result), bytes: self.bytes, charged: self.charged }
     }
 }
 
@@ -57,7 +59,8 @@ impl<O: Weigh> Ticket<O> {
     /// The answer, to be delivered when it may be told.
     pub(super) fn answer(mut self, result: Result<O>) -> Option<Delivery<O>> {
         let bytes = reply_bytes(result.as_ref());
-        Some((self.mailbox.take()?, Reply { tag: self.tag, result, bytes }))
+        let charged = result.as_ref().map_or(0, Weigh::charged_bytes);
+        Some((self.mailbox.take()?, Reply { tag: self.tag, result, bytes, charged }))
     }
 
     /// Answers now: nothing was done.
@@ -72,7 +75,7 @@ impl<O> Drop for Ticket<O> {
             let reason = mailbox.stopped.lock().clone();
             let error = reason.unwrap_or_else(|| Error::Cancelled("the engine has stopped".into()));
             let bytes = size_of::<Delivery<O>>();
-            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error), bytes })]);
+            Mailbox::deliver([(mailbox, Reply { tag: self.tag, result: Err(error), bytes, charged: 0 })]);
         }
     }
 }
@@ -87,20 +90,22 @@ pub struct Mailbox<O> {
     stopped: Stopped,
     /// Bytes of the results; changed with them, under their lock.
     bytes: AtomicUsize,
+    /// What the budget was told of them here.
+    told: AtomicUsize,
     budget: Arc<Budget>,
 }
 
 impl<O> Drop for Mailbox<O> {
     fn drop(&mut self) {
-        self.budget.resize_working(Working::Results, *self.bytes.get_mut(), 0);
+        self.budget.resize_working(Working::Results, *self.told.get_mut(), 0);
     }
 }
 
 impl<O> Mailbox<O> {
     /// An empty one, for answers of an engine that stops for this reason.
     pub fn new(stopped: Stopped, budget: Arc<Budget>) -> Arc<Self> {
-        let (replies, bytes) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0));
-        Arc::new(Self { replies, arrived: EventCount::new(), stopped, bytes, budget })
+        let (replies, bytes, told) = (Mutex::new(VecDeque::new()), AtomicUsize::new(0), AtomicUsize::new(0));
+        Arc::new(Self { replies, arrived: EventCount::new(), stopped, bytes, told, budget })
     }
 
     /// Bytes of results that nobody has received.
@@ -121,14 +126,17 @@ impl<O> Mailbox<O> {
         let mut replies = replies.into_iter().peekable();
         while let Some((mailbox, reply)) = replies.next() {
             let mut held = mailbox.replies.lock();
-            let mut bytes = reply.bytes;
+            let (mut bytes, mut charged) = (reply.bytes, reply.charged);
             held.push_back(reply);
             while let Some((_, reply)) = replies.next_if(|(next, _)| Arc::ptr_eq(next, &mailbox)) {
                 bytes += reply.bytes;
+                charged += reply.charged;
                 held.push_back(reply);
             }
+            let counted = bytes.saturating_sub(charged);
             mailbox.bytes.fetch_add(bytes, Ordering::Relaxed);
-            mailbox.budget.resize_working(Working::Results, 0, bytes);
+            mailbox.told.fetch_add(counted, Ordering::Relaxed);
+            mailbox.budget.resize_working(Working::Results, 0, counted);
             drop(held);
             if told.last().is_none_or(|last| !Arc::ptr_eq(last, &mailbox)) {
                 told.push(mailbox);
@@ -172,7 +180,8 @@ impl<O> Mailbox<O> {
 
     /// Leaves place for as many: the next results are about as many again.
     fn take(&self, replies: &mut VecDeque<Reply<O>>) -> VecDeque<Reply<O>> {
-        self.budget.resize_working(Working::Results, self.bytes.swap(0, Ordering::Relaxed), 0);
+        self.bytes.store(0, Ordering::Relaxed);
+        self.budget.resize_working(Working::Results, self.told.swap(0, Ordering::Relaxed), 0);
         let place = VecDeque::with_capacity(replies.len());
         std::mem::replace(replies, place)
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::executor::{self, Ran};
+use super::executor::{self, Ran, budget_of};
 use super::holds::Holds;
 use super::mailbox::{Delivery, Stopped, Ticket};
 use super::meeting::Meeting;
@@ -186,8 +186,12 @@ impl<P: Program + ?Sized> Shared<P> {
     }
 
     /// A batch for what a session's transaction changed.
-    pub fn batch(&self) -> Batch {
-        Batch::with_part_bytes(self.part_bytes)
+    pub fn batch(&self, members: &[Member]) -> Batch {
+        let batch = Batch::with_part_bytes(self.part_bytes);
+        match budget_of(members) {
+            Some(budget) => batch.charged(budget),
+            None => batch,
+        }
     }
 
     /// Why a queue takes nothing.

@@ -38,6 +38,9 @@ impl Default for LogSettings {
     }
 }
 
+/// Bytes of a batch that gets no more room in the buffer than it needs.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// When the next group is to be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Due {
@@ -134,6 +137,10 @@ impl Collector {
             return Err(Error::internal("the log's buffer is passed many times over; its limit was not asked for"));
         }
         if !batch.is_empty() {
+            if batch.bytes() > LARGE_BYTES {
+                // Charged as it is, and not to be doubled.
+                self.open.reserve_exact(batch.bytes());
+            }
             self.open.extend_from_slice(batch.as_slice());
             self.open_records += u64::from(batch.records());
             self.appended_bytes += batch.bytes() as u64;
@@ -165,9 +172,6 @@ impl Collector {
             return None;
         }
         let mut open = std::mem::take(&mut self.spare);
-        open.clear();
-        // One huge transaction does not keep its memory for ever.
-        open.shrink_to(self.settings.commit_bytes.saturating_mul(2));
         open.resize(GROUP_HEADER_BYTES, 0);
         let bytes = std::mem::replace(&mut self.open, open);
         let first = Sequence(self.next.0 - self.open_records);
@@ -185,6 +189,9 @@ impl Collector {
             Ok(()) => {
                 self.durable = group.last;
                 self.spare = group.bytes;
+                self.spare.clear();
+                // One huge transaction does not keep its memory for ever.
+                self.spare.shrink_to(self.settings.commit_bytes.saturating_mul(2));
             }
             Err(error) => self.fail(error),
         }

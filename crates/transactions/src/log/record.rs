@@ -1,5 +1,7 @@
 //! Records: what a transaction was asked to do, or what it did.
 
+use std::sync::Arc;
+
 use crc32c::{crc32c, crc32c_append};
 
 use super::bytes::{Bytes, Values, put_at, put_counted, put_value};
@@ -7,7 +9,7 @@ use super::segment::GROUP_BYTES_MAX;
 use crate::error::Class;
 use crate::ids::{LoadId, Micros, PartitionId, Sequence, TransactionId};
 use crate::schema::TableId;
-use crate::table::{ROW_BYTES_MAX, TupleId};
+use crate::table::{Budget, Charge, ROW_BYTES_MAX, TupleId, Working, out_of_memory};
 use crate::types::Value;
 use crate::{Error, Result};
 
@@ -256,7 +258,14 @@ pub struct Batch {
     records: u32,
     /// Bytes of effects after which another record begins.
     part_bytes: usize,
+    /// Of the buffer, and while it grows of as much in the log's buffer, into which it is copied.
+    charge: Charge,
 }
+
+/// Bytes of the buffer that an empty batch keeps.
+const KEPT_BYTES: usize = 2 << 20;
+/// Bytes up to which the buffer doubles.
+const DOUBLING_BYTES: usize = 8 << 20;
 
 impl Default for Batch {
     fn default() -> Self {
@@ -266,8 +275,29 @@ impl Default for Batch {
 
 impl Batch {
     /// No records. Effects of more bytes than this are several, which is for tests.
-    pub(crate) const fn with_part_bytes(part_bytes: usize) -> Self {
-        Self { bytes: Vec::new(), records: 0, part_bytes }
+    pub(crate) fn with_part_bytes(part_bytes: usize) -> Self {
+        Self { bytes: Vec::new(), records: 0, part_bytes, charge: Charge::default() }
+    }
+
+    /// The same, with this budget told of what its records will take. More than it has are refused.
+    #[must_use]
+    pub(crate) fn charged(self, budget: &Arc<Budget>) -> Self {
+        Self { charge: Charge::new(budget, Working::Log), ..self }
+    }
+
+    /// Makes room for so many bytes more.
+    #[inline]
+    fn make_room(&mut self, more: usize) -> Result<()> {
+        if self.bytes.capacity() - self.bytes.len() >= more { Ok(()) } else { self.grow(more) }
+    }
+
+    #[cold]
+    fn grow(&mut self, more: usize) -> Result<()> {
+        let (held, capacity) = (self.bytes.len(), self.bytes.capacity());
+        let capacity = (held + more).max(capacity + capacity.clamp(512, DOUBLING_BYTES));
+        self.charge.resize(2 * capacity).map_err(|full| out_of_memory("a transaction's record in the log", full))?;
+        self.bytes.reserve_exact(capacity - held);
+        Ok(())
     }
 
     /// How many records.
@@ -287,7 +317,9 @@ impl Batch {
 
     /// The run of a procedure.
     pub fn call(&mut self, head: &Head<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()> {
-        self.record(head, kind::CALL, |out| {
+        self.record(head, kind::CALL, |batch| {
+            batch.make_room(procedure.len() + values_bytes(arguments))?;
+            let out = &mut batch.bytes;
             put_counted(out, procedure.as_bytes());
             out.extend_from_slice(&version.to_le_bytes());
             put_values(out, arguments)
@@ -296,7 +328,9 @@ impl Batch {
 
     /// A statement that was a transaction of its own.
     pub fn statement(&mut self, head: &Head<'_>, sql: &str, parameters: &[Value]) -> Result<()> {
-        self.record(head, kind::STATEMENT, |out| {
+        self.record(head, kind::STATEMENT, |batch| {
+            batch.make_room(sql.len() + values_bytes(parameters))?;
+            let out = &mut batch.bytes;
             put_counted(out, sql.as_bytes());
             put_values(out, parameters)
         })
@@ -308,10 +342,7 @@ impl Batch {
         let mut effects = effects.into_iter().peekable();
         loop {
             let (at, part_bytes) = (self.bytes.len(), self.part_bytes);
-            let written = self.record(head, kind::EFFECTS, |out| {
-                put_effects(out, &mut effects, part_bytes);
-                Ok(())
-            });
+            let written = self.record(head, kind::EFFECTS, |batch| put_effects(batch, &mut effects, part_bytes));
             let bytes = self.bytes.len() - start;
             let written = written.and_then(|()| match bytes {
                 0..=TRANSACTION_BYTES_MAX => Ok(()),
@@ -333,15 +364,18 @@ impl Batch {
 
     /// A change of the schema.
     pub fn definition(&mut self, head: &Head<'_>, sql: &str) -> Result<()> {
-        self.record(head, kind::DEFINITION, |out| {
-            put_counted(out, sql.as_bytes());
+        self.record(head, kind::DEFINITION, |batch| {
+            batch.make_room(sql.len() + 4)?;
+            put_counted(&mut batch.bytes, sql.as_bytes());
             Ok(())
         })
     }
 
     /// Rows of a load.
     pub(crate) fn load(&mut self, head: &Head<'_>, of: TableLoad, images: Images<'_>) -> Result<()> {
-        self.record(head, kind::LOAD, |out| {
+        self.record(head, kind::LOAD, |batch| {
+            batch.make_room(LOAD_BYTES + images.bytes.rest().len())?;
+            let out = &mut batch.bytes;
             put_load(out, of);
             out.extend_from_slice(&images.count.to_le_bytes());
             out.extend_from_slice(images.bytes.rest());
@@ -351,7 +385,9 @@ impl Batch {
 
     /// Rows of a load that go again.
     pub(crate) fn take_back(&mut self, head: &Head<'_>, of: TableLoad, rows: u32) -> Result<()> {
-        self.record(head, kind::TAKE_BACK, |out| {
+        self.record(head, kind::TAKE_BACK, |batch| {
+            batch.make_room(LOAD_BYTES)?;
+            let out = &mut batch.bytes;
             put_load(out, of);
             out.extend_from_slice(&rows.to_le_bytes());
             Ok(())
@@ -360,7 +396,9 @@ impl Batch {
 
     /// The end of a load.
     pub(crate) fn load_end(&mut self, head: &Head<'_>, of: TableLoad, outcome: LoadOutcome) -> Result<()> {
-        self.record(head, kind::LOAD_END, |out| {
+        self.record(head, kind::LOAD_END, |batch| {
+            batch.make_room(LOAD_BYTES)?;
+            let out = &mut batch.bytes;
             put_load(out, of);
             out.push(u8::from(outcome == LoadOutcome::Kept));
             Ok(())
@@ -378,10 +416,15 @@ impl Batch {
         self.records = records;
     }
 
-    /// Forgets all records and keeps the memory.
+    /// Forgets all records and keeps a moderate amount of memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.records = 0;
+        if self.bytes.capacity() > KEPT_BYTES {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
+        // Less than before is never refused.
+        let _ = self.charge.resize(self.bytes.capacity());
     }
 
     pub(super) fn as_slice(&self) -> &[u8] {
@@ -389,7 +432,7 @@ impl Batch {
     }
 
     /// An error leaves the batch as it was.
-    fn record(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    fn record(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
         let start = self.bytes.len();
         let result = self.write(head, kind, body);
         match result {
@@ -399,10 +442,11 @@ impl Batch {
         result
     }
 
-    fn write(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    fn write(&mut self, head: &Head<'_>, kind: u8, body: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let count = u16::try_from(head.partitions.len()).map_err(|_| Error::internal("more than 65535 partitions"))?;
+        self.make_room(HEADER_BYTES + 2 * head.partitions.len())?;
         let out = &mut self.bytes;
         let start = out.len();
-        let count = u16::try_from(head.partitions.len()).map_err(|_| Error::internal("more than 65535 partitions"))?;
         // Length, checksum and sequence are filled in later.
         out.extend_from_slice(&[0; AT_TRANSACTION]);
         out.extend_from_slice(&head.transaction.0.to_le_bytes());
@@ -414,10 +458,10 @@ impl Batch {
         for partition in head.partitions {
             out.extend_from_slice(&partition.0.to_le_bytes());
         }
-        body(out)?;
-        let length = out.len() - start;
+        body(self)?;
+        let length = self.bytes.len() - start;
         match u32::try_from(length) {
-            Ok(bytes) if length <= RECORD_BYTES_MAX => put_at(out, start, &bytes.to_le_bytes()),
+            Ok(bytes) if length <= RECORD_BYTES_MAX => put_at(&mut self.bytes, start, &bytes.to_le_bytes()),
             _ => return Err(too_large(length)),
         }
         Ok(())
@@ -425,11 +469,16 @@ impl Batch {
 }
 
 /// Effects up to one that passes this size.
-fn put_effects<'a>(out: &mut Vec<u8>, effects: &mut impl Iterator<Item = Effect<'a>>, bytes: usize) {
-    let at = out.len();
-    out.extend_from_slice(&[0; 4]);
+fn put_effects<'a>(batch: &mut Batch, effects: &mut impl Iterator<Item = Effect<'a>>, bytes: usize) -> Result<()> {
+    /// Of an effect without its image, or more.
+    const HEAD_BYTES: usize = 16;
+    batch.make_room(4)?;
+    let at = batch.bytes.len();
+    batch.bytes.extend_from_slice(&[0; 4]);
     let mut count = 0_u32;
     for effect in effects {
+        batch.make_room(HEAD_BYTES + effect.image.map_or(0, <[u8]>::len))?;
+        let out = &mut batch.bytes;
         out.extend_from_slice(&effect.partition.0.to_le_bytes());
         out.extend_from_slice(&effect.table.0.to_le_bytes());
         out.extend_from_slice(&effect.tuple.0.to_le_bytes());
@@ -442,8 +491,19 @@ fn put_effects<'a>(out: &mut Vec<u8>, effects: &mut impl Iterator<Item = Effect<
             break;
         }
     }
-    put_at(out, at, &count.to_le_bytes());
+    put_at(&mut batch.bytes, at, &count.to_le_bytes());
+    Ok(())
 }
+
+/// Bytes of values in a record with what stands around them, or more.
+fn values_bytes(values: &[Value]) -> usize {
+    /// Of a value besides its text.
+    const VALUE_BYTES: usize = 24;
+    values.iter().map(|value| VALUE_BYTES + value.heap_bytes()).sum::<usize>() + VALUE_BYTES
+}
+
+/// Bytes of a record of a load besides its header and its rows, or more.
+const LOAD_BYTES: usize = 24;
 
 fn put_load(out: &mut Vec<u8>, TableLoad { table, load }: TableLoad) {
     out.extend_from_slice(&load.0.to_le_bytes());

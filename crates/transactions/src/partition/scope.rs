@@ -5,6 +5,7 @@ use super::{Head, Partition, Transaction};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
+use crate::table::StatementMemory;
 use crate::types::PartitionHash;
 
 /// A partition and the transaction that has it.
@@ -58,6 +59,21 @@ impl<'a> Scope<'a> {
     /// What the transaction is.
     pub fn head(&self) -> Head {
         self.members.first().map(|member| member.transaction.head).unwrap_or_default()
+    }
+
+    /// Lends what is told of the memory that statements take, to be [given back](Self::give_back).
+    pub(crate) fn lend_memory(&mut self) -> Option<Box<StatementMemory>> {
+        self.members.first_mut().and_then(|member| member.transaction.memory.take())
+    }
+
+    /// Takes it back; what the statements took is free again.
+    pub(crate) fn give_back(&mut self, mut memory: Option<Box<StatementMemory>>) {
+        if let Some(memory) = &mut memory {
+            memory.end();
+        }
+        if let Some(member) = self.members.first_mut() {
+            member.transaction.memory = memory;
+        }
     }
 
     /// The partition that a value of a partition column belongs to.

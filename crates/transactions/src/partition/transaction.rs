@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::ids::{Micros, TransactionId};
-use crate::table::{Budget, Undo};
+use crate::table::{Budget, StatementMemory, Undo};
 
 /// What a transaction is: all that its procedure can know of the world, and what the log records of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -21,17 +21,20 @@ pub struct Transaction {
     pub head: Head,
     /// What it changed here.
     pub undo: Undo,
+    /// What is told of the memory that its statements take; `None` where nobody counts, and while it is lent.
+    pub(crate) memory: Option<Box<StatementMemory>>,
 }
 
 impl Transaction {
     /// A transaction that may change `bytes_max` of rows in this partition.
     pub fn new(head: Head, bytes_max: usize) -> Self {
-        Self { head, undo: Undo::new(bytes_max) }
+        Self { head, undo: Undo::new(bytes_max), memory: None }
     }
 
     /// The same, whose memory this budget is told.
     pub fn charged(head: Head, bytes_max: usize, budget: Arc<Budget>) -> Self {
-        Self { head, undo: Undo::charged(bytes_max, budget) }
+        let memory = Some(Box::new(StatementMemory::new(&budget)));
+        Self { head, undo: Undo::charged(bytes_max, budget), memory }
     }
 
     /// Did it change anything here?

@@ -1,7 +1,11 @@
+use std::sync::Arc;
+
 use super::Compiled;
+use crate::engine::Weigh;
 use crate::error::{Class, Result};
 use crate::schema::{Argument, Schema};
 use crate::sql::{Binder, Environment, Expr, Frame, settle};
+use crate::table::{Budget, StatementMemory};
 use crate::types::{DataType, Value, assign};
 
 /// The arguments of a written `CALL`, as expressions over parameters.
@@ -38,8 +42,8 @@ impl CallArguments {
         Ok(Self { arguments, parameters: binder.into_parameters() })
     }
 
-    /// The values.
-    pub fn evaluate(&self, parameters: &[Value]) -> Result<Vec<Value>> {
+    /// The values; what it takes to make them is told to this budget.
+    pub fn evaluate(&self, parameters: &[Value], budget: &Arc<Budget>) -> Result<Vec<Value>> {
         if parameters.len() != self.parameters.len() {
             return Err(Class::UndefinedParameter.error(format_args!(
                 "the statement has {} parameters and was given {}",
@@ -48,10 +52,23 @@ impl CallArguments {
             )));
         }
         let parameters = settle(parameters, self.parameters.iter().copied())?;
-        let environment = Environment::new(0, 0, 0);
+        let is_plain = |(expr, _): &(Expr, DataType)| matches!(expr, Expr::Literal(_) | Expr::Parameter(_));
+        let memory = (!self.arguments.iter().all(is_plain)).then(|| Box::new(StatementMemory::new(budget)));
+        let environment = Environment::new(0, 0, 0).with_memory(memory);
         let frame = Frame::new(&parameters, &environment);
-        let value =
-            |(expr, data_type): &(Expr, DataType)| Ok(assign(expr.evaluate(&frame)?.get(), *data_type)?.to_value());
+        let value = |(expr, data_type): &(Expr, DataType)| {
+            let value = expr.evaluate(&frame)?;
+            let assigned = assign(value.get(), *data_type)?;
+            environment.text(assigned.heap_bytes())?;
+            Ok(assigned.to_value())
+        };
         self.arguments.iter().map(value).collect()
+    }
+}
+
+impl Weigh for CallArguments {
+    fn heap_bytes(&self) -> usize {
+        let Self { arguments, parameters } = self;
+        arguments.heap_bytes() + parameters.heap_bytes()
     }
 }

@@ -7,10 +7,11 @@ use super::lua::LuaProcedure;
 use super::registration::Registration;
 use super::sql::SqlProcedure;
 use crate::database::Answer;
-use crate::engine::Route;
+use crate::engine::{Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::schema::{Argument, Language, ProcedureDefinition, Schema};
 use crate::sql::{Prepared, settle};
+use crate::table::{Budget, Charge, Working};
 use crate::types::{PartitionHash, Value, ValueRef, assign};
 
 /// A procedure, ready to run with the schema that it was compiled for.
@@ -24,6 +25,8 @@ pub struct Compiled {
     pub arguments: Vec<Argument>,
     partition_on: Option<usize>,
     body: Body,
+    /// Of what it takes for as long as it is there.
+    charge: Charge,
 }
 
 #[derive(Debug)]
@@ -34,15 +37,41 @@ enum Body {
     Rust(Arc<Registration>, Vec<Result<Prepared>>),
 }
 
+impl Weigh for Body {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Sql(procedure) => procedure.heap_bytes(),
+            Self::Lua(procedure) => procedure.heap_bytes(),
+            // Of the program, which has as many as it was written with.
+            Self::Rust(..) => 0,
+        }
+    }
+}
+
 impl Compiled {
+    /// Bytes that it takes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.charge.bytes()
+    }
+
     /// A procedure of the schema.
-    pub(crate) fn stored(schema: &Schema, definition: &ProcedureDefinition, limits: Limits) -> Result<Self> {
+    pub(crate) fn stored(
+        schema: &Schema,
+        definition: &ProcedureDefinition,
+        limits: Limits,
+        budget: &Arc<Budget>,
+    ) -> Result<Self> {
+        // Nobody is asked: it was defined once. Whoever defines it asks before.
+        let mut parsing = Charge::shared(budget, Working::Queries);
+        parsing.settle(definition.compile_bytes());
         let body = match definition.language {
             Language::Sql => Body::Sql(SqlProcedure::compile(schema, definition)?),
-            Language::Lua => Body::Lua(LuaProcedure::compile(definition, limits)?),
+            Language::Lua => Body::Lua(LuaProcedure::compile(definition, limits, budget)?),
         };
         let ProcedureDefinition { name, version, arguments, partition_on, .. } = definition.clone();
-        Ok(Self { name, version, arguments, partition_on, body })
+        let mut charge = Charge::shared(budget, Working::Statements);
+        charge.settle(definition.body.len() + body.heap_bytes());
+        Ok(Self { name, version, arguments, partition_on, body, charge })
     }
 
     /// A procedure in Rust.
@@ -55,6 +84,7 @@ impl Compiled {
             arguments: registration.arguments.clone(),
             partition_on: registration.partition_on,
             body: Body::Rust(Arc::clone(registration), prepared),
+            charge: Charge::default(),
         }
     }
 

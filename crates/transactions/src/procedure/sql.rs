@@ -3,6 +3,7 @@
 use super::Context;
 use super::context::limit_without_order;
 use crate::database::Answer;
+use crate::engine::Weigh;
 use crate::error::{Class, Result};
 use crate::schema::names::object;
 use crate::schema::{ProcedureDefinition, Schema};
@@ -55,6 +56,8 @@ impl SqlProcedure {
     pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<Answer> {
         let mut last = Answer::default();
         for step in &self.steps {
+            // Nobody will see it, and the next one's has its place.
+            drop(std::mem::take(&mut last));
             let result = match &step.action {
                 Action::Statement(prepared, columns) => context.run(prepared, arguments).map(|outcome| Answer {
                     columns: Arc::clone(columns),
@@ -63,13 +66,25 @@ impl SqlProcedure {
                 }),
                 Action::Call { procedure, arguments: written } => {
                     let frame = Frame::new(arguments, context.environment());
-                    let values = written.iter().map(|expr| Ok(expr.evaluate(&frame)?.get().to_value()));
-                    values.collect::<Result<Vec<_>>>().and_then(|values| context.call(procedure, &values))
+                    let values = written.iter().map(|expr| expr.evaluate(&frame)?.into_value(frame.environment));
+                    let values = values.collect::<Result<Vec<_>>>();
+                    let environment = context.environment();
+                    values.and_then(|values| environment.keeping_texts(|| context.call(procedure, &values)))
                 }
             };
             last = result.map_err(|error| error.in_procedure(name, step.line))?;
         }
         Ok(last)
+    }
+}
+
+impl Weigh for SqlProcedure {
+    fn heap_bytes(&self) -> usize {
+        let of = |step: &Step| match &step.action {
+            Action::Statement(prepared, _) => prepared.heap_bytes(),
+            Action::Call { arguments, .. } => arguments.heap_bytes(),
+        };
+        self.steps.iter().map(|step| size_of::<Step>() + of(step)).sum()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Definitions of procedures.
 
+use crate::sql::parse_bytes;
 use crate::types::DataType;
 
 /// A stored procedure.
@@ -17,6 +18,17 @@ pub struct ProcedureDefinition {
     pub language: Language,
     /// The text between the dollar signs.
     pub body: Box<str>,
+}
+
+impl ProcedureDefinition {
+    /// Bytes of memory that its body takes at most while it is compiled.
+    pub(crate) fn compile_bytes(&self) -> usize {
+        match self.language {
+            Language::Sql => parse_bytes(&self.body),
+            // What Lua takes it counts itself.
+            Language::Lua => self.body.len(),
+        }
+    }
 }
 
 /// An argument of a procedure.

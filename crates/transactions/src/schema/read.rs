@@ -506,7 +506,7 @@ fn validate_default(schema: &Schema, column: &ColumnDefinition) -> Result<Option
     if !constant {
         return Ok(None);
     }
-    let environment = Environment::new(0, 0, 0);
+    let environment = Environment::outside();
     let value = bound.evaluate(&Frame::new(&[], &environment))?;
     Ok(Some(assign(value.get(), column.data_type)?.to_value()))
 }

@@ -17,6 +17,7 @@ use crate::log::LogHandle;
 use crate::machine::{Clock, EventCount, Machine, Step, Wait};
 use crate::partition::Member;
 use crate::random::Random;
+use crate::table::Budget;
 
 /// How long a session may do nothing inside a transaction.
 pub const IDLE_MAX: Duration = Duration::from_millis(50);
@@ -28,6 +29,7 @@ const ATTEMPTS_MAX: u32 = 16;
 /// The node as clients see it.
 pub struct World {
     pub catalog: Arc<Catalog>,
+    pub budget: Arc<Budget>,
     pub shared: Arc<Shared<Work>>,
     pub handle: Handle<Work>,
     pub log: LogHandle,
@@ -46,7 +48,7 @@ impl World {
         }
         let definitions = self.catalog.current();
         let work = Arc::new(match text {
-            Text::Statement(sql) => Work::statement(&self.catalog, definitions, sql)?,
+            Text::Statement(sql) => Work::new(&self.catalog, definitions, sql, &self.budget)?,
             Text::Procedure(name) => Work::procedure(&self.catalog, definitions, name)?,
         });
         prepared.insert(text, Arc::clone(&work));

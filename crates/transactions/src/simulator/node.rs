@@ -119,7 +119,7 @@ impl Node {
         let releases = Releases::new(members.len());
         let released = Arc::clone(&releases);
         let on_released = Box::new(move |sequence| released.released(sequence));
-        let (log, keeper) = start_log(collector, writer, budget, clock.clone(), on_released);
+        let (log, keeper) = start_log(collector, writer, Arc::clone(&budget), clock.clone(), on_released);
         releases.released(Ok(log.released()));
         for (number, member) in members.iter().enumerate() {
             states.add(number, durable, member.partition.state_hashes()?);
@@ -139,7 +139,7 @@ impl Node {
         let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&releases))?;
         let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));
         let handle = Handle::new(Arc::clone(&shared));
-        let world = World { catalog, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
+        let world = World { catalog, budget, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
         let clients: Vec<_> = (0..start.clients).map(|number| Client::new(number, &world)).collect();
         let everybody = (0..workers.len()).map(Who::Partition).chain([Who::Keeper, Who::Snapshots]);
         let turns = everybody.chain((0..clients.len()).map(Who::Client)).map(|who| {

@@ -347,7 +347,8 @@ impl Simulation {
     fn replayer(&self) -> Result<Replayer> {
         let noise = (self.bug == Some(Bug::NotDeterministic)).then_some(&self.noise);
         let procedures = Arc::new(registrations(noise)?.into_iter().map(Arc::new).collect());
-        Ok(Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited())?))
+        let budget = Arc::new(Budget::unlimited());
+        Ok(Replayer::new(Definitions::new(Schema::default(), procedures, Limits::unlimited(), &budget)?))
     }
 
     /// As [`Database::open`] does.

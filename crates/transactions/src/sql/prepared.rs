@@ -11,11 +11,11 @@ use super::plan::{Points, explain_steps, read_ahead};
 use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
 use super::write::{Delete, Insert, Update};
-use crate::engine::Route;
+use crate::engine::{Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
-use crate::table::{LOOK_UPS_AHEAD, OfLookUps};
+use crate::table::{Charge, LOOK_UPS_AHEAD, OfLookUps, allocated};
 use crate::types::{DataType, Decimal, Interval, Value, ValueRef, cast, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
@@ -56,10 +56,20 @@ impl Prepared {
     }
 
     pub(crate) fn bind(schema: &Schema, parsed: Parsed, arguments: &[Argument]) -> Result<Self> {
+        Self::bind_charged(schema, parsed, arguments, None)
+    }
+
+    /// The same, with what the schema adds to the statement charged: see [`parse_bytes`](super::parse_bytes).
+    pub(crate) fn bind_charged(
+        schema: &Schema,
+        parsed: Parsed,
+        arguments: &[Argument],
+        charge: Option<&mut Charge>,
+    ) -> Result<Self> {
         let statement = match parsed {
             Parsed::Statement(statement, _) => *statement,
             Parsed::Explain(inner) => {
-                let inner = Self::bind(schema, *inner, arguments)?;
+                let inner = Self::bind_charged(schema, *inner, arguments, charge)?;
                 let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
                 let lines = inner.explain();
                 let query = if let Plan::Select(query) = inner.plan { Some(query) } else { None };
@@ -70,7 +80,7 @@ impl Prepared {
                 return Err(Class::Syntax.error("a definition is no statement to prepare"));
             }
         };
-        let mut binder = Binder::new(schema, arguments);
+        let mut binder = Binder::new(schema, arguments).with_charge(charge);
         let (plan, columns) = match &statement {
             Statement::Query(query) => {
                 let (select, columns) = bind_select(&mut binder, query)?;
@@ -290,6 +300,23 @@ fn kinds(data_type: DataType) -> u16 {
     ];
     let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
+}
+
+impl Weigh for Prepared {
+    fn heap_bytes(&self) -> usize {
+        let plan = match &self.plan {
+            Plan::Select(select) => select.heap_bytes(),
+            Plan::Insert(insert) => insert.heap_bytes(),
+            Plan::Update(update) => update.heap_bytes(),
+            Plan::Delete(delete) => delete.heap_bytes(),
+            Plan::Text(lines, select) => {
+                let lines: usize = lines.iter().map(|line| size_of::<String>() + allocated(line.capacity())).sum();
+                lines + select.heap_bytes()
+            }
+        };
+        let kinds = allocated(size_of_val(&*self.kinds));
+        plan + self.parameters.heap_bytes() + kinds + self.columns.heap_bytes()
+    }
 }
 
 /// Parameters of the kinds that binding found: text is read, and a float for another number becomes that, so that

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Class, Error, Result};
-use crate::table::{Cell as InRow, Row};
+use crate::table::{Cell as InRow, Charge, Row, StatementMemory, Working, out_of_memory};
 use crate::types::{DataType, Decimal, Interval, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
@@ -39,6 +39,11 @@ impl TextHint {
         }
     }
 }
+
+/// Bytes of a result of which nobody is told.
+const UNTOLD_BYTES: usize = 64 << 10;
+/// Bytes up to which buffers double; larger ones grow by half.
+const DOUBLING_BYTES: usize = 1 << 20;
 
 /// Values of one result at most.
 const CELLS_MAX: usize = RESULT_BYTES_MAX / size_of::<Cell>();
@@ -107,13 +112,25 @@ pub struct OutputColumn {
 /// assert_eq!(rows.len(), 1);
 /// assert_eq!(rows.value(0, 1), ValueRef::Text("one"));
 /// ```
-#[derive(Debug, Clone, Default)]
+///
+/// Those that a statement makes tell the budget of their buffers, before these grow, for as long as they are there; but
+/// for the smallest. Copies are nobody's.
+#[derive(Debug, Default)]
 pub struct Rows {
     width: usize,
     cells: Vec<Cell>,
     /// UTF-8, which is looked at again where it is read: rows of tables come as bytes.
     text: Vec<u8>,
     bytes: Vec<u8>,
+    /// Of the buffers; `None` while they are small, or where nobody counts.
+    charge: Option<Box<Charge>>,
+}
+
+impl Clone for Rows {
+    fn clone(&self) -> Self {
+        let Self { width, cells, text, bytes, .. } = self;
+        Self { width: *width, cells: cells.clone(), text: text.clone(), bytes: bytes.clone(), charge: None }
+    }
 }
 
 /// A value, with text and bytes by their place in the buffers.
@@ -136,7 +153,7 @@ const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as 
 impl Rows {
     /// No rows, which will have this many columns.
     pub const fn new(width: usize) -> Self {
-        Self { width, cells: Vec::new(), text: Vec::new(), bytes: Vec::new() }
+        Self { width, cells: Vec::new(), text: Vec::new(), bytes: Vec::new(), charge: None }
     }
 
     /// No rows, with room for this many.
@@ -180,28 +197,39 @@ impl Rows {
         self.cells.capacity() * size_of::<Cell>() + self.text.capacity() + self.bytes.capacity()
     }
 
+    /// Bytes of memory that the budget has been told of.
+    pub fn charged_bytes(&self) -> usize {
+        self.charge.as_ref().map_or(0, |charge| charge.bytes())
+    }
+
     /// Appends the next value of the row that is being made.
     #[inline]
     pub fn push(&mut self, value: ValueRef<'_>) -> Result<()> {
+        self.push_within(value, None)
+    }
+
+    /// The same for rows of the statement that runs, with its memory; an error if it may not have more.
+    #[inline]
+    pub(crate) fn push_within(&mut self, value: ValueRef<'_>, memory: Option<&StatementMemory>) -> Result<()> {
         if self.cells.len() == self.cells.capacity() {
-            self.grow()?;
+            self.grow(1, memory)?;
         }
-        let cell = self.cell_of(value)?;
+        let cell = self.cell_of(value, memory)?;
         self.cells.push(cell);
         Ok(())
     }
 
     /// The cell of a value, whose text or bytes are in the buffers then.
     #[inline(always)]
-    fn cell_of(&mut self, value: ValueRef<'_>) -> Result<Cell> {
+    fn cell_of(&mut self, value: ValueRef<'_>, memory: Option<&StatementMemory>) -> Result<Cell> {
         Ok(match value {
             ValueRef::Null => Cell::Null,
             ValueRef::Boolean(value) => Cell::Boolean(value),
             ValueRef::Int(value) => Cell::Int(value),
             ValueRef::Float(value) => Cell::Float(value),
             ValueRef::Decimal(value) => Cell::Decimal(value),
-            ValueRef::Text(value) => self.push_text(value.as_bytes())?,
-            ValueRef::Bytes(value) => self.push_bytes(value)?,
+            ValueRef::Text(value) => self.push_text(value.as_bytes(), memory)?,
+            ValueRef::Bytes(value) => self.push_bytes(value, memory)?,
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
             ValueRef::Interval(value) => Cell::Interval(value),
@@ -209,45 +237,44 @@ impl Rows {
     }
 
     #[inline(never)]
-    fn push_bytes(&mut self, value: &[u8]) -> Result<Cell> {
-        let from = place(self.bytes.len())?;
-        let to = place(self.bytes.len() + value.len())?;
+    fn push_bytes(&mut self, value: &[u8], memory: Option<&StatementMemory>) -> Result<Cell> {
+        let (from, to) = (self.bytes.len(), self.bytes.len() + value.len());
+        if to > self.bytes.capacity() {
+            self.grow_bytes(value.len(), memory)?;
+        }
         self.bytes.extend_from_slice(value);
-        Ok(Cell::Bytes { from, to })
+        Ok(Cell::Bytes { from: from as u32, to: to as u32 })
     }
 
     /// Appends a column of a row of a table.
     #[inline(always)]
-    pub(crate) fn push_column(&mut self, row: Row<'_>, column: usize) -> Result<()> {
+    pub(crate) fn push_column(&mut self, row: Row<'_>, column: usize, memory: Option<&StatementMemory>) -> Result<()> {
         if self.cells.len() == self.cells.capacity() {
-            self.grow()?;
+            self.grow(1, memory)?;
         }
         let cell = match row.cell(column) {
-            InRow::Value(value) => self.cell_of(value)?,
-            InRow::Text(text) => self.push_text(text)?,
+            InRow::Value(value) => self.cell_of(value, memory)?,
+            InRow::Text(text) => self.push_text(text, memory)?,
         };
         self.cells.push(cell);
         Ok(())
     }
 
     #[inline]
-    fn push_bytes_of_text(&mut self, text: &[u8]) -> Result<()> {
+    fn push_bytes_of_text(&mut self, text: &[u8], memory: Option<&StatementMemory>) -> Result<()> {
         if self.cells.len() == self.cells.capacity() {
-            self.grow()?;
+            self.grow(1, memory)?;
         }
-        let cell = self.push_text(text)?;
+        let cell = self.push_text(text, memory)?;
         self.cells.push(cell);
         Ok(())
     }
 
     #[inline(never)]
-    fn push_text(&mut self, text: &[u8]) -> Result<Cell> {
-        if self.text.capacity() == 0 {
-            self.text.reserve(text.len().max(TEXT_BYTES_MIN));
-        }
+    fn push_text(&mut self, text: &[u8], memory: Option<&StatementMemory>) -> Result<Cell> {
         let (from, to) = (self.text.len(), self.text.len() + text.len());
-        if to > RESULT_BYTES_MAX {
-            return Err(too_large());
+        if to > self.text.capacity() {
+            self.grow_text(text.len(), memory)?;
         }
         self.text.extend_from_slice(text);
         Ok(Cell::Text { from: from as u32, to: to as u32 })
@@ -255,13 +282,46 @@ impl Rows {
 
     /// Makes room for more values: first of one row, for most results have no more.
     #[cold]
-    fn grow(&mut self) -> Result<()> {
-        if self.cells.len() >= CELLS_MAX {
+    fn grow(&mut self, cells: usize, memory: Option<&StatementMemory>) -> Result<()> {
+        let (held, capacity) = (self.cells.len(), self.cells.capacity());
+        let needed = held.saturating_add(cells);
+        if needed > CELLS_MAX {
             return Err(too_large());
         }
-        let more = self.cells.len().max(self.width).max(1);
-        self.cells.reserve_exact(more.min(CELLS_MAX - self.cells.len()));
+        let more = if capacity > DOUBLING_BYTES / size_of::<Cell>() { capacity / 2 } else { capacity };
+        let more = more.max(self.width).min(CELLS_MAX - capacity).max(needed - capacity);
+        self.tell(more * size_of::<Cell>(), memory)?;
+        self.cells.reserve_exact(capacity - held + more);
         Ok(())
+    }
+
+    #[cold]
+    fn grow_text(&mut self, bytes: usize, memory: Option<&StatementMemory>) -> Result<()> {
+        let more = more_bytes(self.text.len(), self.text.capacity(), bytes)?;
+        self.tell(more, memory)?;
+        self.text.reserve_exact(self.text.capacity() - self.text.len() + more);
+        Ok(())
+    }
+
+    #[cold]
+    fn grow_bytes(&mut self, bytes: usize, memory: Option<&StatementMemory>) -> Result<()> {
+        let more = more_bytes(self.bytes.len(), self.bytes.capacity(), bytes)?;
+        self.tell(more, memory)?;
+        self.bytes.reserve_exact(self.bytes.capacity() - self.bytes.len() + more);
+        Ok(())
+    }
+
+    /// Tells the budget that the buffers are about to have so many bytes more.
+    fn tell(&mut self, more: usize, memory: Option<&StatementMemory>) -> Result<()> {
+        let bytes = self.memory_bytes().saturating_add(more);
+        if self.charge.is_none() {
+            let Some(memory) = memory.filter(|_| bytes > UNTOLD_BYTES) else { return Ok(()) };
+            self.charge = Some(Box::new(memory.charge(Working::Results)));
+        }
+        match &mut self.charge {
+            Some(charge) => charge.resize_exactly(bytes).map_err(|full| out_of_memory("a result", full)),
+            None => Ok(()),
+        }
     }
 
     /// The value in a row and a column; NULL where there is none.
@@ -296,18 +356,31 @@ impl Rows {
     /// Appends the value in a row and a column of another result; NULL where there is none.
     pub fn push_from(&mut self, other: &Self, row: usize, column: usize) -> Result<()> {
         match other.text_bytes(row, column) {
-            Some(text) => self.push_bytes_of_text(text),
+            Some(text) => self.push_bytes_of_text(text, None),
             None => self.push(other.value(row, column)),
         }
     }
 
     /// Appends the first `width` values of a row of another result.
     pub fn push_row(&mut self, other: &Self, row: usize) -> Result<()> {
-        (0..self.width.min(other.width)).try_for_each(|column| self.push_from(other, row, column))
+        self.push_row_within(other, row, None)
+    }
+
+    /// The same with the memory of the statement that runs.
+    pub(crate) fn push_row_within(&mut self, other: &Self, row: usize, memory: Option<&StatementMemory>) -> Result<()> {
+        (0..self.width.min(other.width)).try_for_each(|column| match other.text_bytes(row, column) {
+            Some(text) => self.push_bytes_of_text(text, memory),
+            None => self.push_within(other.value(row, column), memory),
+        })
     }
 
     /// Appends all rows of another result with as many columns.
     pub fn append(&mut self, other: &Self) -> Result<()> {
+        self.append_within(other, None)
+    }
+
+    /// The same with the memory of the statement that runs.
+    pub(crate) fn append_within(&mut self, other: &Self, memory: Option<&StatementMemory>) -> Result<()> {
         if other.width != self.width {
             return Err(Error::internal(format_args!(
                 "rows of {} columns behind those of {}",
@@ -319,6 +392,15 @@ impl Rows {
         place(bytes + other.bytes.len())?;
         if self.cells.len() + other.cells.len() > CELLS_MAX {
             return Err(too_large());
+        }
+        if self.text.capacity() - text < other.text.len() {
+            self.grow_text(other.text.len(), memory)?;
+        }
+        if self.bytes.capacity() - bytes < other.bytes.len() {
+            self.grow_bytes(other.bytes.len(), memory)?;
+        }
+        if self.cells.capacity() - self.cells.len() < other.cells.len() {
+            self.grow(other.cells.len(), memory)?;
         }
         self.text.extend_from_slice(&other.text);
         self.bytes.extend_from_slice(&other.bytes);
@@ -370,6 +452,16 @@ fn place(offset: usize) -> Result<u32> {
         Ok(place) if offset <= RESULT_BYTES_MAX => Ok(place),
         _ => Err(too_large()),
     }
+}
+
+/// How much more a buffer is to have that has no room for so many bytes.
+fn more_bytes(held: usize, capacity: usize, bytes: usize) -> Result<usize> {
+    let needed = held.saturating_add(bytes);
+    if needed > RESULT_BYTES_MAX {
+        return Err(too_large());
+    }
+    let more = if capacity > DOUBLING_BYTES { capacity / 2 } else { capacity.max(TEXT_BYTES_MIN) };
+    Ok(more.min(RESULT_BYTES_MAX.saturating_sub(capacity)).max(needed - capacity))
 }
 
 #[cold]

@@ -130,7 +130,7 @@ impl Slots {
             None => self.make_room(budget, growth)?,
         };
         let (shift, slot_bytes) = (self.shift, self.slot_bytes);
-        let full = Full { bytes: slot_bytes as u64, used: budget.used(), limit: budget.limit() };
+        let full = Full { bytes: slot_bytes as u64, used: budget.used(), limit: budget.limit(), of_share: false };
         let arena = self.arenas.get_mut(number as usize).ok_or(full)?;
         let slot = if arena.free == NONE {
             arena.fresh += 1;
@@ -166,7 +166,12 @@ impl Slots {
             (self.dropped.last().copied().unwrap_or(self.arenas.len() as u32), whole)
         };
         if number.leading_zeros() < self.shift {
-            return Err(Full { bytes: ARENA_BYTES as u64, used: budget.used(), limit: budget.limit() });
+            return Err(Full {
+                bytes: ARENA_BYTES as u64,
+                used: budget.used(),
+                limit: budget.limit(),
+                of_share: false,
+            });
         }
         let before = self.arenas.get(number as usize).map_or(0, |arena| arena.bytes.len());
         let after = Region::bytes_of(slots as usize * self.slot_bytes);

@@ -12,8 +12,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// counter of each kind of working memory is the sum of the capacities of its buffers.
 ///
 /// Tables leave a reserve free, so that with full tables there is still room for the undo of a DELETE,
-/// for reads' requests and for the log. Undoing a transaction may grow an index back to where it was;
-/// it tells its size but does not ask, because an abort cannot fail.
+/// for reads' requests and for the log. What statements take as they like ([`Reach::Share`]) leaves a quarter of it, so
+/// that this holds beside any query. Undoing a transaction may grow an index back to where it was; it tells its size but
+/// does not ask, because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
@@ -34,18 +35,41 @@ pub enum Working {
     Log,
     /// Rows that wait for the disk: copies, and images of before of rows that changed.
     Snapshots,
-    /// Results of transactions that wait for the log, or for who asked to receive them.
+    /// Results: while they are made, while they wait for the log or for who asked to receive them, and large ones
+    /// until their receiver drops them.
     Results,
+    /// What running statements take beside their results: texts, groups, what is sorted, parsing.
+    Queries,
+    /// Prepared statements and procedures.
+    Statements,
+    /// What scripts hold.
+    Lua,
 }
+
+/// How far into the budget a request may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// To the limit: what a DELETE, an answer or the log cannot do without.
+    Whole,
+    /// To a [share](Budget::share) for one holder, and, if it is not small, not into the quarter of the reserve that
+    /// is left to the others.
+    Share,
+}
+
+/// Bytes of a holder that may take them wherever there are any.
+const SMALL_BYTES: usize = 128 << 10;
 
 impl Working {
     /// All kinds and how they are called.
-    pub const ALL: [(Self, &'static str); 5] = [
+    pub const ALL: [(Self, &'static str); 8] = [
         (Self::Undo, "undo"),
         (Self::Queues, "queues"),
         (Self::Log, "log"),
         (Self::Snapshots, "snapshots"),
         (Self::Results, "results"),
+        (Self::Queries, "queries"),
+        (Self::Statements, "statements"),
+        (Self::Lua, "lua"),
     ];
 }
 
@@ -100,7 +124,9 @@ impl Budget {
 
     /// Is there room for `bytes` more of a table?
     pub fn check(&self, bytes: usize) -> Result<(), Full> {
-        self.check_with(bytes, self.working_total().max(self.reserve()))
+        // What works now may go on to, so half of the reserve is for what will be needed besides.
+        let (working, reserve) = (self.working_total(), self.reserve());
+        self.check_with(bytes, working.saturating_add(reserve / 2).max(reserve))
     }
 
     /// Is there room for `bytes` more of working memory?
@@ -111,9 +137,39 @@ impl Budget {
     fn check_with(&self, bytes: usize, besides: u64) -> Result<(), Full> {
         let (used, limit) = (self.used().saturating_add(besides), self.limit());
         if used.saturating_add(bytes as u64) > limit {
-            return Err(Full { bytes: bytes as u64, used, limit });
+            return Err(Full { bytes: bytes as u64, used, limit, of_share: false });
         }
         Ok(())
+    }
+
+    /// Bytes that one holder of what statements take as they like may have: a quarter of the limit.
+    pub fn share(&self) -> u64 {
+        self.limit() / 4
+    }
+
+    /// Takes `more` bytes of working memory for a holder that has `held`, or nothing. What was taken is counted
+    /// before it is compared, so that several who ask at once do not pass the limit together.
+    pub fn take_working(&self, kind: Working, reach: Reach, held: usize, more: usize) -> Result<(), Full> {
+        let bytes = more as u64;
+        if reach == Reach::Share {
+            let (used, limit) = (held as u64, self.share());
+            if used.saturating_add(bytes) > limit {
+                return Err(Full { bytes, used, limit, of_share: true });
+            }
+        }
+        self.resize_working(kind, 0, more);
+        let used = self.used().saturating_add(self.working_total());
+        let limit = match reach {
+            Reach::Whole => self.limit(),
+            // So that a short statement can be read and run, whatever the others have.
+            Reach::Share if held + more <= SMALL_BYTES => self.limit(),
+            Reach::Share => self.limit() - self.reserve() / 4,
+        };
+        if used <= limit {
+            return Ok(());
+        }
+        self.resize_working(kind, more, 0);
+        Err(Full { bytes, used: used.saturating_sub(bytes), limit: self.limit(), of_share: false })
     }
 
     /// A structure of a table went from `before` to `after` bytes.
@@ -165,14 +221,18 @@ pub struct Full {
     pub used: u64,
     /// Bytes that may be used.
     pub limit: u64,
+    /// Whether that is what one holder may use, and not all of them together.
+    pub of_share: bool,
 }
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} bytes more would pass the limit of {} bytes, of which {} are used",
-            self.bytes, self.limit, self.used
-        )
+        let Self { bytes, used, limit, of_share } = self;
+        if *of_share {
+            let what = "what one statement may have, a quarter of thermocline.row_memory_limit";
+            return write!(f, "{bytes} bytes more than its {used} would pass {limit}, {what}");
+        }
+        let what = "(thermocline.row_memory_limit)";
+        write!(f, "{bytes} bytes more would pass the limit of {limit} bytes {what}, of which {used} are used")
     }
 }

@@ -1,10 +1,19 @@
 use std::sync::Arc;
 
-use super::budget::{Budget, Full, Working};
+use super::budget::{Budget, Full, Reach, Working};
 
 /// Bytes between two questions to the budget, so that what is small costs nothing and no counter is touched for
 /// each row.
-const STEP_BYTES: usize = 64 << 10;
+pub(crate) const STEP_BYTES: usize = 64 << 10;
+
+/// What an allocation of so many bytes takes, with what the allocator needs for itself.
+pub const fn allocated(bytes: usize) -> usize {
+    if bytes == 0 {
+        return 0;
+    }
+    let chunk = (bytes + 8).next_multiple_of(16);
+    if chunk < 32 { 32 } else { chunk }
+}
 
 /// A share of working memory, given back when it is dropped.
 ///
@@ -13,20 +22,41 @@ const STEP_BYTES: usize = 64 << 10;
 #[derive(Debug, Default)]
 pub struct Charge {
     /// `None` where nobody counts.
-    budget: Option<(Arc<Budget>, Working)>,
+    budget: Option<(Arc<Budget>, Working, Reach)>,
     bytes: usize,
     charged: usize,
+    /// Bytes that belong to it and that another charge is of.
+    elsewhere: usize,
 }
 
 impl Charge {
     /// Of nothing yet.
     pub fn new(budget: &Arc<Budget>, kind: Working) -> Self {
-        Self { budget: Some((Arc::clone(budget), kind)), bytes: 0, charged: 0 }
+        Self::reaching(budget, kind, Reach::Whole)
     }
 
-    /// Bytes that it is of.
+    /// The same for what leaves something to the others.
+    pub fn shared(budget: &Arc<Budget>, kind: Working) -> Self {
+        Self::reaching(budget, kind, Reach::Share)
+    }
+
+    fn reaching(budget: &Arc<Budget>, kind: Working, reach: Reach) -> Self {
+        Self { budget: Some((Arc::clone(budget), kind, reach)), bytes: 0, charged: 0, elsewhere: 0 }
+    }
+
+    /// Bytes that it is of, those of other charges included.
     pub const fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.elsewhere
+    }
+
+    /// Counts bytes that another charge is of.
+    pub const fn include(&mut self, elsewhere: usize) {
+        self.elsewhere += elsewhere;
+    }
+
+    /// The budget that is told.
+    pub fn budget(&self) -> Option<&Arc<Budget>> {
+        self.budget.as_ref().map(|(budget, ..)| budget)
     }
 
     /// Is of so many bytes from now on; an error leaves it as it was.
@@ -48,13 +78,31 @@ impl Charge {
         self.resize(self.bytes.saturating_add(more))
     }
 
+    /// The same exactly.
+    pub fn grow_exactly(&mut self, more: usize) -> Result<(), Full> {
+        self.resize_exactly(self.bytes.saturating_add(more))
+    }
+
+    /// The same exactly, however few they are: for what there may be very many of.
+    pub fn resize_exactly(&mut self, bytes: usize) -> Result<(), Full> {
+        self.tell(bytes)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// The same without being asked: it is there already.
+    pub fn set(&mut self, bytes: usize) {
+        self.bytes = bytes;
+        self.settle(0);
+    }
+
     #[cold]
     fn tell(&mut self, bytes: usize) -> Result<(), Full> {
-        if let Some((budget, kind)) = &self.budget {
-            if let Some(more) = bytes.checked_sub(self.charged) {
-                budget.check_working(more)?;
+        if let Some((budget, kind, reach)) = &self.budget {
+            match bytes.checked_sub(self.charged) {
+                Some(more) => budget.take_working(*kind, *reach, self.charged, more)?,
+                None => budget.resize_working(*kind, self.charged, bytes),
             }
-            budget.resize_working(*kind, self.charged, bytes);
             self.charged = bytes;
         }
         Ok(())
@@ -63,7 +111,7 @@ impl Charge {
     /// Tells the budget of all bytes, and has `more` that it is not asked for.
     pub fn settle(&mut self, more: usize) {
         self.bytes = self.bytes.saturating_add(more);
-        if let Some((budget, kind)) = &self.budget {
+        if let Some((budget, kind, _)) = &self.budget {
             budget.resize_working(*kind, self.charged, self.bytes);
             self.charged = self.bytes;
         }
@@ -74,13 +122,13 @@ impl Charge {
     pub fn take(&mut self) -> Self {
         self.settle(0);
         let budget = self.budget.clone();
-        std::mem::replace(self, Self { budget, bytes: 0, charged: 0 })
+        std::mem::replace(self, Self { budget, bytes: 0, charged: 0, elsewhere: 0 })
     }
 }
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        if let Some((budget, kind)) = self.budget.as_ref().filter(|_| self.charged > 0) {
+        if let Some((budget, kind, _)) = self.budget.as_ref().filter(|_| self.charged > 0) {
             budget.resize_working(*kind, self.charged, 0);
         }
     }

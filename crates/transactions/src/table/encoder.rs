@@ -1,3 +1,4 @@
+use super::charge::allocated;
 use super::layout::{Field, Kind, Layout, put, set_null};
 use crate::error::{Error, Result};
 use crate::types::{Value, ValueRef};
@@ -58,6 +59,11 @@ impl Encoder {
             steps.push(Step { column: column as u32, source, field });
         }
         Ok(Self { template: template.into(), steps: steps.into() })
+    }
+
+    /// Bytes of memory that it points to.
+    pub fn heap_bytes(&self) -> usize {
+        allocated(self.template.len()) + allocated(size_of_val(&*self.steps))
     }
 
     /// Writes the image of a row: of parameters, and `other` values by column. `convert` makes

@@ -22,20 +22,22 @@ mod patch;
 mod region;
 mod row;
 mod slab;
+mod statement_memory;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod table;
 mod tuple_ids;
 mod undo;
 mod unread;
 
-pub use budget::{Budget, Full, Working};
-pub use charge::Charge;
+pub use budget::{Budget, Full, Reach, Working};
+pub use charge::{Charge, allocated};
 pub use encoder::{Encoder, Written};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
 pub use layout::Layout;
 pub use patch::Patch;
 pub use row::Row;
+pub use statement_memory::{StatementMemory, Structure, out_of_memory};
 pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};

@@ -139,7 +139,7 @@ impl Slabs {
         while self.classes.len() <= class {
             self.classes.push(Slots::new(class_bytes(self.classes.len())));
         }
-        let full = Full { bytes: length as u64, used: budget.used(), limit: budget.limit() };
+        let full = Full { bytes: length as u64, used: budget.used(), limit: budget.limit(), of_share: false };
         let slot = self.classes.get_mut(class).filter(|slots| slots.slot_bytes() >= length).ok_or(full)?;
         Ok(Item::new(class, length, slot.allocate(budget, growth)?))
     }

@@ -275,6 +275,11 @@ impl Function {
         }
     }
 
+    /// Bytes of the text that [`Function::call`] makes, at most; 0 if it makes none, or a short one.
+    pub fn text_bytes_max(self, arguments: &[ValueRef<'_>]) -> usize {
+        text::bytes_max(self, arguments)
+    }
+
     fn undefined(self, arguments: &[Option<DataType>]) -> Error {
         Class::UndefinedFunction.error(format_args!("function {} does not exist", self.written(arguments)))
     }

@@ -1,5 +1,7 @@
 //! Functions of text and bytes, and those that take values of any type.
 
+use std::fmt::Write;
+
 use super::Function;
 use crate::error::{Class, Result};
 use crate::{Value, ValueRef};
@@ -39,12 +41,26 @@ fn count(count: usize) -> Value {
 
 /// Values as they are sent to clients, booleans as `t` and `f`; NULLs are left out.
 fn joined(separator: &str, parts: &[ValueRef<'_>]) -> String {
-    let mut text = String::new();
+    let mut text = String::with_capacity(joined_bytes_max(separator, parts));
     for (position, part) in parts.iter().filter(|part| !part.is_null()).enumerate() {
         if position > 0 {
             text.push_str(separator);
         }
-        text.push_str(&part.to_string());
+        // A String takes all that is written.
+        let _ = write!(text, "{part}");
     }
     text
+}
+
+fn joined_bytes_max(separator: &str, parts: &[ValueRef<'_>]) -> usize {
+    parts.iter().fold(0, |bytes: usize, part| bytes.saturating_add(part.text_bytes_max() + separator.len()))
+}
+
+/// Bytes of the text that [`call`] makes, at most; 0 if it makes none, or a short one.
+pub(super) fn bytes_max(function: Function, arguments: &[ValueRef<'_>]) -> usize {
+    match (function, arguments) {
+        (Function::Concat, parts) => joined_bytes_max("", parts),
+        (Function::ConcatWith, [ValueRef::Text(separator), parts @ ..]) => joined_bytes_max(separator, parts),
+        _ => 0,
+    }
 }

@@ -1,20 +1,24 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::CString;
+use std::hash::BuildHasher;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
-use foldhash::fast::RandomState;
-use hashbrown::HashMap;
-
+use foldhash::fast::{FixedState, RandomState};
+use hashbrown::{HashMap, HashSet};
 use thermocline_lua::{Chunk, Meter};
 
 use super::procedure::LuaProcedure;
+use crate::engine::Weigh;
 use crate::error::Result;
 use crate::schema::Schema;
-use crate::sql::{OutputColumn, Prepared};
+use crate::sql::{Environment, OutputColumn, Prepared, StatementCache, charge_statement, parse_bytes};
+use crate::table::{Charge, Working, allocated};
 
-/// Statements that are kept planned for a procedure; a procedure that makes its texts as it goes has more.
-const STATEMENTS_MAX: usize = 1024;
+/// Texts that a call pays for once.
+const PAID_MAX: usize = 1024;
+/// Names for which a table is kept.
+const NAMES_KEPT: usize = 64;
 /// What planning a statement counts as, besides its text.
 const INSTRUCTIONS_OF_PLANNING: u64 = 1000;
 
@@ -29,20 +33,26 @@ pub(super) struct Loaded {
     pub owner: Weak<u64>,
     /// Which of the calls that ran here this is.
     calls: Cell<u64>,
-    /// How many statements the running call has used.
-    used: Cell<usize>,
+    /// Hashes of the texts that the running call has paid for, also of those that are not kept any longer.
+    paid: RefCell<HashSet<u64, RandomState>>,
     /// By text.
-    statements: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
+    statements: RefCell<StatementCache<Rc<Statement>>>,
     /// What the running call has given a name.
     named: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
+    /// What the names take.
+    names_bytes: Cell<usize>,
 }
 
 /// A planned statement.
 pub(super) struct Statement {
     /// The last call that has paid for its planning.
     paid: Cell<u64>,
+    /// Of its text.
+    hash: u64,
     pub prepared: Prepared,
     pub columns: Arc<[OutputColumn]>,
+    /// Of what it takes.
+    charge: Charge,
 }
 
 /// A statement that a script holds.
@@ -56,9 +66,10 @@ impl Loaded {
             chunk,
             is_running: Cell::new(false),
             calls: Cell::new(0),
-            used: Cell::new(0),
+            paid: RefCell::default(),
             statements: RefCell::default(),
             named: RefCell::default(),
+            names_bytes: Cell::new(0),
             owner: Arc::downgrade(&procedure.id),
         }
     }
@@ -66,59 +77,82 @@ impl Loaded {
     /// Begins a call.
     pub fn begin(&self) {
         self.calls.set(self.calls.get() + 1);
-        self.used.set(0);
+        self.paid.borrow_mut().clear();
     }
 
     /// Forgets what a call has left.
-    pub fn end(&self) {
+    pub fn end(&self, meter: &Meter) {
         self.is_running.set(false);
         let mut named = self.named.borrow_mut();
         if !named.is_empty() {
             named.clear();
+            named.shrink_to(NAMES_KEPT);
+            meter.release(self.names_bytes.take(), 0);
         }
     }
 
     /// Gives a statement a name for the rest of the call.
-    pub fn name_statement(&self, name: &[u8], statement: Rc<Statement>) {
+    pub fn name_statement(&self, name: &[u8], statement: Rc<Statement>, meter: &Meter) {
+        let bytes = allocated(name.len()) + size_of::<(Box<[u8]>, Rc<Statement>)>();
+        meter.hold(bytes, 0);
+        self.names_bytes.set(self.names_bytes.get() + bytes);
         self.named.borrow_mut().insert(name.into(), statement);
     }
 
     /// The statement of a name, or of a text; one that is new is planned.
     ///
     /// A call pays for the planning of each text once, whether an earlier call has had it planned or not.
-    pub fn statement(&self, schema: &Schema, text: &[u8], meter: &Meter) -> Result<Rc<Statement>> {
+    pub fn statement(
+        &self,
+        schema: &Schema,
+        text: &[u8],
+        meter: &Meter,
+        environment: &Environment,
+    ) -> Result<Rc<Statement>> {
         if let Some(statement) = self.named.borrow().get(text) {
             return Ok(Rc::clone(statement));
         }
-        let known = self.statements.borrow().get(text).map(Rc::clone);
+        let known = self.statements.borrow_mut().get(text).map(Rc::clone);
         if let Some(statement) = known {
             self.pay(&statement, text, meter);
             return Ok(statement);
         }
         let sql = super::library::utf8(text)?;
+        let mut parsing = environment.structure("reading a statement");
+        parsing.resize(parse_bytes(sql))?;
         let prepared = Prepared::with_arguments(schema, sql, &[])?;
+        drop(parsing);
         let columns = prepared.columns().into();
-        let statement = Rc::new(Statement { paid: Cell::new(0), prepared, columns });
+        let bytes = size_of::<Statement>() + prepared.heap_bytes() + allocated(text.len());
+        let charge = environment.memory().map(|memory| memory.charge(Working::Statements)).unwrap_or_default();
+        let charge = charge_statement(bytes, charge)?;
+        let statement = Rc::new(Statement {
+            paid: Cell::new(0),
+            hash: FixedState::default().hash_one(text),
+            prepared,
+            columns,
+            charge,
+        });
         self.pay(&statement, text, meter);
-        let mut statements = self.statements.borrow_mut();
-        if statements.len() >= STATEMENTS_MAX {
-            statements.retain(|_, old| old.paid.get() == self.calls.get());
-        }
-        if statement.paid.get() == self.calls.get() {
-            statements.insert(text.into(), Rc::clone(&statement));
-        }
+        let budget = statement.charge.budget().map(|budget| &**budget);
+        self.statements.borrow_mut().keep(text, Rc::clone(&statement), bytes, budget);
         Ok(statement)
     }
 
-    /// Counts what planning takes. More texts than are kept are paid for each time that they are used.
+    /// Counts what planning takes, of more texts than are remembered each time that they are used. What is kept of
+    /// earlier calls makes no difference, nor what there is no memory to keep.
     fn pay(&self, statement: &Statement, text: &[u8], meter: &Meter) {
         if statement.paid.get() == self.calls.get() {
             return;
         }
-        meter.spend(INSTRUCTIONS_OF_PLANNING + text.len() as u64);
-        if self.used.get() < STATEMENTS_MAX {
-            self.used.set(self.used.get() + 1);
-            statement.paid.set(self.calls.get());
+        let mut paid = self.paid.borrow_mut();
+        if !paid.contains(&statement.hash) {
+            meter.spend(INSTRUCTIONS_OF_PLANNING + text.len() as u64);
+            if paid.len() >= PAID_MAX {
+                return;
+            }
+            paid.insert(statement.hash);
         }
+        statement.paid.set(self.calls.get());
     }
 }

@@ -3,18 +3,22 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 use hashbrown::HashMap;
 use thermocline_lua::{Function, Host, Kind, Lent, Lines, Loan, Meter, Raised, Stack, State, c_name};
 
+use super::budgeted::Budgeted;
 use super::library::{self, Kept};
 use super::loaded::Loaded;
 use super::procedure::LuaProcedure;
 use crate::database::Answer;
 use crate::error::{Class, Error, Result};
 use crate::procedure::{Context, Limits};
-use crate::types::Value;
+use crate::sql::Rows;
+use crate::table::{Budget, StatementMemory, out_of_memory};
+use crate::types::{Value, ValueRef};
 
 /// Garbage that may lie about between two calls.
 const GARBAGE_BYTES_MAX: usize = 2 << 20;
@@ -55,6 +59,8 @@ impl Lent for LentContext {
 /// ```
 pub(super) struct Machine {
     meter: Rc<Meter>,
+    /// Who is told of what scripts hold.
+    budgeted: Budgeted,
     functions: Vec<Function<Self>>,
     kept: OnceCell<Kept>,
     context: Loan<LentContext>,
@@ -127,6 +133,7 @@ impl Machine {
         let meter = Rc::<Meter>::default();
         let machine = Self {
             meter: Rc::clone(&meter),
+            budgeted: Budgeted::default(),
             functions: library::functions(),
             kept: OnceCell::new(),
             context: Loan::default(),
@@ -165,9 +172,31 @@ impl Machine {
         self.current.borrow().clone()
     }
 
-    /// Compiles a procedure in this thread.
-    pub fn compile(lua: &State<Self>, procedure: &LuaProcedure) -> Result<()> {
-        lua.enter(|stack| lua.host().load(stack, procedure).map(|_| ()))
+    /// Compiles a procedure to see whether it is one; whoever runs it compiles it again.
+    pub fn check(lua: &State<Self>, procedure: &LuaProcedure, budget: &Arc<Budget>) -> Result<()> {
+        let machine = lua.host();
+        if machine.current.borrow().is_some() {
+            return Err(Error::internal("a definition inside of a procedure"));
+        }
+        machine.begin(procedure.limits, Some(&StatementMemory::new(budget)));
+        let result = lua.enter(|stack| {
+            machine.load(stack, procedure)?;
+            if let Some(loaded) = machine.procedures.borrow_mut().remove(&*procedure.id).and_then(Rc::into_inner) {
+                stack.forget(loaded.chunk);
+            }
+            Ok(())
+        });
+        Self::collect(lua);
+        machine.meter.settle();
+        result
+    }
+
+    /// Begins a transaction.
+    fn begin(&self, limits: Limits, memory: Option<&StatementMemory>) {
+        self.limits.set(limits);
+        self.meter.begin(limits.instructions_max, limits.lua_bytes_max);
+        self.budgeted.begin(&self.meter, memory);
+        *self.failure.borrow_mut() = None;
     }
 
     /// The procedure, compiled in this thread.
@@ -178,6 +207,9 @@ impl Machine {
         let source = c_name(&format!("={}", procedure.name));
         // A body of a megabyte is compiled to no more than some hundred of them.
         let chunk = stack.load(&procedure.source, &source).map_err(|Raised| {
+            if self.meter.is_exhausted() {
+                return self.out_of_memory().in_procedure(&procedure.name, 0);
+            }
             let text = text_of(stack.kind(-1));
             let (line, message) = placed(&procedure.name, &text).unwrap_or((1, &text));
             Class::Syntax.error(message).in_procedure(&procedure.name, line)
@@ -209,6 +241,7 @@ impl Machine {
             if machine.meter.held() > machine.idle_bytes.get() + GARBAGE_BYTES_MAX {
                 Self::collect(lua);
             }
+            machine.meter.settle();
         }
         if let Some(panic) = machine.panic.take() {
             resume_unwind(panic);
@@ -223,17 +256,19 @@ impl Machine {
         context: &mut Context<'_, '_>,
         arguments: &[Value],
     ) -> Result<Answer> {
+        let is_outermost = self.current.borrow().is_none();
+        if is_outermost {
+            self.begin(procedure.limits, context.environment().memory());
+        }
         let loaded = self.load(stack, procedure)?;
+        if is_outermost {
+            // Compiling is no part of the call: another thread may have the procedure already.
+            self.meter.begin(procedure.limits.instructions_max, procedure.limits.lua_bytes_max);
+        }
         if loaded.is_running.replace(true) {
             return Err(Class::TooDeep.error(format_args!("procedure \"{}\" calls itself", procedure.name)));
         }
         let before = self.current.replace(Some(Rc::clone(&loaded)));
-        if before.is_none() {
-            let Limits { instructions_max, lua_bytes_max, .. } = procedure.limits;
-            self.limits.set(procedure.limits);
-            self.meter.begin(instructions_max, lua_bytes_max);
-            *self.failure.borrow_mut() = None;
-        }
         loaded.begin();
         let _running = Running { machine: self, loaded: &loaded, before };
         let run = |stack: &L<'_>| Ok(self.context.lend(context, || self.run(stack, &loaded, arguments)));
@@ -373,7 +408,16 @@ impl Machine {
         result
     }
 
+    /// Appends a value to a result, whose memory is that of the transaction's statements.
+    pub fn push(&self, rows: &mut Rows, value: ValueRef<'_>) -> Result<()> {
+        let pushed = self.with_context(|context| rows.push_within(value, context.environment().memory()));
+        pushed.unwrap_or_else(|| Err(Error::internal("a result outside of a transaction")))
+    }
+
     fn out_of_memory(&self) -> Error {
+        if let Some(full) = self.budgeted.refused() {
+            return out_of_memory("what the procedure holds", full);
+        }
         let limit = self.limits.get().lua_bytes_max;
         Error::OutOfMemory(format!("the procedure holds more than {limit} bytes").into())
     }
@@ -394,7 +438,7 @@ struct Running<'m> {
 
 impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.loaded.end();
+        self.loaded.end(&self.machine.meter);
         self.machine.current.replace(self.before.take());
     }
 }

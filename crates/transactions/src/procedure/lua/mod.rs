@@ -21,6 +21,7 @@
 //!
 //! All of the library that could run long is counted with the budget of instructions.
 
+mod budgeted;
 mod library;
 mod loaded;
 mod machine;

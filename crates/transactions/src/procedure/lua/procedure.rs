@@ -3,9 +3,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::machine::Machine;
 use crate::database::Answer;
+use crate::engine::Weigh;
 use crate::error::{Class, Result};
 use crate::procedure::{Context, Limits};
 use crate::schema::ProcedureDefinition;
+use crate::table::Budget;
 use crate::types::Value;
 
 /// What Lua takes for its own words, which no argument can be called.
@@ -30,7 +32,7 @@ pub(in crate::procedure) struct LuaProcedure {
 
 impl LuaProcedure {
     /// Compiles a body; an error says on which line it is none.
-    pub fn compile(definition: &ProcedureDefinition, limits: Limits) -> Result<Self> {
+    pub fn compile(definition: &ProcedureDefinition, limits: Limits, budget: &Arc<Budget>) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let names: Vec<&str> = definition.arguments.iter().map(|argument| &*argument.name).collect();
         if let Some(name) = names.iter().find(|name| !is_name(name)) {
@@ -45,13 +47,19 @@ impl LuaProcedure {
             limits,
             id: Arc::new(NEXT.fetch_add(1, Ordering::Relaxed)),
         };
-        Machine::with(|lua| Machine::compile(lua, &procedure))?;
+        Machine::with(|lua| Machine::check(lua, &procedure, budget))?;
         Ok(procedure)
     }
 
     /// Runs it.
     pub fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
         Machine::with(|lua| Machine::call(lua, self, context, arguments))
+    }
+}
+
+impl Weigh for LuaProcedure {
+    fn heap_bytes(&self) -> usize {
+        self.source.len()
     }
 }
 

@@ -283,7 +283,10 @@ impl Binder<'_> {
             Some(_) => return Err(Class::InvalidParameter.error("ESCAPE takes one character")),
         };
         let parsed = match &pattern.expr {
-            Expr::Literal(Value::Text(text)) => Some(Pattern::parse(text, escape, ignore_case)?),
+            Expr::Literal(Value::Text(text)) => {
+                self.add_bytes(Pattern::bytes_of(text))?;
+                Some(Pattern::parse(text, escape, ignore_case)?)
+            }
             _ => None,
         };
         let like = Like { value: value.expr, pattern: pattern.expr, parsed, escape, ignore_case };
@@ -412,7 +415,8 @@ fn folded(mut typed: Typed) -> Typed {
     });
     if literal {
         let environment = Environment::new(0, 0, 0);
-        let value = typed.expr.evaluate(&Frame::new(&[], &environment)).map(|value| value.into_value());
+        let value =
+            typed.expr.evaluate(&Frame::new(&[], &environment)).and_then(|value| value.into_value(&environment));
         if let Ok(value) = value {
             typed.expr = Expr::Literal(value);
         }

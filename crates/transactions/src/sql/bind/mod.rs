@@ -11,6 +11,7 @@ pub(crate) use function::{Aggregate, AggregateKind};
 use super::expression::{Expr, TABLES_MAX};
 use crate::error::{Class, Error, Result};
 use crate::schema::{Argument, Schema, TableDefinition};
+use crate::table::{Charge, out_of_memory};
 use crate::types::{DataType, Value, parse_text};
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
@@ -31,6 +32,8 @@ pub(crate) struct Binder<'s> {
     parameters: Vec<Option<DataType>>,
     /// Aggregates found so far; `None` where none may be.
     aggregates: Option<Vec<Aggregate>>,
+    /// What is charged for what the schema adds to a statement; `None` where nobody counts.
+    charge: Option<&'s mut Charge>,
 }
 
 /// A table that names may mean.
@@ -71,10 +74,29 @@ impl Typed {
     }
 }
 
+/// Bytes of an expression with what it may point to, and of a column of a result.
+const EXPRESSION_BYTES: usize = 288;
+
 impl<'s> Binder<'s> {
     pub fn new(schema: &'s Schema, arguments: &'s [Argument]) -> Self {
         let parameters = arguments.iter().map(|argument| Some(argument.data_type)).collect();
-        Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None }
+        Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None, charge: None }
+    }
+
+    /// The same, with what the schema adds charged as well.
+    pub fn with_charge(self, charge: Option<&'s mut Charge>) -> Self {
+        Self { charge, ..self }
+    }
+
+    /// Takes memory for so many expressions that nobody has written: defaults, the columns of a star.
+    pub fn add_expressions(&mut self, count: usize) -> Result<()> {
+        self.add_bytes(count.saturating_mul(EXPRESSION_BYTES))
+    }
+
+    /// Takes memory for what is made of something that is written.
+    pub fn add_bytes(&mut self, bytes: usize) -> Result<()> {
+        let Some(charge) = &mut self.charge else { return Ok(()) };
+        charge.grow(bytes).map_err(|full| out_of_memory("planning a statement", full))
     }
 
     /// A column as messages call it: `table.column`.
@@ -89,19 +111,21 @@ impl<'s> Binder<'s> {
     }
 
     /// A binder of a query inside of the statement: the same parameters, and no tables yet.
-    pub fn inside(other: &Self) -> Self {
+    pub fn inside(other: &mut Self) -> Self {
         Self {
             schema: other.schema,
             tables: Vec::new(),
             arguments: other.arguments,
             parameters: other.parameters.clone(),
             aggregates: None,
+            charge: other.charge.take(),
         }
     }
 
     /// What a binder made with [`Binder::inside`] learnt of the parameters.
     pub fn take_parameters(&mut self, inner: Self) {
         self.parameters = inner.parameters;
+        self.charge = inner.charge;
     }
 
     /// Makes a table's columns known and returns its slot.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
+use crate::table::{Budget, StatementMemory, Structure};
 
 /// A transaction's time, its random numbers and its budget. Replaying the transaction with the same
 /// timestamp and seed gives the same values.
@@ -17,6 +18,8 @@ pub struct Environment {
     may_go_elsewhere: bool,
     /// What stops it; `None` if nothing does.
     interrupt: Option<Arc<Interrupt>>,
+    /// What is told of the memory that statements take; `None` where nobody counts, as in replay.
+    memory: Option<Box<StatementMemory>>,
     /// An empty buffer, so that not every statement allocates one.
     buffer: RefCell<Vec<u8>>,
 }
@@ -37,8 +40,18 @@ impl Environment {
             steps_left: Cell::new(steps_max),
             may_go_elsewhere: false,
             interrupt: None,
+            memory: None,
             buffer: RefCell::new(Vec::new()),
         }
+    }
+
+    /// The environment of an expression of parameters alone, outside of a transaction and of its memory: texts of
+    /// 16 MiB together.
+    pub(crate) fn outside() -> Self {
+        /// Of which one holder may have a quarter.
+        const BYTES: u64 = 64 << 20;
+        let memory = StatementMemory::new(&Arc::new(Budget::new(BYTES)));
+        Self::new(0, 0, 0).with_memory(Some(Box::new(memory)))
     }
 
     /// The same, of a transaction that can be stopped.
@@ -71,6 +84,52 @@ impl Environment {
     #[inline]
     pub(crate) fn check_at(&self, row: usize) -> Result<()> {
         if (row as u64).is_multiple_of(STEPS_BETWEEN) { self.check() } else { Ok(()) }
+    }
+
+    /// The same, whose statements' memory is told; it comes back with [`Environment::into_memory`].
+    #[must_use]
+    pub(crate) fn with_memory(self, memory: Option<Box<StatementMemory>>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// What was told of the memory.
+    pub(crate) fn into_memory(self) -> Option<Box<StatementMemory>> {
+        self.memory
+    }
+
+    /// What is told of the memory; `None` where nobody counts.
+    #[inline]
+    pub(crate) fn memory(&self) -> Option<&StatementMemory> {
+        self.memory.as_deref()
+    }
+
+    /// Counts a text that is about to be made, until the [next row](Self::next_row).
+    #[inline]
+    pub(crate) fn text(&self, bytes: usize) -> Result<()> {
+        // Each row takes a step, so that what is left says which row it is.
+        self.memory.as_ref().map_or(Ok(()), |memory| memory.text(self.steps_left.get(), bytes))
+    }
+
+    /// A row is done: texts that were made for it are gone.
+    #[inline]
+    pub(crate) fn next_row(&self) {
+        if let Some(memory) = &self.memory {
+            memory.next_row();
+        }
+    }
+
+    /// Runs with the texts that there are kept.
+    pub(crate) fn keeping_texts<T>(&self, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        let Some(memory) = &self.memory else { return run() };
+        let kept = memory.keep_texts(self.steps_left.get());
+        let result = run();
+        memory.give_back(kept);
+        result
+    }
+
+    /// Memory of a structure, which errors call so.
+    pub(crate) fn structure(&self, name: &'static str) -> Structure<'_> {
+        Structure::new(self.memory(), name)
     }
 
     /// An error once the transaction is to stop: for what runs long without [`Environment::spend`].
@@ -132,7 +191,7 @@ impl Environment {
         format!("{}-{}-{}-{}-{}", part(0, 8), part(8, 12), part(12, 16), part(16, 20), part(20, 32))
     }
 
-    /// Takes steps off the budget: one for each row that is read or written.
+    /// Takes steps off the budget: one for each row that is read or written, with which the row before is done.
     #[inline]
     pub fn spend(&self, steps: u64) -> Result<()> {
         match self.steps_left.get().checked_sub(steps) {

@@ -2,11 +2,12 @@
 
 use std::cmp::Ordering;
 
+use super::function::{cased_bytes, make_text};
 use super::{Comparison, Environment, Expr, Like, Pattern, TABLES_MAX};
 use crate::error::{Class, Error, Result};
 use crate::sql::rows::Rows;
 use crate::table::Row;
-use crate::types::{DataType, Value, ValueRef, cast, negate};
+use crate::types::{DataType, Operator, Value, ValueRef, cast, negate};
 
 /// What an expression reads.
 #[derive(Clone, Copy)]
@@ -64,11 +65,15 @@ impl Evaluated<'_> {
         }
     }
 
-    pub fn into_value(self) -> Value {
-        match self {
-            Self::Ref(value) => value.to_value(),
+    /// The value itself; a copy is counted as a text of the row.
+    pub fn into_value(self, environment: &Environment) -> Result<Value> {
+        Ok(match self {
+            Self::Ref(value) => {
+                environment.text(value.heap_bytes())?;
+                value.to_value()
+            }
             Self::Owned(value) => value,
-        }
+        })
     }
 }
 
@@ -144,10 +149,10 @@ impl Expr {
     pub fn push_to(&self, frame: &Frame<'_>, rows: &mut Rows) -> Result<()> {
         match self {
             Self::Column { slot, column } => match frame.sources.get(*slot) {
-                Some(Source::Row(row)) => rows.push_column(*row, *column),
-                _ => rows.push(frame.column(*slot, *column)),
+                Some(Source::Row(row)) => rows.push_column(*row, *column, frame.environment.memory()),
+                _ => rows.push_within(frame.column(*slot, *column), frame.environment.memory()),
             },
-            _ => rows.push(self.evaluate(frame)?.get()),
+            _ => rows.push_within(self.evaluate(frame)?.get(), frame.environment.memory()),
         }
     }
 
@@ -163,6 +168,9 @@ impl Expr {
             Self::Arithmetic(operator, sides) => {
                 let [left, right] = &**sides;
                 let (left, right) = (left.evaluate(frame)?, right.evaluate(frame)?);
+                if *operator == Operator::Concatenate {
+                    make_text(frame.environment, left.get().text_bytes_max() + right.get().text_bytes_max())?;
+                }
                 Evaluated::Owned(operator.apply(left.get(), right.get())?)
             }
             Self::Negate(inner) => Evaluated::Owned(negate(inner.evaluate(frame)?.get())?),
@@ -190,7 +198,11 @@ impl Expr {
                 }
                 return otherwise.evaluate(frame);
             }
-            Self::Cast(inner, to) => Evaluated::Owned(cast(inner.evaluate(frame)?.get(), *to)?),
+            Self::Cast(inner, to) => {
+                let inner = inner.evaluate(frame)?;
+                frame.environment.text(inner.get().text_bytes_max())?;
+                Evaluated::Owned(cast(inner.get(), *to)?)
+            }
             Self::Call(function, arguments) => function.call(arguments, frame)?,
         })
     }
@@ -256,6 +268,7 @@ fn matches_pattern<'a>(like: &Like, frame: &Frame<'_>) -> Result<Evaluated<'a>> 
     let ValueRef::Text(text) = value.get() else { return Ok(UNKNOWN) };
     let lower;
     let text = if like.ignore_case {
+        make_text(frame.environment, cased_bytes(text))?;
         lower = text.to_lowercase();
         lower.as_str()
     } else {
@@ -265,7 +278,10 @@ fn matches_pattern<'a>(like: &Like, frame: &Frame<'_>) -> Result<Evaluated<'a>> 
         return Ok(truth(parsed.matches(text)));
     }
     match like.pattern.evaluate(frame)?.get() {
-        ValueRef::Text(pattern) => Ok(truth(Pattern::parse(pattern, like.escape, like.ignore_case)?.matches(text))),
+        ValueRef::Text(pattern) => {
+            frame.environment.text(Pattern::bytes_of(pattern))?;
+            Ok(truth(Pattern::parse(pattern, like.escape, like.ignore_case)?.matches(text)))
+        }
         _ => Ok(UNKNOWN),
     }
 }

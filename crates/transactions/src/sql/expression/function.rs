@@ -1,8 +1,8 @@
 //! Functions of one row.
 
 use super::evaluate::{Evaluated, Frame};
-use super::{Comparison, Expr};
-use crate::error::{Class, Result};
+use super::{Comparison, Environment, Expr};
+use crate::error::{Class, Error, Result};
 use crate::types::{self, DataType, MICROS_PER_DAY, Value, ValueRef};
 use smallvec::SmallVec;
 
@@ -135,43 +135,57 @@ impl Function {
             return Ok(Evaluated::Ref(ValueRef::Null));
         }
         match (first.get(), second.get(), third.get()) {
-            (ValueRef::Text(text), second, third) => self.of_text(text, second, third).map(Evaluated::Owned),
+            (ValueRef::Text(text), second, third) => {
+                self.of_text(text, second, third, frame.environment).map(Evaluated::Owned)
+            }
             (other, ..) => Err(self.not_of(other)),
         }
     }
 
-    fn of_text(self, text: &str, second: ValueRef<'_>, third: ValueRef<'_>) -> Result<Value> {
+    fn of_text(
+        self,
+        text: &str,
+        second: ValueRef<'_>,
+        third: ValueRef<'_>,
+        environment: &Environment,
+    ) -> Result<Value> {
+        let part = |part: &str| -> Result<Value> {
+            make_text(environment, part.len())?;
+            Ok(part.into())
+        };
         let other = if let ValueRef::Text(other) = second { other } else { "" };
         let count = if let ValueRef::Int(count) = second { count } else { 0 };
         Ok(match self {
-            Self::Lower => text.to_lowercase().into(),
-            Self::Upper => text.to_uppercase().into(),
+            Self::Lower | Self::Upper => {
+                make_text(environment, cased_bytes(text))?;
+                if self == Self::Lower { text.to_lowercase().into() } else { text.to_uppercase().into() }
+            }
             Self::Position => integer(text.find(other).map_or(0, |at| characters_before(text, at) + 1)),
             Self::StartsWith => text.starts_with(other).into(),
-            Self::Left => characters(text, 0, from_end(text, count)).into(),
+            Self::Left => part(characters(text, 0, from_end(text, count)))?,
             Self::Right => {
                 let length = text.chars().count();
                 let keep = from_end(text, count);
-                characters(text, length.saturating_sub(keep), keep).into()
+                part(characters(text, length.saturating_sub(keep), keep))?
             }
-            Self::Substring => substring(text, count, third)?.into(),
+            Self::Substring => part(substring(text, count, third)?)?,
             Self::Repeat => {
                 let times = usize::try_from(count).unwrap_or(0);
-                within(text.len().saturating_mul(times))?;
+                make_text(environment, text.len().saturating_mul(times))?;
                 text.repeat(times).into()
             }
             Self::Replace => {
                 let with = if let ValueRef::Text(with) = third { with } else { "" };
                 if other.is_empty() {
-                    return Ok(text.into());
+                    return part(text);
                 }
                 let times = text.matches(other).count();
-                within(text.len().saturating_add(times.saturating_mul(with.len())))?;
+                make_text(environment, text.len().saturating_add(times.saturating_mul(with.len())))?;
                 text.replace(other, with).into()
             }
             Self::PadLeft | Self::PadRight => {
                 let fill = if let ValueRef::Text(fill) = third { fill } else { " " };
-                pad(text, count, fill, self == Self::PadLeft)?.into()
+                pad(text, count, fill, self == Self::PadLeft, environment)?.into()
             }
             Self::Trim | Self::TrimLeft | Self::TrimRight => {
                 let set = if second.is_null() { " " } else { other };
@@ -182,7 +196,7 @@ impl Function {
                 if self != Self::TrimLeft {
                     rest = rest.trim_end_matches(|next| set.contains(next));
                 }
-                rest.into()
+                part(rest)?
             }
             _ => return Err(self.not_of(ValueRef::Text(text))),
         })
@@ -198,11 +212,23 @@ fn integer(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-fn within(bytes: usize) -> Result<()> {
+/// Counts a text that is about to be made, unless it is too long.
+#[inline]
+pub(super) fn make_text(environment: &Environment, bytes: usize) -> Result<()> {
     if bytes > TEXT_BYTES_MAX {
-        return Err(Class::LimitExceeded.error(format_args!("a text of more than {TEXT_BYTES_MAX} bytes")));
+        return Err(too_long());
     }
-    Ok(())
+    environment.text(bytes)
+}
+
+#[cold]
+fn too_long() -> Error {
+    Class::LimitExceeded.error(format_args!("a text of more than {TEXT_BYTES_MAX} bytes"))
+}
+
+/// Bytes of a text in another case: as many, or a few more where letters of two bytes become ones of three.
+pub(super) const fn cased_bytes(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { text.len() + text.len() / 2 }
 }
 
 fn extreme<'a>(arguments: &'a [Expr], frame: &Frame<'a>, keep: Comparison) -> Result<Evaluated<'a>> {
@@ -227,6 +253,7 @@ fn strict<'a>(function: types::Function, arguments: &'a [Expr], frame: &Frame<'a
     let values = arguments.iter().map(|argument| argument.evaluate(frame));
     let values: SmallVec<[Evaluated<'_>; ARGUMENTS]> = values.collect::<Result<_>>()?;
     let values: SmallVec<[ValueRef<'_>; ARGUMENTS]> = values.iter().map(Evaluated::get).collect();
+    make_text(frame.environment, function.text_bytes_max(&values))?;
     function.call(&values).map(Evaluated::Owned)
 }
 
@@ -269,13 +296,26 @@ fn substring<'t>(text: &'t str, from: i64, length: ValueRef<'_>) -> Result<&'t s
     Ok(characters(text, start, count))
 }
 
-fn pad(text: &str, length: i64, fill: &str, left: bool) -> Result<String> {
+fn pad(text: &str, length: i64, fill: &str, left: bool, environment: &Environment) -> Result<String> {
     let length = usize::try_from(length).unwrap_or(0);
-    within(length)?;
     let present = text.chars().count();
     if present >= length || fill.is_empty() {
-        return Ok(characters(text, 0, length).to_owned());
+        let cut = characters(text, 0, length);
+        make_text(environment, cut.len())?;
+        return Ok(cut.to_owned());
     }
-    let padding: String = fill.chars().cycle().take(length - present).collect();
-    Ok(if left { padding + text } else { text.to_owned() + &padding })
+    let (missing, filling) = (length - present, fill.chars().count());
+    let rest = characters(fill, 0, missing % filling);
+    let bytes = (missing / filling).saturating_mul(fill.len()).saturating_add(rest.len() + text.len());
+    make_text(environment, bytes)?;
+    let mut padded = String::with_capacity(bytes);
+    if !left {
+        padded.push_str(text);
+    }
+    (0..missing / filling).for_each(|_| padded.push_str(fill));
+    padded.push_str(rest);
+    if left {
+        padded.push_str(text);
+    }
+    Ok(padded)
 }

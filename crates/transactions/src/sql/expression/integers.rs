@@ -1,7 +1,8 @@
 //! Expressions over integers as steps.
 
 use super::{Comparison, Expr};
-use crate::table::Row;
+use crate::engine::Weigh;
+use crate::table::{Row, allocated};
 use crate::types::{DataType, Operator, Value};
 
 /// An expression whose columns, constants and results are integers, as steps over a stack.
@@ -37,6 +38,12 @@ enum Step {
 enum Operand {
     Parameter(usize),
     Constant(i64),
+}
+
+impl Weigh for IntegerSteps {
+    fn heap_bytes(&self) -> usize {
+        allocated(size_of_val(&*self.0))
+    }
 }
 
 /// How deep the stack may be.

@@ -18,6 +18,16 @@ enum Token {
 }
 
 impl Pattern {
+    /// Bytes of memory that a pattern takes at most while it is parsed: its list of tokens doubles.
+    pub const fn bytes_of(pattern: &str) -> usize {
+        pattern.len().saturating_mul(3 * size_of::<Token>())
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn heap_bytes(&self) -> usize {
+        self.tokens.capacity() * size_of::<Token>()
+    }
+
     /// `escape` is the character that takes the next one's meaning away; `None` if there is none.
     pub fn parse(pattern: &str, escape: Option<char>, ignore_case: bool) -> Result<Self> {
         let mut tokens = Vec::new();

@@ -12,7 +12,7 @@ mod terms;
 mod union;
 mod walk;
 
-pub(crate) use access::{Access, OrderColumn};
+pub(crate) use access::{Access, Bounds, KeyPart, KeyRange, OrderColumn, PartValues};
 pub(crate) use ahead::read_ahead;
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};

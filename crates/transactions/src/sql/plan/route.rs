@@ -62,7 +62,11 @@ impl PartitionKey {
             }
             return hash(value.as_ref());
         }
-        hash(self.value.evaluate(&Frame::new(parameters, &Environment::new(0, 0, 0)))?.get())
+        let environment = match &self.value {
+            Expr::Literal(_) => Environment::new(0, 0, 0),
+            _ => Environment::outside(),
+        };
+        hash(self.value.evaluate(&Frame::new(parameters, &environment))?.get())
     }
 }
 

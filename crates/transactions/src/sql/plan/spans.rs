@@ -6,15 +6,17 @@ use super::access::KeyRange;
 use super::key::{Edge, push_value, range_bounds};
 use crate::error::Result;
 use crate::sql::expression::Frame;
-use crate::table::OfLookUps;
+use crate::table::{OfLookUps, Structure};
 use crate::types::key::successor;
 
 /// Disjoint spans of an index, ascending: each from a key on, to below another one. Of a hash index, whose keys are
 /// not in their order, a span begins with each key.
-pub(super) struct Spans {
+pub(super) struct Spans<'m> {
     /// The keys, one behind the other.
     bytes: Vec<u8>,
     spans: OfLookUps<Span>,
+    /// Of all this.
+    memory: Structure<'m>,
 }
 
 /// Where the ends of a span are in the bytes.
@@ -25,15 +27,16 @@ struct Span {
     to: Option<Range<usize>>,
 }
 
-impl Spans {
+impl<'m> Spans<'m> {
     /// Those of these ranges, with values as the frame has them. Ranges that meet or overlap are one span.
-    pub fn of(ranges: &[KeyRange], frame: &Frame<'_>) -> Result<Self> {
-        let mut spans = Self { bytes: Vec::with_capacity(32 * ranges.len()), spans: OfLookUps::new() };
+    pub fn of(ranges: &[KeyRange], frame: &Frame<'m>) -> Result<Self> {
+        let memory = frame.environment.structure("keys to look up");
+        let mut spans = Self { bytes: Vec::with_capacity(32 * ranges.len()), spans: OfLookUps::new(), memory };
         for range in ranges {
             frame.environment.spend(range.keys() as u64)?;
             spans.add(range, frame)?;
         }
-        let Self { bytes, spans: unsorted } = &mut spans;
+        let Self { bytes, spans: unsorted, .. } = &mut spans;
         unsorted.sort_unstable_by(|one, other| bytes.get(one.from.clone()).cmp(&bytes.get(other.from.clone())));
         Ok(spans)
     }
@@ -78,6 +81,18 @@ impl Spans {
         }
         let mut prefix = Vec::with_capacity(32);
         let combinations: usize = parts.iter().map(|values| values.len()).product();
+        // Each byte of a value is in as many keys as there are values of the other parts.
+        let of_values: usize = parts
+            .iter()
+            .map(|values| {
+                let bytes: usize = values.iter().map(|place| place.len()).sum();
+                bytes * (combinations / values.len().max(1))
+            })
+            .sum();
+        let bytes = 2 * of_values + combinations * (low.len() + high.len());
+        self.memory.grow(bytes + combinations * (size_of::<Span>() + size_of::<&[u8]>()) + encoded.len())?;
+        self.bytes.reserve(bytes);
+        self.spans.reserve(combinations);
         for number in 0..combinations {
             prefix.clear();
             // The digits of the number, each part being one.

@@ -1,12 +1,15 @@
 //! Groups and their aggregates.
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::collections::HashSet;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+
+use hashbrown::HashTable;
 
 use super::Group;
 use crate::error::{Class, Result};
 use crate::sql::bind::{Aggregate, AggregateKind};
-use crate::sql::expression::Frame;
+use crate::sql::expression::{Environment, Frame};
+use crate::table::{Structure, allocated};
 use crate::types::{Decimal, Value, ValueRef};
 
 /// The most groups of one query.
@@ -18,9 +21,11 @@ type FixedState = BuildHasherDefault<DefaultHasher>;
 /// Groups in the order in which their first rows came.
 pub(super) struct Groups<'g> {
     plan: &'g Group,
-    places: HashMap<Box<[Value]>, usize, FixedState>,
+    /// By key, where in `groups` it is.
+    places: HashTable<usize>,
     groups: Vec<(Box<[Value]>, Vec<State>)>,
     scratch: Vec<Value>,
+    memory: Structure<'g>,
 }
 
 /// What is known of an aggregate so far.
@@ -43,8 +48,9 @@ enum Total {
 }
 
 impl<'g> Groups<'g> {
-    pub fn new(plan: &'g Group) -> Self {
-        Self { plan, places: HashMap::default(), groups: Vec::new(), scratch: Vec::new() }
+    pub fn new(plan: &'g Group, environment: &'g Environment) -> Self {
+        let memory = environment.structure("groups");
+        Self { plan, places: HashTable::new(), groups: Vec::new(), scratch: Vec::new(), memory }
     }
 
     /// Adds a row to its group.
@@ -55,19 +61,15 @@ impl<'g> Groups<'g> {
         let plan = self.plan;
         self.scratch.clear();
         for key in &plan.keys {
-            self.scratch.push(key.evaluate(frame)?.into_value());
+            self.scratch.push(key.evaluate(frame)?.into_value(frame.environment)?);
         }
-        let place = match self.places.get(self.scratch.as_slice()) {
+        let hasher = FixedState::default();
+        let (scratch, groups) = (&self.scratch, &self.groups);
+        let hash = hasher.hash_one(scratch.as_slice());
+        let place = self.places.find(hash, |place| groups.get(*place).is_some_and(|(key, _)| **key == **scratch));
+        let place = match place {
             Some(place) => *place,
-            None => {
-                if self.groups.len() >= GROUPS_MAX {
-                    return Err(Class::LimitExceeded.error(format_args!("a query has at most {GROUPS_MAX} groups")));
-                }
-                let key: Box<[Value]> = self.scratch.drain(..).collect();
-                self.places.insert(key.clone(), self.groups.len());
-                self.groups.push((key, plan.aggregates.iter().map(State::new).collect()));
-                self.groups.len() - 1
-            }
+            None => self.begin_group(hash)?,
         };
         let Some((_, states)) = self.groups.get_mut(place) else { return Ok(()) };
         for (aggregate, state) in plan.aggregates.iter().zip(states) {
@@ -80,29 +82,48 @@ impl<'g> Groups<'g> {
                 None => state.count += 1,
                 Some(argument) => {
                     let value = argument.evaluate(frame)?;
-                    state.add(aggregate.kind, value.get())?;
+                    state.add(aggregate.kind, value.get(), &mut self.memory)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// The values of each group: its keys, then its aggregates.
-    pub fn finish(mut self) -> Result<Vec<Vec<Value>>> {
+    /// A group of the key that was just read.
+    fn begin_group(&mut self, hash: u64) -> Result<usize> {
+        let Self { plan, places, groups, scratch, memory } = self;
+        if groups.len() >= GROUPS_MAX {
+            return Err(Class::LimitExceeded.error(format_args!("a query has at most {GROUPS_MAX} groups")));
+        }
+        memory.make_room(groups)?;
+        if places.len() == places.capacity() {
+            memory.grow((places.capacity() + 3) * size_of::<usize>() * 2)?;
+        }
+        let texts: usize = scratch.iter().map(|value| allocated(value.heap_bytes())).sum();
+        let states = allocated(plan.aggregates.len() * size_of::<State>());
+        memory.grow(texts + allocated(size_of_val(scratch.as_slice())) + states)?;
+        let place = groups.len();
+        groups.push((scratch.drain(..).collect(), plan.aggregates.iter().map(State::new).collect()));
+        let hasher = FixedState::default();
+        let hash_of = |place: &usize| hasher.hash_one(groups.get(*place).map_or(&[][..], |(key, _)| key));
+        places.insert_unique(hash, place, hash_of);
+        Ok(place)
+    }
+
+    /// The values of each group: its keys, then its aggregates. With the memory that they take.
+    pub fn finish(mut self) -> (impl Iterator<Item = Result<Vec<Value>>>, Structure<'g>) {
         if self.groups.is_empty() && self.plan.keys.is_empty() {
             self.groups.push((Box::default(), self.plan.aggregates.iter().map(State::new).collect()));
         }
         let plan = self.plan;
-        self.groups
-            .into_iter()
-            .map(|(keys, states)| {
-                let mut values = Vec::from(keys);
-                for (aggregate, state) in plan.aggregates.iter().zip(states) {
-                    values.push(state.finish(aggregate.kind)?);
-                }
-                Ok(values)
-            })
-            .collect()
+        let groups = self.groups.into_iter().map(|(keys, states)| {
+            let mut values = Vec::from(keys);
+            for (aggregate, state) in plan.aggregates.iter().zip(states) {
+                values.push(state.finish(aggregate.kind)?);
+            }
+            Ok(values)
+        });
+        (groups, self.memory)
     }
 }
 
@@ -112,7 +133,7 @@ impl State {
         Self { count: 0, total: Total::Nothing, best: Value::Null, seen }
     }
 
-    fn add(&mut self, kind: AggregateKind, value: ValueRef<'_>) -> Result<()> {
+    fn add(&mut self, kind: AggregateKind, value: ValueRef<'_>, memory: &mut Structure<'_>) -> Result<()> {
         if value.is_null() {
             return Ok(());
         }
@@ -120,9 +141,15 @@ impl State {
             if seen.len() >= GROUPS_MAX {
                 return Err(Class::LimitExceeded.error(format_args!("more than {GROUPS_MAX} distinct values")));
             }
-            if !seen.insert(value.to_value()) {
+            let value = value.to_value();
+            if seen.contains(&value) {
                 return Ok(());
             }
+            if seen.len() == seen.capacity() {
+                memory.grow((seen.capacity() + 3) * (size_of::<Value>() + 1) * 2)?;
+            }
+            memory.grow(allocated(value.heap_bytes()))?;
+            seen.insert(value);
         }
         self.count += 1;
         match kind {
@@ -132,6 +159,8 @@ impl State {
                 let order = value.total_cmp(self.best.as_ref());
                 let better = if kind == AggregateKind::Min { order.is_lt() } else { order.is_gt() };
                 if self.best.is_null() || better {
+                    // What the best before took stays counted: the better one may be the last.
+                    memory.grow(value.heap_bytes().saturating_sub(self.best.heap_bytes()))?;
                     self.best = value.to_value();
                 }
             }

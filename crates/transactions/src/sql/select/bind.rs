@@ -156,7 +156,11 @@ fn first_of_order(group: &Group, tables: &[Joined]) -> Option<(usize, Vec<OrderC
 /// Columns of a select list or of `RETURNING`.
 pub(crate) fn outputs(binder: &mut Binder<'_>, items: &[SelectItem]) -> Result<Outputs> {
     let mut outputs = Outputs::default();
+    let columns: usize = binder.tables().iter().map(|table| table.table.columns.len()).sum();
     for item in items {
+        if !matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. }) {
+            binder.add_expressions(columns)?;
+        }
         match item {
             SelectItem::UnnamedExpr(expr) => {
                 let typed = binder.expression(expr)?;

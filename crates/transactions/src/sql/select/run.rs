@@ -30,7 +30,7 @@ impl Select {
             *rows = self.run_from(std::mem::take(rows), scope, environment, parameters)?;
         } else {
             let result = self.run_from(Rows::new(self.visible), scope, environment, parameters)?;
-            if before == 0 { *rows = result } else { rows.append(&result)? }
+            if before == 0 { *rows = result } else { rows.append_within(&result, environment.memory())? }
         }
         outcome.affected += (rows.len() - before) as u64;
         Ok(())
@@ -139,6 +139,10 @@ impl Select {
     }
 }
 
+/// Rows, and bytes of them, that are sorted for a small limit at once.
+const PRUNED_ROWS: usize = 1024;
+const PRUNED_BYTES: usize = 64 << 10;
+
 /// Takes the rows of the walk.
 struct Sink<'s> {
     select: &'s Select,
@@ -171,7 +175,7 @@ impl<'s> Sink<'s> {
             parameters,
             environment,
             rows,
-            groups: select.group.as_ref().map(Groups::new),
+            groups: select.group.as_ref().map(|group| Groups::new(group, environment)),
             ordered: select.ordered,
             offset: count(&select.offset, 0)?,
             limit: count(&select.limit, usize::MAX)?,
@@ -246,9 +250,13 @@ impl<'s> Sink<'s> {
     /// Of rows that are sorted for a small limit, keeps those that can still be in the result.
     fn prune(&mut self) -> Result<()> {
         let keep = self.offset.saturating_add(self.limit);
-        if !self.select.distinct && !self.select.order.is_empty() && self.rows.len() > keep.saturating_mul(2).max(1024)
+        let (rows, enough) = (self.rows.len(), keep.saturating_mul(2));
+        if rows > enough
+            && (rows > PRUNED_ROWS || self.rows.byte_size() > PRUNED_BYTES)
+            && !self.select.distinct
+            && !self.select.order.is_empty()
         {
-            self.rows = arrange(&self.rows, &self.select.order, self.rows.width(), 0, keep)?;
+            self.rows = arrange(&self.rows, &self.select.order, self.rows.width(), 0, keep, self.environment)?;
         }
         Ok(())
     }
@@ -257,7 +265,10 @@ impl<'s> Sink<'s> {
         let direct = self.direct();
         if let Some(groups) = self.groups.take() {
             self.rows = Rows::new(self.select.outputs.len());
-            for computed in groups.finish()? {
+            let (groups, _memory) = groups.finish();
+            for computed in groups {
+                self.environment.next_row();
+                let computed = computed?;
                 let mut frame = Frame::new(self.parameters, self.environment);
                 frame.computed = &computed;
                 let kept = match self.select.group.as_ref().and_then(|group| group.having.as_ref()) {
@@ -275,8 +286,9 @@ impl<'s> Sink<'s> {
             return Ok(self.rows);
         }
         if self.select.distinct {
-            self.rows = distinct(&self.rows)?;
+            self.rows = distinct(&self.rows, self.environment)?;
         }
-        arrange(&self.rows, &self.select.order, self.select.visible, self.offset, self.limit)
+        let Select { order, visible, .. } = self.select;
+        arrange(&self.rows, order, *visible, self.offset, self.limit, self.environment)
     }
 }

@@ -1,12 +1,13 @@
 //! `ORDER BY`, `DISTINCT`, `LIMIT`.
 
 use std::cmp::Ordering;
-use std::collections::HashSet;
-use std::hash::{BuildHasherDefault, DefaultHasher};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash, Hasher};
+
+use hashbrown::HashTable;
 
 use crate::error::Result;
+use crate::sql::expression::Environment;
 use crate::sql::rows::Rows;
-use crate::types::Value;
 
 /// A column of the rows, hidden ones included, to sort by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,26 +39,51 @@ fn compare(rows: &Rows, keys: &[SortKey], one: usize, other: usize) -> Ordering 
 
 /// Rows in the order of the keys, from `offset`, at most `limit`, of which the first `visible` columns
 /// are kept.
-pub(super) fn arrange(rows: &Rows, keys: &[SortKey], visible: usize, offset: usize, limit: usize) -> Result<Rows> {
+pub(super) fn arrange(
+    rows: &Rows,
+    keys: &[SortKey],
+    visible: usize,
+    offset: usize,
+    limit: usize,
+    environment: &Environment,
+) -> Result<Rows> {
+    let mut memory = environment.structure("sorting");
+    memory.resize(rows.len() * size_of::<usize>())?;
     let mut places: Vec<usize> = (0..rows.len()).collect();
     if !keys.is_empty() {
-        places.sort_by(|one, other| compare(rows, keys, *one, *other));
+        // By place where the keys are equal: a stable sort would need memory of its own.
+        places.sort_unstable_by(|one, other| compare(rows, keys, *one, *other).then(one.cmp(other)));
     }
     let mut out = Rows::new(visible);
     for place in places.into_iter().skip(offset).take(limit) {
-        out.push_row(rows, place)?;
+        out.push_row_within(rows, place, environment.memory())?;
     }
     Ok(out)
 }
 
 /// The first of rows that are equal in the visible columns, which are all columns of a DISTINCT query.
-pub(super) fn distinct(rows: &Rows) -> Result<Rows> {
-    let mut seen: HashSet<Box<[Value]>, BuildHasherDefault<DefaultHasher>> = HashSet::default();
+pub(super) fn distinct(rows: &Rows, environment: &Environment) -> Result<Rows> {
+    let mut memory = environment.structure("DISTINCT");
+    // Places of rows in `out`.
+    let mut seen: HashTable<usize> = HashTable::new();
     let mut out = Rows::new(rows.width());
     for place in 0..rows.len() {
-        if seen.insert(rows.row(place).map(|value| value.to_value()).collect()) {
-            out.push_row(rows, place)?;
+        let hash = hash(rows, place);
+        if seen.find(hash, |known| out.row(*known).eq(rows.row(place))).is_some() {
+            continue;
         }
+        if seen.len() == seen.capacity() {
+            memory.grow((seen.capacity() + 3) * size_of::<usize>() * 2)?;
+        }
+        out.push_row_within(rows, place, environment.memory())?;
+        seen.insert_unique(hash, out.len() - 1, |known| self::hash(&out, *known));
     }
     Ok(out)
+}
+
+/// With a fixed key, so that nothing differs between two runs.
+fn hash(rows: &Rows, place: usize) -> u64 {
+    let mut hasher = BuildHasherDefault::<DefaultHasher>::default().build_hasher();
+    rows.row(place).for_each(|value| value.hash(&mut hasher));
+    hasher.finish()
 }

@@ -11,6 +11,7 @@ use crate::sql::expression::{Environment, Source};
 use crate::sql::plan::{Routing, Step, explain_steps};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
+use crate::sql::weigh::weigh;
 use crate::types::Value;
 
 /// A planned `DELETE`.
@@ -20,6 +21,8 @@ pub(crate) struct Delete {
     pub routing: Routing,
     returning: Returning,
 }
+
+weigh! { Delete: step routing returning; }
 
 impl Delete {
     pub fn bind(binder: &mut Binder<'_>, delete: &ast::Delete) -> Result<(Self, Vec<OutputColumn>)> {
@@ -53,8 +56,11 @@ impl Delete {
     ) -> Result<()> {
         let table = self.step.table.id;
         for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
-            for (number, id) in matching(&self.step, partition, environment, parameters)?.into_iter().enumerate() {
+            let mut memory = environment.structure("rows to delete");
+            let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+            for (number, id) in ids.into_iter().enumerate() {
                 environment.check_at(number)?;
+                environment.next_row();
                 if tell {
                     outcome.affected += 1;
                     if !self.returning.outputs.is_empty() {

@@ -9,7 +9,7 @@ use super::plain::Plain;
 use super::{
     Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
 };
-use crate::engine::Route;
+use crate::engine::{Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
 use crate::schema::names::{fold, object};
@@ -19,6 +19,7 @@ use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::PartitionKey;
 use crate::sql::rows::{Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
+use crate::sql::weigh::weigh;
 use crate::table::TupleId;
 use crate::types::key::{KeyColumn, encode};
 use crate::types::{PartitionHash, Value, ValueRef};
@@ -148,6 +149,7 @@ impl Insert {
                         plain.insert(&self.table, row, scope, (parameters, environment), &self.returning, outcome)?;
                         continue;
                     }
+                    environment.next_row();
                     // What is not a parameter has to stand somewhere while the row is made.
                     let mut others: OfRow<Evaluated<'_>> = OfRow::new();
                     for value in row.iter().filter(|value| !matches!(value, Expr::Parameter(_))) {
@@ -158,7 +160,7 @@ impl Insert {
                         Expr::Parameter(position) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
                         _ => others.next().map(Evaluated::get).unwrap_or_default(),
                     }))?;
-                    self.insert(scope, &refs, parameters, environment, outcome)?;
+                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, outcome))?;
                 }
             }
             Values::Query(select, columns) => {
@@ -166,6 +168,7 @@ impl Insert {
                 select.run(scope, environment, parameters, &mut selected)?;
                 let selected = selected.rows;
                 for row in 0..selected.len() {
+                    environment.next_row();
                     let mut values = Vec::with_capacity(columns.len());
                     for column in columns {
                         values.push(match column {
@@ -174,7 +177,7 @@ impl Insert {
                         });
                     }
                     let refs = self.stored(values.iter().map(Evaluated::get))?;
-                    self.insert(scope, &refs, parameters, environment, outcome)?;
+                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, outcome))?;
                 }
             }
         }
@@ -290,7 +293,7 @@ impl Conflict {
                 return Ok(None);
             }
             for assignment in &update.assignments {
-                computed.push(assignment.value.evaluate(&frame)?.into_value());
+                computed.push(assignment.value.evaluate(&frame)?.into_value(environment)?);
             }
         }
         let mut changes = Vec::with_capacity(computed.len());
@@ -303,6 +306,32 @@ impl Conflict {
         check_row(&update.checks, table, Source::Changed(row, &changes), environment)?;
         partition.update(table.id, there, &changes, transaction)?;
         Ok(Some(there))
+    }
+}
+
+weigh! {
+    Insert: source checks conflict returning plain;
+    Conflict: indexes update;
+    ConflictUpdate: assignments condition checks;
+}
+
+impl Weigh for Values {
+    fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Rows(rows) => rows.heap_bytes(),
+            Self::Query(select, columns) => {
+                let columns = columns
+                    .iter()
+                    .map(|column| size_of_val(column) + column.as_ref().map_or_else(Weigh::heap_bytes, |_| 0));
+                select.heap_bytes() + columns.sum::<usize>()
+            }
+        }
+    }
+}
+
+impl Weigh for UniqueIndex {
+    fn heap_bytes(&self) -> usize {
+        self.columns.capacity() * size_of::<(usize, KeyColumn)>()
     }
 }
 
@@ -381,6 +410,7 @@ fn bind_row(
     written: &[ast::Expr],
 ) -> Result<Vec<Expr>> {
     check_count(written.len(), targets, named)?;
+    binder.add_expressions(table.columns.len())?;
     let mut row = Vec::with_capacity(table.columns.len());
     for (position, column) in table.columns.iter().enumerate() {
         let given = targets.iter().position(|target| *target == position).and_then(|given| written.get(given));

@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 
 use super::{Returning, store};
+use crate::engine::Weigh;
 use crate::error::Result;
 use crate::partition::Scope;
 use crate::schema::TableDefinition;
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::rows::Outcome;
-use crate::table::{Encoder, Layout, Written};
+use crate::table::{Encoder, Layout, Written, allocated};
 use crate::types::{PartitionHash, Value};
 
 /// How a row of a partitioned table without checks is written as its values are made.
@@ -69,5 +70,11 @@ impl Plain {
             return Ok(());
         }
         returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)
+    }
+}
+
+impl Weigh for Plain {
+    fn heap_bytes(&self) -> usize {
+        allocated(self.computed.capacity() * size_of::<usize>()) + self.encoder.heap_bytes()
     }
 }

@@ -12,7 +12,8 @@ use crate::sql::expression::{Environment, Evaluated, Frame, Source};
 use crate::sql::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
-use crate::table::{Patch, TupleId};
+use crate::sql::weigh::weigh;
+use crate::table::{Patch, Structure, TupleId};
 use crate::types::{Value, ValueRef};
 
 /// A planned `UPDATE`.
@@ -79,35 +80,50 @@ impl Update {
         parameters: &[Value],
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
-        let definition = &self.step.table;
         if let Some(outcome) = &mut outcome
             && self.in_place
             && self.step.is_point()
         {
             let frame = Frame::new(parameters, environment);
-            let found = self.step.find_point(partition.table(definition.id)?, &frame)?;
+            let found = self.step.find_point(partition.table(self.step.table.id)?, &frame)?;
             let change = |id| self.change_in_place(partition, transaction, environment, parameters, id, outcome);
             return found.map_or(Ok(()), change);
         }
-        let ids = matching(&self.step, partition, environment, parameters)?;
+        let mut memory = environment.structure("rows to change");
+        let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+        environment.next_row();
         let frame = Frame::new(parameters, environment);
         // Values that are the same for all rows borrow from the parameters.
         let mut fixed: OfRow<Option<Evaluated<'_>>> = OfRow::new();
         for assignment in &self.assignments {
             fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
         }
-        for (number, id) in ids.into_iter().enumerate() {
+        environment.keeping_texts(|| self.change(partition, transaction, &frame, &ids, &fixed, outcome))
+    }
+
+    fn change<'a>(
+        &'a self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        frame: &Frame<'a>,
+        ids: &[TupleId],
+        fixed: &[Option<Evaluated<'_>>],
+        mut outcome: Option<&mut Outcome>,
+    ) -> Result<()> {
+        let (definition, environment, parameters) = (&self.step.table, frame.environment, frame.parameters);
+        for (number, id) in ids.iter().copied().enumerate() {
             environment.check_at(number)?;
+            environment.next_row();
             // The others are computed before the row that they read changes.
             let mut computed: OfRow<Value> = OfRow::new();
-            let mut frame = frame;
+            let mut frame = *frame;
             frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
             for assignment in self.assignments.iter().filter(|assignment| !assignment.fixed) {
-                computed.push(assignment.value.evaluate(&frame)?.into_value());
+                computed.push(assignment.value.evaluate(&frame)?.into_value(environment)?);
             }
             let mut rest = computed.iter();
             let mut changes: OfRow<(usize, ValueRef<'_>)> = OfRow::new();
-            for (assignment, fixed) in self.assignments.iter().zip(&fixed) {
+            for (assignment, fixed) in self.assignments.iter().zip(fixed) {
                 let value = match fixed {
                     Some(fixed) => Evaluated::get(fixed),
                     None => rest.next().map(Value::as_ref).unwrap_or_default(),
@@ -132,6 +148,8 @@ impl Update {
         Ok(())
     }
 }
+
+weigh! { Update: step routing assignments checks returning; }
 
 impl Update {
     /// Changes the row of a point where it is, if all else holds of it.
@@ -189,11 +207,16 @@ pub(super) fn matching(
     partition: &Partition,
     environment: &Environment,
     parameters: &[Value],
+    memory: &mut Structure<'_>,
 ) -> Result<SmallVec<[TupleId; 16]>> {
     let table = partition.table(step.table.id)?;
     let mut frame = Frame::new(parameters, environment);
-    let mut ids = SmallVec::new();
+    let mut ids: SmallVec<[TupleId; 16]> = SmallVec::new();
     find_rows(step, table, &mut frame, &mut |id, _| {
+        if ids.len() == ids.capacity() {
+            // It doubles.
+            memory.resize(2 * ids.capacity() * size_of::<TupleId>())?;
+        }
         ids.push(id);
         Ok(true)
     })?;

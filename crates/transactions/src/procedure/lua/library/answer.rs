@@ -37,7 +37,7 @@ pub fn answer(stack: &L<'_>, first: i32, name: &str) -> Result<Answer> {
         let data_type = value.as_ref().data_type().unwrap_or(DataType::Text);
         let name = if values == 1 { name.into() } else { format!("column{number}").into() };
         columns.push(OutputColumn { name, data_type });
-        rows.push(value.as_ref())?;
+        stack.host().push(&mut rows, value.as_ref())?;
     }
     Ok(Answer { columns: Arc::from(columns), affected: rows.len() as u64, rows })
 }

@@ -13,6 +13,7 @@ use super::result::{push_result, push_row};
 use super::value::{push_timestamp, push_value, value_at};
 use super::{decimal, moment};
 use crate::error::{Class, Error, Raised as RaisedError};
+use crate::procedure::Context;
 use crate::sql::{Outcome, OutputColumn, Rows};
 use crate::types::{DataType, ValueRef};
 
@@ -53,7 +54,7 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
     machine.transact(stack, |context| {
         let statement = match handle {
             Some(statement) => statement,
-            None => plan(stack, context.schema(), text)?,
+            None => plan(stack, context, text)?,
         };
         let types = statement.prepared.parameters();
         let given = stack.top() - 1;
@@ -64,16 +65,22 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
                 error => error,
             })
         });
-        let parameters = parameters.collect::<crate::Result<Vec<_>>>()?;
-        let outcome = context.run(&statement.prepared, &parameters)?;
+        let environment = context.environment();
+        let counted = parameters.map(|parameter| {
+            let parameter = parameter?;
+            environment.text(parameter.heap_bytes())?;
+            Ok(parameter)
+        });
+        let parameters = counted.collect::<crate::Result<Vec<_>>>()?;
+        let outcome = environment.keeping_texts(|| context.run(&statement.prepared, &parameters))?;
         Ok((statement, outcome))
     })
 }
 
-fn plan(stack: &L<'_>, schema: &crate::schema::Schema, text: &[u8]) -> crate::Result<Rc<Statement>> {
+fn plan(stack: &L<'_>, context: &Context<'_, '_>, text: &[u8]) -> crate::Result<Rc<Statement>> {
     let machine = stack.host();
     let loaded = machine.current().ok_or_else(|| Error::internal("a statement outside of a procedure"))?;
-    loaded.statement(schema, text, machine.meter_of())
+    loaded.statement(context.schema(), text, machine.meter_of(), context.environment())
 }
 
 fn query(stack: &L<'_>) -> Result<i32, Raised> {
@@ -132,11 +139,11 @@ fn prepare(stack: &L<'_>) -> Result<i32, Raised> {
     let named = !stack.is_none(2);
     let text = bytes(stack, if named { 2 } else { 1 }, "prepare")?;
     let machine = stack.host();
-    let statement = machine.transact(stack, |context| plan(stack, context.schema(), text))?;
+    let statement = machine.transact(stack, |context| plan(stack, context, text))?;
     if named {
         let name = bytes(stack, 1, "prepare")?;
         if let Some(loaded) = machine.current() {
-            loaded.name_statement(name, Rc::clone(&statement));
+            loaded.name_statement(name, Rc::clone(&statement), machine.meter_of());
         }
     }
     match machine.kept() {
@@ -243,9 +250,13 @@ fn push_cell(
     }
     let pushed = value_at(stack, -1, None).and_then(|value| {
         *data_type = common(*data_type, value.as_ref(), name)?;
-        out.push(value.as_ref())
+        stack.host().push(out, value.as_ref())
     });
-    pushed.map_err(|error| stack.host().raise(stack, error))
+    pushed.map_err(|error| match error {
+        // Whether there is memory must not be seen by a script.
+        Error::OutOfMemory(_) => stack.host().abort(stack, error),
+        error => stack.host().raise(stack, error),
+    })
 }
 
 /// The type of a column that holds one more value.

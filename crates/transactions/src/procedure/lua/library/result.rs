@@ -23,20 +23,23 @@ pub struct ResultSet {
     /// What `rows` are counted with.
     meter: Rc<Meter>,
     bytes: usize,
+    /// Of these, what the rows have told of themselves.
+    told: usize,
 }
 
 impl Drop for ResultSet {
     fn drop(&mut self) {
-        self.meter.release(self.bytes);
+        self.meter.release(self.bytes, self.told);
     }
 }
 
 impl ResultSet {
     /// Rows, counted as memory of the script.
     fn new(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> Self {
-        let (meter, bytes) = (Rc::clone(stack.host().meter_of()), rows.byte_size());
-        meter.hold(bytes);
-        Self { columns, rows: RefCell::new(rows), meter, bytes }
+        let (meter, told) = (Rc::clone(stack.host().meter_of()), rows.charged_bytes());
+        let bytes = rows.byte_size().max(told);
+        meter.hold(bytes, told);
+        Self { columns, rows: RefCell::new(rows), meter, bytes, told }
     }
 
     /// The same for a client. It is the last that is done with it.

@@ -1,0 +1,69 @@
+//! A process with little memory is given all that takes memory, by several clients at once, and does not take
+//! more than it may: see [`workload`].
+//!
+//! `THERMOCLINE_MEMORY_STEPS` has each client do more than 80 things, `THERMOCLINE_MEMORY_SEED` chooses others.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+mod workload;
+
+use std::process::Command;
+
+use workload::{KIND, LIMIT_BYTES, SEED, STEPS};
+
+/// What a process may take beside what the limit is for: its code and stacks, what the allocator keeps, and what the
+/// clients of the test have of their own.
+const MARGIN_BYTES: u64 = 300 << 20;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
+}
+
+/// Not a test: what the process does that is looked at.
+#[test]
+#[ignore = "run by the tests below"]
+fn child() {
+    if std::env::var(KIND).unwrap() == workload::GIGABYTE {
+        return workload::gigabyte();
+    }
+    workload::run(&std::env::var(KIND).unwrap(), number(SEED, 0), number(STEPS, 0));
+}
+
+/// Runs a kind of work in a process of its own; the most bytes that it had resident.
+fn resident_bytes_max(kind: &str, seed: u64, steps: u64) -> u64 {
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child", "--ignored", "--nocapture"])
+        .env(KIND, kind)
+        .env(SEED, seed.to_string())
+        .env(STEPS, steps.to_string())
+        .output()
+        .unwrap();
+    let (text, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{kind}, seed {seed}: {}\n{text}\n{errors}", output.status);
+    let line = text.lines().find_map(|line| line.strip_prefix("resident_bytes_max "));
+    let bytes = line.unwrap_or_else(|| panic!("{kind}, seed {seed}: {text}\n{errors}")).parse().unwrap();
+    println!("{kind}, seed {seed}, {steps} steps: {} MiB resident at most\n{text}", bytes >> 20);
+    bytes
+}
+
+#[test]
+fn a_random_workload_stays_within_the_limit() {
+    let seed = number("THERMOCLINE_MEMORY_SEED", 14);
+    let resident = resident_bytes_max("random", seed, number("THERMOCLINE_MEMORY_STEPS", 80));
+    assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{resident} bytes resident, seed {seed}");
+}
+
+/// One kind after the other, so that it is known which is at fault.
+#[test]
+fn each_kind_of_work_stays_within_the_limit() {
+    for (kind, _) in workload::KINDS {
+        let resident = resident_bytes_max(kind, 1, 12);
+        assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{kind}: {resident} bytes resident");
+    }
+}
+
+#[test]
+fn a_literal_of_a_gigabyte_is_refused_unread() {
+    let more = resident_bytes_max(workload::GIGABYTE, 1, 1);
+    assert!(more <= 16 << 20, "{more} bytes more than the text");
+}
