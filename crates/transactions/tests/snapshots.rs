@@ -272,6 +272,59 @@ fn a_snapshot_finishes_while_all_rows_change() {
     assert_eq!(one(&database, "SELECT sum(n) FROM big"), ran);
 }
 
+/// A step of the copy may be in the queue of a partition that waits for the copy.
+#[test]
+fn a_snapshot_that_is_given_up_holds_up_nobody() {
+    let disk = SimulatedDisk::new(1, Faults::default());
+    let full = Arc::new(AtomicBool::new(false));
+    let fails = Arc::clone(&full);
+    let failing = Hooked::new(&disk, move |operation, name| {
+        if operation == Operation::Append && name.ends_with(".rows") && fails.load(Ordering::Relaxed) {
+            // Time for transactions to change more than may wait.
+            std::thread::sleep(Duration::from_millis(30));
+            return Err(Error::Io("the disk is gone".into()));
+        }
+        Ok(())
+    });
+    let mut settings = settings();
+    settings.partitions = 1;
+    settings.snapshots.memory_bytes_max = 0;
+    let database = Database::open(Arc::new(failing), settings).unwrap();
+    let mut session = database.session();
+    session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) PARTITION BY (id)", &[]).unwrap();
+    let text = "x".repeat(100_000);
+    let mut load = session.load("big", &["id", "n", "t"]).unwrap();
+    (0..200).for_each(|id| load.push(&[ValueRef::Int(id), ValueRef::Int(0), ValueRef::Text(&text)]).unwrap());
+    load.finish().unwrap();
+    let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for worker in 0..4 {
+            let (database, stop, ran) = (&database, &stop, &ran);
+            scope.spawn(move || {
+                let mut session = database.session();
+                let mut id = worker * 50;
+                while !stop.load(Ordering::Relaxed) {
+                    id = (id + 7) % 200;
+                    session.execute("UPDATE big SET n = n + 1 WHERE id = $1", &[Value::Int(id)]).unwrap();
+                    ran.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        let _stop = Stop(&stop);
+        for _ in 0..10 {
+            full.store(true, Ordering::Relaxed);
+            let error = database.snapshot().unwrap_err();
+            assert_eq!(error.sqlstate(), "58030", "{error}");
+            let seen = ran.load(Ordering::Relaxed);
+            while ran.load(Ordering::Relaxed) < seen + 50 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        full.store(false, Ordering::Relaxed);
+        database.snapshot().unwrap();
+    });
+}
+
 #[test]
 fn a_full_disk_fails_the_snapshot_and_nothing_else() {
     for part in [".sql", ".rows", ".manifest"] {

@@ -1,6 +1,7 @@
 //! Snapshots of a node, in the steps of the thread that takes them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::client::World;
 use crate::database::{Work, start_barrier};
@@ -14,6 +15,9 @@ use crate::snapshot::{self, Barrier, Taking};
 
 /// Bytes of rows that may wait for the disk.
 const MEMORY_BYTES: usize = 1 << 16;
+
+/// How often what partitions have copied is written while one of them is waited for.
+const WRITE_EVERY: Duration = Duration::from_millis(2);
 
 /// What takes snapshots, one after the other.
 pub struct Snapshots {
@@ -98,8 +102,11 @@ impl Snapshots {
             State::Copy(taking, visit) => {
                 let Some((id, receiver)) = visit else { return Ok(Step::Go) };
                 match receiver.receive() {
-                    // The partition may wait for the disk.
-                    Step::Wait(wait) => return Ok(if taking.write_all()? > 0 { Step::Go } else { Step::Wait(wait) }),
+                    // The partition may have to wait for what it has copied to be written, from now on as well.
+                    Step::Wait(wait) => {
+                        let wait = wait.until(world.handle.clock().after(WRITE_EVERY));
+                        return Ok(if taking.write_all()? > 0 { Step::Go } else { Step::Wait(wait) });
+                    }
                     Step::Go => {}
                     Step::Over(step) => {
                         let (id, step) = (*id, step.ok_or_else(|| Error::internal("a partition that is gone"))??);

@@ -225,6 +225,11 @@ impl Copier {
         }
     }
 
+    /// Ends the copying, also where somebody still has this: nobody takes chunks any more.
+    pub fn give_up(&self) {
+        self.state.lock().fail(Error::Cancelled("the copy of the rows was given up".into()));
+    }
+
     /// Bytes in memory.
     pub fn memory_bytes(&self) -> usize {
         self.state.lock().memory_bytes()

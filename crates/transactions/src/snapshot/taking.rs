@@ -50,9 +50,20 @@ impl Barrier {
 pub struct Taking {
     disk: Arc<dyn Disk>,
     /// `None` for partitions that are copied and written.
-    copiers: Vec<Option<Arc<Copier>>>,
+    copiers: Vec<Option<Writing>>,
     writer: SnapshotWriter,
     position: Sequence,
+}
+
+/// A partition's copier while its chunks are written. Steps of it may be in a queue behind a transaction that waits for
+/// that: when nothing is written any more, nobody may wait.
+#[derive(Debug)]
+struct Writing(Arc<Copier>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
 }
 
 impl Taking {
@@ -62,7 +73,7 @@ impl Taking {
         let place = (position, transaction, timestamp);
         let writer = SnapshotWriter::begin(Arc::clone(&disk), identity, place, &definitions)
             .inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
-        let copiers = copiers.into_iter().map(|copier| Some(Arc::new(copier))).collect();
+        let copiers = copiers.into_iter().map(|copier| Some(Writing(Arc::new(copier)))).collect();
         Ok(writer.map(|writer| Self { disk, copiers, writer, position }))
     }
 
@@ -73,7 +84,7 @@ impl Taking {
 
     /// What copies a partition, to be [stepped](Copier::step) there; `None` if that is done.
     pub fn copier(&self, partition: PartitionId) -> Option<Arc<Copier>> {
-        self.copiers.get(usize::from(partition.0))?.clone()
+        self.copiers.get(usize::from(partition.0))?.as_ref().map(|Writing(copier)| Arc::clone(copier))
     }
 
     /// Copies some rows of a partition and writes what is complete: both sides at once.
@@ -109,7 +120,7 @@ impl Taking {
 
     /// Whether so much waits of a partition that the writer should not rest.
     pub fn is_pressed(&self) -> bool {
-        self.copiers.iter().flatten().any(|copier| copier.is_pressed())
+        self.copiers.iter().flatten().any(|Writing(copier)| copier.is_pressed())
     }
 
     /// Whether all rows are written.
