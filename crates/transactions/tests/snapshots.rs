@@ -277,12 +277,14 @@ fn a_snapshot_finishes_while_all_rows_change() {
 fn a_snapshot_that_is_given_up_holds_up_nobody() {
     let disk = SimulatedDisk::new(1, Faults::default());
     let full = Arc::new(AtomicBool::new(false));
-    let fails = Arc::clone(&full);
+    let (fails, writes) = (Arc::clone(&full), AtomicU64::new(0));
     let failing = Hooked::new(&disk, move |operation, name| {
         if operation == Operation::Append && name.ends_with(".rows") && fails.load(Ordering::Relaxed) {
-            // Time for transactions to change more than may wait.
-            std::thread::sleep(Duration::from_millis(30));
-            return Err(Error::Io("the disk is gone".into()));
+            // Time for transactions to change more than may wait. The header, the first chunk, and some more.
+            std::thread::sleep(Duration::from_millis(20));
+            if writes.fetch_add(1, Ordering::Relaxed) % 6 == 5 {
+                return Err(Error::Io("the disk is gone".into()));
+            }
         }
         Ok(())
     });
@@ -292,19 +294,19 @@ fn a_snapshot_that_is_given_up_holds_up_nobody() {
     let database = Database::open(Arc::new(failing), settings).unwrap();
     let mut session = database.session();
     session.execute("CREATE TABLE big (id BIGINT PRIMARY KEY, n BIGINT, t TEXT) PARTITION BY (id)", &[]).unwrap();
-    let text = "x".repeat(100_000);
+    let text = "x".repeat(300_000);
     let mut load = session.load("big", &["id", "n", "t"]).unwrap();
-    (0..200).for_each(|id| load.push(&[ValueRef::Int(id), ValueRef::Int(0), ValueRef::Text(&text)]).unwrap());
+    (0..100).for_each(|id| load.push(&[ValueRef::Int(id), ValueRef::Int(0), ValueRef::Text(&text)]).unwrap());
     load.finish().unwrap();
     let (stop, ran) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
-        for worker in 0..4 {
+        for worker in 0..8 {
             let (database, stop, ran) = (&database, &stop, &ran);
             scope.spawn(move || {
                 let mut session = database.session();
-                let mut id = worker * 50;
+                let mut id = worker * 12;
                 while !stop.load(Ordering::Relaxed) {
-                    id = (id + 7) % 200;
+                    id = (id + 7) % 100;
                     session.execute("UPDATE big SET n = n + 1 WHERE id = $1", &[Value::Int(id)]).unwrap();
                     ran.fetch_add(1, Ordering::Relaxed);
                 }
