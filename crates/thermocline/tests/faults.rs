@@ -120,7 +120,9 @@ async fn a_dropped_query_stops_at_the_node() {
     session.run(&sql).await.unwrap();
     session.set("mode", "pushdown").unwrap();
     // Two hundred digests of each row, so that it would run for long.
-    let digests = |seed: usize| (0..10).fold(format!("concat(lo_shipmode, '{seed}')"), |of, _| format!("sha512({of})"));
+    let digests = |seed: usize| {
+        (0..10).fold(format!("CAST(concat(lo_shipmode, '{seed}') AS BYTEA)"), |of, _| format!("sha512({of})"))
+    };
     let terms: Vec<_> = (0..20).map(|seed| format!("{} = sha512('none')", digests(seed))).collect();
     let slow = format!("SELECT count(*) FROM lineorder WHERE {}", terms.join(" OR "));
     let query = tokio::spawn({

@@ -17,12 +17,9 @@ use super::operators::{Operand, alike, check_comparable, operand, settled};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
 /// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
-/// LIKE and some functions of bytes become those of characters. It comes before types are coerced.
+/// LIKE and `overlay` of bytes become those of characters. It comes before types are coerced.
 #[derive(Debug)]
 pub(crate) struct TypeChecks;
-
-/// Functions of text that serve bytes, too.
-const BYTES_FUNCTIONS: &[&str] = &["btrim", "ltrim", "overlay", "rtrim", "strpos", "substr"];
 
 /// Functions whose first argument is text.
 const TEXT_FUNCTIONS: &[&str] = &[
@@ -114,27 +111,26 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
         "to_char" if text(1).is_some_and(|format| !format.contains('%')) => {
             unsupported("to_char with a format in letters, in place of strftime's such as '%Y-%m-%d',")
         }
-        // With the padding that PostgreSQL writes.
-        "encode" if text(1) == Some("base64") => {
-            let args = args.iter().take(1).cloned().chain([lit("base64pad")]).collect();
-            Ok(Some(call(func, args)))
-        }
         "encode" | "sha224" | "sha256" | "sha384" | "sha512" => {
             match args.first().map(|first| operand(first, schema)) {
                 Some(Operand::Of(of)) if of.is_text() => Err(undefined(func.name(), &of.to_string())),
+                // With the padding that PostgreSQL writes.
+                _ if func.name() == "encode" && text(1) == Some("base64") => {
+                    let args = args.iter().take(1).cloned().chain([lit("base64pad")]).collect();
+                    Ok(Some(call(func, args)))
+                }
                 _ => Ok(None),
             }
         }
-        "coalesce" => coalesced(func, args, schema),
-        name if BYTES_FUNCTIONS.contains(&name)
-            && args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea))) =>
+        "coalesce" => check_alike(args, schema).map(|()| None),
+        "overlay"
+            if args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea))) =>
         {
             let args = args.iter().map(|argument| match operand(argument, schema) {
                 Operand::Of(DataType::Bytea) | Operand::Unknown => characters(argument, schema),
                 _ => Ok(argument.clone()),
             });
-            let of_characters = call(func, args.collect::<Result<_>>()?);
-            Ok(Some(if name == "strpos" { of_characters } else { bytes_of_characters(of_characters) }))
+            Ok(Some(bytes_of_characters(call(func, args.collect::<Result<_>>()?))))
         }
         name if TEXT_FUNCTIONS.contains(&name) => {
             let Some(first) = args.first() else { return Ok(None) };
@@ -151,27 +147,20 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
     }
 }
 
-/// `coalesce`, whose arguments have one type.
-fn coalesced(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
-    let types = args.iter().filter_map(|argument| match operand(argument, schema) {
+/// An error unless the arguments of `coalesce` are of types that SQL brings to one.
+fn check_alike(args: &[Expr], schema: &DFSchema) -> Result<()> {
+    let mut types = args.iter().filter_map(|argument| match operand(argument, schema) {
         Operand::Of(of) => Some(of),
         Operand::Unknown | Operand::Other => None,
     });
-    let types: Vec<DataType> = types.collect();
-    let Some(first) = types.first() else { return Ok(None) };
-    if let Some(other) = types.iter().find(|of| !of.compares_to(*first)) {
-        let message = format!("COALESCE types {first} and {other} cannot be matched");
-        return Err(external(Class::TypeMismatch.error(message)));
+    let Some(first) = types.next() else { return Ok(()) };
+    match types.find(|of| !of.compares_to(first)) {
+        Some(other) => {
+            let message = format!("COALESCE types {first} and {other} cannot be matched");
+            Err(external(Class::TypeMismatch.error(message)))
+        }
+        None => Ok(()),
     }
-    if *first != DataType::Bytea {
-        return Ok(None);
-    }
-    let args = args.iter().map(|argument| match operand(argument, schema) {
-        Operand::Unknown => settled(argument, None, *first),
-        _ => Ok(argument.clone()),
-    });
-    let args: Vec<Expr> = args.collect::<Result<_>>()?;
-    Ok(Some(call(func, args)))
 }
 
 /// Bytes, which a literal of unknown type stands for, as text of a character for each.

@@ -195,10 +195,6 @@ fn plain(arguments: &[FunctionArg]) -> Result<Vec<Option<&ast::Expr>>> {
 }
 
 fn wrong_argument(function: Function, data_type: DataType) -> Error {
-    use Function::{Position, Substring, Trim, TrimLeft, TrimRight};
-    if data_type == DataType::Bytea && matches!(function, Position | Substring | Trim | TrimLeft | TrimRight) {
-        return Error::not_here(format_args!("{function:?} of bytes"));
-    }
     Class::UndefinedFunction.error(format_args!("function {function:?} does not take an argument of type {data_type}"))
 }
 
