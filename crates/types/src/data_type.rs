@@ -78,7 +78,7 @@ impl DataType {
             || (self.is_text() && other.is_text())
     }
 
-    /// Whether equal values of the two types are in one partition: see [`PartitionHash`](crate::types::PartitionHash).
+    /// Whether equal values of the two types are in one partition: see `PartitionHash` of the row engine.
     pub fn is_placed_like(self, other: Self) -> bool {
         let exact = |data_type: Self| data_type.is_integer() || data_type.is_decimal();
         self.is_like(other) || (exact(self) && exact(other))

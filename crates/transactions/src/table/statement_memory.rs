@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// Texts are only counted up, and all together are given back with the row that they are of: when a text is dropped is
 /// not known. One that outlives its row is [kept](Self::keep_texts).
 ///
-/// Invariant: `structures + texts <= granted`, of which the budget was told all but the first [`STEP_BYTES`]. A
+/// Invariant: `structures + texts <= granted`, of which the budget was told all but the first `STEP_BYTES`. A
 /// statement that takes no more than these asks nobody.
 #[derive(Debug)]
 pub struct StatementMemory {

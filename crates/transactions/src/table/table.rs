@@ -45,7 +45,7 @@ pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
 /// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one
 /// entry for each of them, with the key of its image; the budget is charged with
 /// [`Table::memory`]'s sum. An operation that fails leaves the table as it was. Look-ups and scans give no row of a
-/// [load](Loads) that is not over, which has its id, its slot and its keys all the same.
+/// load that is not over, which has its id, its slot and its keys all the same.
 #[derive(Debug)]
 pub struct Table {
     definition: Arc<TableDefinition>,
