@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use crate::error::{Class, Result};
+use crate::error::{Class, Error, Result};
 
 /// Microseconds of a day.
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -129,13 +129,24 @@ pub fn format_timestamp(out: &mut impl Write, micros: i64) -> fmt::Result {
     let days = micros.div_euclid(MICROS_PER_DAY);
     let rest = micros.rem_euclid(MICROS_PER_DAY);
     format_date(out, i32::try_from(days).unwrap_or(i32::MAX))?;
-    let (seconds, fraction) = (rest / 1_000_000, rest % 1_000_000);
-    write!(out, " {:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
+    out.write_char(' ')?;
+    format_time(out, rest.unsigned_abs())
+}
+
+/// Writes microseconds as `HH:MM:SS`, and a fraction if there is one, without trailing zeros.
+pub(crate) fn format_time(out: &mut impl Write, micros: u64) -> fmt::Result {
+    let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
+    write!(out, "{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
     if fraction != 0 {
         let text = format!("{fraction:06}");
         write!(out, ".{}", text.trim_end_matches('0'))?;
     }
     Ok(())
+}
+
+/// The error of a timestamp that is none of the years 1 to 9999.
+pub(crate) fn timestamp_out_of_range() -> Error {
+    Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use crate::calendar::{format_time, timestamp_out_of_range};
 use crate::error::{Class, Error, Result};
 use crate::interval_text::parse;
 use crate::{MICROS_PER_DAY, days_in_month, division_by_zero, from_civil, is_day, to_civil};
@@ -158,20 +159,20 @@ impl Interval {
     /// # Errors
     /// If it is not in the years 1 to 9999: SQLSTATE 22008.
     pub fn after(self, timestamp: i64) -> Result<i64> {
-        let day = i32::try_from(timestamp.div_euclid(MICROS_PER_DAY)).map_err(|_| beyond())?;
+        let day = i32::try_from(timestamp.div_euclid(MICROS_PER_DAY)).map_err(|_| timestamp_out_of_range())?;
         let (year, month, day_of_month) = to_civil(day);
         let total = i64::from(year) * 12 + i64::from(month) - 1 + i64::from(self.months);
-        let year = i32::try_from(total.div_euclid(12)).map_err(|_| beyond())?;
-        let month = u32::try_from(total.rem_euclid(12) + 1).map_err(|_| beyond())?;
-        let last = days_in_month(year, month).ok_or_else(beyond)?;
-        let day = i64::from(from_civil(year, month, day_of_month.min(last)).ok_or_else(beyond)?);
+        let year = i32::try_from(total.div_euclid(12)).map_err(|_| timestamp_out_of_range())?;
+        let month = u32::try_from(total.rem_euclid(12) + 1).map_err(|_| timestamp_out_of_range())?;
+        let last = days_in_month(year, month).ok_or_else(timestamp_out_of_range)?;
+        let day = i64::from(from_civil(year, month, day_of_month.min(last)).ok_or_else(timestamp_out_of_range)?);
         let moved = (day + i64::from(self.days))
             .checked_mul(MICROS_PER_DAY)
             .and_then(|start| start.checked_add(timestamp.rem_euclid(MICROS_PER_DAY)))
             .and_then(|moved| moved.checked_add(self.micros))
-            .ok_or_else(beyond)?;
+            .ok_or_else(timestamp_out_of_range)?;
         let is_in_range = i32::try_from(moved.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
-        if is_in_range { Ok(moved) } else { Err(beyond()) }
+        if is_in_range { Ok(moved) } else { Err(timestamp_out_of_range()) }
     }
 }
 
@@ -182,10 +183,6 @@ fn whole(number: f64) -> Result<i32> {
     }
     #[expect(clippy::cast_possible_truncation, reason = "the range was just checked")]
     Ok(number as i32)
-}
-
-fn beyond() -> Error {
-    Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999")
 }
 
 pub(crate) fn out_of_range() -> Error {
@@ -241,14 +238,9 @@ impl fmt::Display for Interval {
             Some(before) if before < 0 => "+",
             _ => "",
         };
-        let micros = self.micros.unsigned_abs();
-        let (seconds, fraction) = (micros / 1_000_000, micros % 1_000_000);
-        write!(f, "{space}{sign}{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)?;
-        if fraction != 0 {
-            let text = format!("{fraction:06}");
-            write!(f, ".{}", text.trim_end_matches('0'))?;
-        }
-        Ok(())
+        f.write_str(space)?;
+        f.write_str(sign)?;
+        format_time(f, self.micros.unsigned_abs())
     }
 }
 

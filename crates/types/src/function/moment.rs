@@ -1,6 +1,7 @@
 //! Functions of dates, timestamps and intervals.
 
 use super::Function;
+use crate::calendar::timestamp_out_of_range;
 use crate::error::{Class, Error, Result};
 use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, from_civil, is_day, out_of_range, to_civil};
 
@@ -89,46 +90,59 @@ impl Field {
 }
 
 pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Value> {
-    let [moment, rest @ ..] = arguments else { return Err(function.not_of(arguments)) };
-    let micros = match moment {
-        ValueRef::Interval(span) => return of_interval(function, *span),
-        ValueRef::Date(days) => i64::from(*days) * MICROS_PER_DAY,
-        ValueRef::Timestamp(micros) => *micros,
+    let moment = match arguments {
+        [ValueRef::Interval(span)] => Moment::Span(*span),
+        [ValueRef::Date(days)] => Moment::Timestamp(i64::from(*days) * MICROS_PER_DAY),
+        [ValueRef::Timestamp(micros)] => Moment::Timestamp(*micros),
         _ => return Err(function.not_of(arguments)),
     };
-    match (function, rest) {
-        (Function::Extract(field), []) => extract(field, micros),
-        (Function::Part(field), []) => Ok(extract(field, micros)?.as_ref().number_as_f64().into()),
-        (Function::Truncate(field), []) => truncate(field, micros).map(Value::Timestamp),
+    match (function, moment) {
+        (Function::Extract(field), moment) => extract(field, moment),
+        (Function::Part(field), moment) => Ok(extract(field, moment)?.as_ref().number_as_f64().into()),
+        (Function::Truncate(field), Moment::Timestamp(micros)) => truncate(field, micros).map(Value::Timestamp),
+        (Function::Truncate(field), Moment::Span(span)) => truncate_interval(field, span).map(Value::Interval),
         _ => Err(function.not_of(arguments)),
     }
 }
 
-fn of_interval(function: Function, span: Interval) -> Result<Value> {
-    match function {
-        Function::Extract(field) => extract_interval(field, span),
-        Function::Part(field) => Ok(extract_interval(field, span)?.as_ref().number_as_f64().into()),
-        Function::Truncate(field) => truncate_interval(field, span).map(Value::Interval),
-        _ => Err(function.not_of(&[ValueRef::Interval(span)])),
+/// What has fields.
+#[derive(Debug, Clone, Copy)]
+enum Moment {
+    /// Microseconds since 1970; a date's are those of its midnight.
+    Timestamp(i64),
+    Span(Interval),
+}
+
+fn extract(field: Field, moment: Moment) -> Result<Value> {
+    match moment {
+        Moment::Timestamp(micros) => extract_timestamp(field, micros),
+        Moment::Span(span) => extract_interval(field, span),
+    }
+}
+
+/// The fields that timestamps and intervals share: of the time since midnight, and of an interval's.
+fn extract_time(field: Field, micros: i64) -> Result<Value> {
+    let of_minute = micros % 60_000_000;
+    match field {
+        Field::Hour => Ok(Value::Int(micros / 3_600_000_000)),
+        Field::Minute => Ok(Value::Int(micros / 60_000_000 % 60)),
+        Field::Second => Ok(Decimal::new(of_minute.into(), 6)?.into()),
+        Field::Milliseconds => Ok(Decimal::new(of_minute.into(), 3)?.into()),
+        Field::Microseconds => Ok(Value::Int(of_minute)),
+        _ => Err(not_of_intervals(field)),
     }
 }
 
 fn extract_interval(field: Field, span: Interval) -> Result<Value> {
     let Interval { months, days, micros } = span;
-    let of_minute = micros % 60_000_000;
-    Ok(Value::Int(match field {
-        Field::Millennium => i64::from(months / 12_000),
-        Field::Century => i64::from(months / 1200),
-        Field::Decade => i64::from(months / 120),
-        Field::Year => i64::from(months / 12),
-        Field::Quarter => i64::from(months % 12 / 3 + 1),
-        Field::Month => i64::from(months % 12),
-        Field::Day => i64::from(days),
-        Field::Hour => micros / 3_600_000_000,
-        Field::Minute => micros / 60_000_000 % 60,
-        Field::Microseconds => of_minute,
-        Field::Second => return Ok(Decimal::new(of_minute.into(), 6)?.into()),
-        Field::Milliseconds => return Ok(Decimal::new(of_minute.into(), 3)?.into()),
+    Ok(Value::Int(i64::from(match field {
+        Field::Millennium => months / 12_000,
+        Field::Century => months / 1200,
+        Field::Decade => months / 120,
+        Field::Year => months / 12,
+        Field::Quarter => months % 12 / 3 + 1,
+        Field::Month => months % 12,
+        Field::Day => days,
         // A year is 365.25 days here, and a month 30.
         Field::Epoch => {
             let quarters_of_days =
@@ -136,12 +150,12 @@ fn extract_interval(field: Field, span: Interval) -> Result<Value> {
             let units = quarters_of_days * i128::from(MICROS_PER_DAY / 4) + i128::from(micros);
             return Ok(Decimal::new(units, 6)?.into());
         }
-        Field::IsoYear | Field::Week | Field::DayOfWeek | Field::IsoDayOfWeek | Field::DayOfYear => {
-            return Err(
-                Class::Unsupported.error(format_args!("unit \"{}\" not supported for type interval", field.name()))
-            );
-        }
-    }))
+        _ => return extract_time(field, micros),
+    })))
+}
+
+fn not_of_intervals(field: Field) -> Error {
+    Class::Unsupported.error(format_args!("unit \"{}\" not supported for type interval", field.name()))
 }
 
 fn truncate_interval(field: Field, span: Interval) -> Result<Interval> {
@@ -160,16 +174,14 @@ fn truncate_interval(field: Field, span: Interval) -> Result<Interval> {
         Field::Second => whole(1_000_000),
         Field::Milliseconds => whole(1_000),
         Field::Microseconds => Ok(span),
-        _ => Err(Class::Unsupported.error(format_args!("unit \"{}\" not supported for type interval", field.name()))),
+        field => Err(not_of_intervals(field)),
     }
 }
 
-fn extract(field: Field, micros: i64) -> Result<Value> {
+fn extract_timestamp(field: Field, micros: i64) -> Result<Value> {
     let days = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| out_of_range())?;
-    let rest = micros.rem_euclid(MICROS_PER_DAY);
     let (year, month, day) = to_civil(days);
     let year = i64::from(year);
-    let of_minute = rest % 60_000_000;
     Ok(Value::Int(match field {
         Field::Millennium => (year + 999) / 1000,
         Field::Century => (year + 99) / 100,
@@ -180,15 +192,13 @@ fn extract(field: Field, micros: i64) -> Result<Value> {
         Field::Month => i64::from(month),
         Field::Week => iso_week(days).1,
         Field::Day => i64::from(day),
-        Field::Hour => rest / 3_600_000_000,
-        Field::Minute => rest / 60_000_000 % 60,
-        Field::Microseconds => of_minute,
-        Field::Second => return Ok(Decimal::new(of_minute.into(), 6)?.into()),
-        Field::Milliseconds => return Ok(Decimal::new(of_minute.into(), 3)?.into()),
         Field::Epoch => return Ok(Decimal::new(micros.into(), 6)?.into()),
         Field::DayOfWeek => (i64::from(days) + 4).rem_euclid(7),
         Field::IsoDayOfWeek => (i64::from(days) + 3).rem_euclid(7) + 1,
         Field::DayOfYear => day_of_year(days, year),
+        Field::Hour | Field::Minute | Field::Second | Field::Milliseconds | Field::Microseconds => {
+            return extract_time(field, micros.rem_euclid(MICROS_PER_DAY));
+        }
     }))
 }
 
@@ -228,9 +238,5 @@ fn truncate(field: Field, micros: i64) -> Result<i64> {
             return Err(Class::Unsupported.error(format_args!("unit \"{}\" not supported by date_trunc", field.name())));
         }
     };
-    day.filter(|day| is_day(*day)).map(|day| i64::from(day) * MICROS_PER_DAY).ok_or_else(beyond)
-}
-
-fn beyond() -> Error {
-    Class::DatetimeOverflow.error("timestamp out of range: years are 1 to 9999")
+    day.filter(|day| is_day(*day)).map(|day| i64::from(day) * MICROS_PER_DAY).ok_or_else(timestamp_out_of_range)
 }
