@@ -1,8 +1,10 @@
 //! Values from one type to another.
 
 use std::cmp::Ordering;
+use std::str::FromStr;
 
 use crate::error::{Class, Error, Result};
+use crate::operator::narrowed;
 use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
@@ -21,6 +23,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Int(_), DataType::BigInt)
         | (ValueRef::Text(_), DataType::Text)
         | (ValueRef::Boolean(_), DataType::Boolean)
+        | (ValueRef::Real(_), DataType::Real)
         | (ValueRef::Float(_), DataType::Double)
         | (ValueRef::Date(_), DataType::Date)
         | (ValueRef::Timestamp(_), DataType::Timestamp)
@@ -50,9 +53,17 @@ fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
             ValueRef::Decimal(Decimal::from(number).fit(precision, scale)?)
         }
         (ValueRef::Int(number), DataType::Numeric) => ValueRef::Decimal(Decimal::from(number)),
-        (ValueRef::Int(_) | ValueRef::Decimal(_), DataType::Double) => {
+        (ValueRef::Int(_) | ValueRef::Decimal(_) | ValueRef::Real(_), DataType::Double) => {
             value.number_as_f64().map_or(ValueRef::Null, ValueRef::Float)
         }
+        (ValueRef::Int(_) | ValueRef::Decimal(_) | ValueRef::Float(_), DataType::Real) => {
+            ValueRef::Real(number_to_real(value)?)
+        }
+        (ValueRef::Real(number), _) if to.is_integer() => ValueRef::Int(in_range(float_to_i64(number.into())?, to)?),
+        (ValueRef::Real(number), DataType::Decimal { precision, scale }) => {
+            ValueRef::Decimal(real_to_decimal(number)?.fit(precision, scale)?)
+        }
+        (ValueRef::Real(number), DataType::Numeric) => ValueRef::Decimal(real_to_decimal(number)?),
         (ValueRef::Decimal(number), _) if to.is_integer() => ValueRef::Int(in_range(number.to_i64()?, to)?),
         (ValueRef::Float(number), _) if to.is_integer() => ValueRef::Int(in_range(float_to_i64(number)?, to)?),
         (ValueRef::Float(number), DataType::Decimal { precision, scale }) => {
@@ -97,7 +108,8 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
             let number = text.trim().parse::<i128>().map_err(|_| invalid())?;
             Value::Int(in_range(i64::try_from(number).map_err(|_| out_of_range(&text, to))?, to)?)
         }
-        DataType::Double => Value::Float(parse_float(text.trim()).ok_or_else(invalid)?),
+        DataType::Real => Value::Real(parse_float(text.trim(), to)?.ok_or_else(invalid)?),
+        DataType::Double => Value::Float(parse_float(text.trim(), to)?.ok_or_else(invalid)?),
         DataType::Numeric => Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?),
         DataType::Decimal { precision, scale } => {
             Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?.fit(precision, scale)?)
@@ -113,13 +125,16 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
     })
 }
 
-fn parse_float(text: &str) -> Option<f64> {
-    match text.to_ascii_lowercase().as_str() {
-        "nan" => Some(f64::NAN),
-        "infinity" | "inf" | "+infinity" | "+inf" => Some(f64::INFINITY),
-        "-infinity" | "-inf" => Some(f64::NEG_INFINITY),
-        number => number.parse().ok().filter(|value: &f64| value.is_finite()),
-    }
+/// A float, or `None` if the text is none. One that is infinite or zero though it is not written so is an error.
+fn parse_float<F: FromStr + Copy + Into<f64>>(text: &str, to: DataType) -> Result<Option<F>> {
+    let Ok(value) = text.parse::<F>() else { return Ok(None) };
+    let number: f64 = value.into();
+    let mantissa = text.split(['e', 'E']).next().unwrap_or(text);
+    let is_lost = match text.bytes().any(|byte| byte.is_ascii_digit()) {
+        true => number.is_infinite() || (number == 0.0 && mantissa.bytes().any(|byte| matches!(byte, b'1'..=b'9'))),
+        false => false,
+    };
+    if is_lost { Err(out_of_range(&text, to)) } else { Ok(Some(value)) }
 }
 
 fn parse_boolean(text: &str) -> Option<bool> {
@@ -171,6 +186,23 @@ fn float_to_i64(number: f64) -> Result<i64> {
         return Ok(rounded as i64);
     }
     Err(out_of_range(&number, DataType::BigInt))
+}
+
+/// The nearest REAL, rounded once.
+fn number_to_real(value: ValueRef<'_>) -> Result<f32> {
+    #[expect(clippy::cast_precision_loss, reason = "rounding is what this does")]
+    let narrow = match value {
+        ValueRef::Int(number) => Some(number as f32),
+        ValueRef::Decimal(number) => number.to_string().parse().ok(),
+        value => value.number_as_f64().and_then(narrowed),
+    };
+    narrow.ok_or_else(|| out_of_range(&value, DataType::Real))
+}
+
+/// PostgreSQL keeps six significant digits.
+fn real_to_decimal(number: f32) -> Result<Decimal> {
+    let digits = number.is_finite().then(|| Decimal::parse(&format!("{number:.5e}"))).flatten();
+    digits.map(Decimal::trimmed).ok_or_else(|| out_of_range(&number, DataType::Numeric))
 }
 
 fn float_to_decimal(number: f64) -> Result<Decimal> {
@@ -225,6 +257,11 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
         _ => {}
     }
     // A column of floats compares as floats.
+    if to == DataType::Real
+        && let Some(number) = value.number_as_f64()
+    {
+        return Ok(real_into(number));
+    }
     if to == DataType::Double
         && let Some(number) = value.number_as_f64()
     {
@@ -235,7 +272,11 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
         ValueRef::Decimal(number) if to.is_integer() || to.is_decimal() => number,
         // Binding makes both sides floats where one is, because they have another order than exact numbers. This one is
         // of a parameter that is none of its type; where floats are exact there is but one order.
-        ValueRef::Float(number) if to.is_integer() && number.abs() < FLOATS_EXACT_BELOW => {
+        ValueRef::Real(_) | ValueRef::Float(_)
+            if to.is_integer()
+                && let Some(number) = value.number_as_f64()
+                && number.abs() < FLOATS_EXACT_BELOW =>
+        {
             return Ok(match integer_into(float_to_i64(number.floor())?, to) {
                 Rounded::Exact(floor) if floor.compare(value) != Some(Ordering::Equal) => Rounded::Below(floor),
                 rounded => rounded,
@@ -266,6 +307,19 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
         },
     };
     Ok(if exact { Rounded::Exact(floor) } else { Rounded::Below(floor) })
+}
+
+/// Where a double lies among those that are REALs.
+fn real_into<'a>(number: f64) -> Rounded<'a> {
+    #[expect(clippy::cast_possible_truncation, reason = "which side of the number it lies on is seen behind it")]
+    let nearest = number as f32;
+    if number.is_nan() || f64::from(nearest) == number {
+        Rounded::Exact(ValueRef::Real(nearest))
+    } else if f64::from(nearest) < number {
+        Rounded::Below(ValueRef::Real(nearest))
+    } else {
+        Rounded::Below(ValueRef::Real(nearest.next_down()))
+    }
 }
 
 #[inline]
@@ -327,6 +381,11 @@ mod tests {
             ("-32768", DataType::SmallInt),
             ("1.50", MONEY),
             ("0.1", DataType::Double),
+            ("0.1", DataType::Real),
+            ("1e+06", DataType::Real),
+            ("NaN", DataType::Real),
+            ("-Infinity", DataType::Real),
+            ("0", DataType::Real),
             ("t", DataType::Boolean),
             ("2024-02-29", DataType::Date),
             ("2024-02-29 01:02:03.5", DataType::Timestamp),
@@ -338,13 +397,19 @@ mod tests {
         for (text, to, state) in [
             ("x", DataType::Integer, "22P02"),
             ("99999999999999999999", DataType::BigInt, "22003"),
-            ("1e999", DataType::Double, "22P02"),
+            ("1e999", DataType::Double, "22003"),
+            ("1e39", DataType::Real, "22003"),
+            ("-1e-50", DataType::Real, "22003"),
             ("maybe", DataType::Boolean, "22P02"),
             ("\\x0", DataType::Bytea, "22P02"),
             ("12345.67", MONEY, "22003"),
         ] {
             assert_eq!(parse_text(text, to).unwrap_err().sqlstate(), state, "{text} to {to}");
         }
+        let real = parse_text("1.1", DataType::Real).unwrap();
+        assert_eq!(cast(real.as_ref(), DataType::Numeric).unwrap().to_string(), "1.1");
+        assert_eq!(cast(real.as_ref(), DataType::Double).unwrap().to_string(), "1.100000023841858");
+        assert_eq!(cast(ValueRef::Float(1e300), DataType::Real).unwrap_err().sqlstate(), "22003");
         assert_eq!(cast(ValueRef::Text("abc"), DataType::Varchar(2)).unwrap(), "ab".into());
         assert_eq!(cast(ValueRef::Boolean(true), DataType::Text).unwrap(), "true".into());
     }
@@ -361,6 +426,17 @@ mod tests {
         assert_eq!(round_into(ValueRef::Null, DataType::Date).unwrap(), Rounded::Never);
         assert_eq!(round_into(ValueRef::Float(-2.5), DataType::BigInt).unwrap(), Rounded::Below(ValueRef::Int(-3)));
         assert_eq!(round_into(ValueRef::Float(4e4), DataType::SmallInt).unwrap(), Rounded::AboveAll);
+        let tenth = 0.1_f32;
+        let between = [(0.1, tenth.next_down()), (-0.1, (-tenth)), (1e-60, 0.0), (-1e-60, (-0.0_f32).next_down())];
+        for (number, below) in between {
+            let rounded = round_into(ValueRef::Float(number), DataType::Real).unwrap();
+            assert_eq!(rounded, Rounded::Below(ValueRef::Real(below)), "{number}");
+        }
+        assert_eq!(
+            round_into(ValueRef::Float(1e60), DataType::Real).unwrap(),
+            Rounded::Below(ValueRef::Real(f32::MAX))
+        );
+        assert_eq!(round_into(ValueRef::Int(3), DataType::Real).unwrap(), Rounded::Exact(ValueRef::Real(3.0)));
         for (float, to) in [(9_007_199_254_740_992.0, DataType::BigInt), (0.5, MONEY), (f64::NAN, DataType::Integer)] {
             assert_eq!(round_into(ValueRef::Float(float), to).unwrap_err().sqlstate(), "42804", "{float}");
         }

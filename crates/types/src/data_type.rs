@@ -18,6 +18,8 @@ pub enum DataType {
     Integer,
     /// 64 bits.
     BigInt,
+    /// IEEE 754, 32 bits; ordered as `Double`.
+    Real,
     /// IEEE 754, 64 bits; NaN equals itself and is larger than all else, as in PostgreSQL.
     Double,
     /// Exact, with this many digits, of which `scale` stand after the point.
@@ -54,6 +56,11 @@ impl DataType {
         matches!(self, Self::Decimal { .. } | Self::Numeric)
     }
 
+    /// Whether the type is an inexact number.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::Real | Self::Double)
+    }
+
     /// Whether all values take the same number of bytes in a row.
     pub const fn is_of_fixed_width(self) -> bool {
         !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Bytea)
@@ -61,7 +68,7 @@ impl DataType {
 
     /// Whether arithmetic is defined on the type.
     pub const fn is_number(self) -> bool {
-        self.is_integer() || self.is_decimal() || matches!(self, Self::Double)
+        self.is_integer() || self.is_decimal() || self.is_float()
     }
 
     /// Whether the type is text, of limited length or not.
@@ -141,6 +148,7 @@ impl fmt::Display for DataType {
             Self::SmallInt => f.write_str("SMALLINT"),
             Self::Integer => f.write_str("INTEGER"),
             Self::BigInt => f.write_str("BIGINT"),
+            Self::Real => f.write_str("REAL"),
             Self::Double => f.write_str("DOUBLE PRECISION"),
             Self::Decimal { precision, scale } => write!(f, "DECIMAL({precision}, {scale})"),
             Self::Numeric => f.write_str("NUMERIC"),

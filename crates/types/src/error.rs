@@ -172,6 +172,8 @@ classes! {
     InvalidPower "2201F",
     /// A part of a text of negative length.
     InvalidSubstring "22011",
+    /// An escape that is no character.
+    InvalidEscape "22025",
     /// A logarithm of what has none.
     InvalidLogarithm "2201E",
     /// A parameter of a function or a clause outside its domain.

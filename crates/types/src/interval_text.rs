@@ -1,8 +1,8 @@
 //! Intervals from text.
 
-use crate::MICROS_PER_DAY;
-use crate::error::{Class, Result};
+use crate::error::Class;
 use crate::interval::{Interval, out_of_range};
+use crate::{Error, MICROS_PER_DAY};
 
 const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
@@ -52,26 +52,37 @@ impl Unit {
     }
 }
 
+/// Why a text is no interval.
+#[derive(Debug, Clone, Copy)]
+enum Fault {
+    Syntax,
+    OutOfRange,
+}
+
+type Result<T> = std::result::Result<T, Fault>;
+
 /// As [`Interval::parse`].
-pub(crate) fn parse(text: &str, unit: Option<&str>) -> Result<Interval> {
-    let invalid = || Class::InvalidDatetime.error(format_args!("invalid input syntax for type interval: \"{text}\""));
+pub(crate) fn parse(text: &str, unit: Option<&str>) -> crate::Result<Interval> {
+    read(text.trim(), unit).map_err(|fault| match fault {
+        Fault::Syntax => syntax_error(text),
+        Fault::OutOfRange => out_of_range(),
+    })
+}
+
+fn syntax_error(text: &str) -> Error {
+    Class::InvalidDatetime.error(format_args!("invalid input syntax for type interval: \"{text}\""))
+}
+
+fn read(text: &str, unit: Option<&str>) -> Result<Interval> {
     let mut sum = Sum::default();
-    let lower = text.trim().to_ascii_lowercase();
-    let read = match text.trim().strip_prefix('P') {
-        Some(designators) => iso(designators, &mut sum),
+    match text.strip_prefix('P') {
+        Some(designators) => iso(designators, &mut sum)?,
         None => {
-            let unit = match unit {
-                Some(unit) => Some(Unit::named(unit).ok_or_else(invalid)?),
-                None => None,
-            };
-            words(&lower, unit, &mut sum)
+            let unit = unit.map(|unit| Unit::named(unit).ok_or(Fault::Syntax)).transpose()?;
+            words(&text.to_ascii_lowercase(), unit, &mut sum)?;
         }
-    };
-    match read {
-        Some(Ok(())) => Interval::try_from(sum),
-        Some(Err(error)) => Err(error),
-        None => Err(invalid()),
     }
+    sum.interval()
 }
 
 /// Parts as they are added, with room for all that text may say before it is seen whether they fit.
@@ -84,54 +95,46 @@ struct Sum {
     units: Vec<Unit>,
 }
 
-impl TryFrom<Sum> for Interval {
-    type Error = crate::Error;
-
-    fn try_from(sum: Sum) -> Result<Self> {
-        match (sum.months.try_into(), sum.days.try_into(), sum.micros.try_into()) {
-            (Ok(months), Ok(days), Ok(micros)) => Ok(Self { months, days, micros }),
-            _ => Err(out_of_range()),
+impl Sum {
+    fn interval(&self) -> Result<Interval> {
+        match (self.months.try_into(), self.days.try_into(), self.micros.try_into()) {
+            (Ok(months), Ok(days), Ok(micros)) => Ok(Interval { months, days, micros }),
+            _ => Err(Fault::OutOfRange),
         }
     }
-}
 
-impl Sum {
-    /// Adds a number of a unit; `None` if there has been one of it. A fraction goes on to shorter units, as in
-    /// PostgreSQL: that of years to whole months, that of months and weeks to days and a time.
-    fn add(&mut self, number: Number, unit: Unit) -> Option<Result<()>> {
+    /// Adds a number of a unit that there has been none of. A fraction goes on to shorter units, as in PostgreSQL:
+    /// that of years to whole months, that of months and weeks to days and a time.
+    fn add(&mut self, number: Number, unit: Unit) -> Result<()> {
         if self.units.contains(&unit) {
-            return None;
+            return Err(Fault::Syntax);
         }
         self.units.push(unit);
         let Number { whole, fraction } = number;
-        let Some(()) = (match unit {
+        let times = |count: i128| whole.checked_mul(count).ok_or(Fault::OutOfRange);
+        match unit {
             Unit::Years(count) => {
-                let months = (fraction * f64::from(count) * 12.0).round_ties_even();
-                self.months += integer(months);
-                whole.checked_mul(12 * i128::from(count)).map(|months| self.months += months)
+                self.months += integer((fraction * f64::from(count) * 12.0).round_ties_even());
+                self.months += times(12 * i128::from(count))?;
             }
             Unit::Months => {
                 self.add_days(fraction * 30.0);
                 self.months += whole;
-                Some(())
             }
             Unit::Weeks => {
                 self.add_days(fraction * 7.0);
-                whole.checked_mul(7).map(|days| self.days += days)
+                self.days += times(7)?;
             }
             Unit::Days => {
                 self.add_micros(fraction, MICROS_PER_DAY);
                 self.days += whole;
-                Some(())
             }
             Unit::Micros(micros) => {
                 self.add_micros(fraction, micros);
-                whole.checked_mul(micros.into()).map(|micros| self.micros += micros)
+                self.micros += times(micros.into())?;
             }
-        }) else {
-            return Some(Err(out_of_range()));
-        };
-        Some(Ok(()))
+        }
+        Ok(())
     }
 
     fn add_days(&mut self, days: f64) {
@@ -168,135 +171,125 @@ struct Number {
 
 impl Number {
     /// The number at the start of a text, and what is behind it.
-    fn leading(text: &str) -> Option<(Self, &str)> {
-        let (sign, digits) = match text.strip_prefix('-') {
-            Some(digits) => (-1, digits),
-            None => (1, text.strip_prefix('+').unwrap_or(text)),
-        };
-        let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
-        let (whole, rest) = digits.split_at(end);
-        let (fraction, rest) = match rest.strip_prefix('.') {
-            Some(behind) => {
-                behind.split_at(behind.find(|character: char| !character.is_ascii_digit()).unwrap_or(behind.len()))
-            }
-            None => ("", rest),
-        };
+    fn leading(text: &str) -> Result<(Self, &str)> {
+        let (is_negative, digits) = signed(text);
+        let (whole, rest) = leading_digits(digits);
+        let (fraction, rest) = rest.strip_prefix('.').map_or(("", rest), leading_digits);
         if whole.is_empty() && fraction.is_empty() {
-            return None;
+            return Err(Fault::Syntax);
         }
         // More digits than fit anywhere are refused when they are added.
         let whole = if whole.is_empty() { 0 } else { whole.parse::<i64>().map_or(i128::from(u64::MAX), i128::from) };
-        let fraction = format!("0.{fraction}").parse::<f64>().ok()?;
-        Some((Self { whole: sign * whole, fraction: if sign < 0 { -fraction } else { fraction } }, rest))
+        let fraction = format!("0.{fraction}").parse::<f64>().map_err(|_| Fault::Syntax)?;
+        Ok((Self { whole, fraction }.negated_if(is_negative), rest))
+    }
+
+    /// The number of digits alone.
+    fn count(digits: &str) -> Result<Self> {
+        let is_count = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let whole = is_count.then(|| digits.parse::<i64>().ok()).flatten().ok_or(Fault::Syntax)?;
+        Ok(Self { whole: whole.into(), fraction: 0.0 })
+    }
+
+    fn negated_if(self, is_negative: bool) -> Self {
+        if is_negative { Self { whole: -self.whole, fraction: -self.fraction } } else { self }
     }
 }
 
-/// Numbers with units, from the right to the left: a number without one counts what its place says.
-fn words(text: &str, unit: Option<Unit>, sum: &mut Sum) -> Option<Result<()>> {
-    let mut words: Vec<&str> = text.split_whitespace().collect();
-    let is_ago = words.last() == Some(&"ago");
-    if is_ago {
-        words.pop();
+/// Whether a text begins with a minus, and what is behind its sign.
+fn signed(text: &str) -> (bool, &str) {
+    match text.strip_prefix('-') {
+        Some(behind) => (true, behind),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
     }
+}
+
+fn leading_digits(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len()))
+}
+
+/// Numbers with units, from the right to the left: a number without one counts what its place says.
+fn words(text: &str, unit: Option<Unit>, sum: &mut Sum) -> Result<()> {
+    let mut words: Vec<&str> = text.split_whitespace().collect();
+    let is_ago = words.pop_if(|last| *last == "ago").is_some();
     if words.first() == Some(&"@") {
         words.remove(0);
     }
     if words.is_empty() {
-        return None;
+        return Err(Fault::Syntax);
     }
-    let mut beside: Option<Unit> = unit.or(Some(Unit::Micros(MICROS_PER_SECOND)));
+    let mut beside = unit.or(Some(Unit::Micros(MICROS_PER_SECOND)));
     let mut is_named = false;
     for word in words.into_iter().rev() {
         if let Some(named) = Unit::named(word) {
             if is_named {
-                return None;
+                return Err(Fault::Syntax);
             }
             (beside, is_named) = (Some(named), true);
             continue;
         }
-        let added = if word.contains(':') {
-            let added = time(word, sum);
+        if word.contains(':') {
+            time(word, sum)?;
             beside = Some(Unit::Days);
-            added
-        } else if let Some((years, months)) = years_and_months(word) {
-            sum.add(years, Unit::Years(1)).and_then(|_| sum.add(months, Unit::Months))
+        } else if let Ok((years, months)) = years_and_months(word) {
+            sum.add(years, Unit::Years(1))?;
+            sum.add(months, Unit::Months)?;
         } else {
             let (number, behind) = Number::leading(word)?;
-            let of = match behind {
-                "" => beside.take()?,
-                attached if !is_named => Unit::named(attached)?,
-                _ => return None,
+            let unit = match behind {
+                "" => beside.take(),
+                attached if !is_named => Unit::named(attached),
+                _ => None,
             };
-            sum.add(number, of)
-        };
-        is_named = false;
-        match added {
-            Some(Ok(())) => {}
-            refused => return refused,
+            sum.add(number, unit.ok_or(Fault::Syntax)?)?;
         }
+        is_named = false;
     }
     if is_named {
-        return None;
+        return Err(Fault::Syntax);
     }
     if is_ago {
         sum.negate();
     }
-    Some(Ok(()))
+    Ok(())
 }
 
-/// `1-2`: years and months.
-fn years_and_months(word: &str) -> Option<(Number, Number)> {
-    let (sign, digits) = match word.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, word.strip_prefix('+').unwrap_or(word)),
-    };
-    let (years, months) = digits.split_once('-')?;
-    let number = |digits: &str| -> Option<Number> {
-        let whole = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse::<i64>().ok())??;
-        Some(Number { whole: sign * i128::from(whole), fraction: 0.0 })
-    };
-    Some((number(years)?, number(months).filter(|months| months.whole.abs() < 12)?))
+/// `[-]years-months`.
+fn years_and_months(word: &str) -> Result<(Number, Number)> {
+    let (is_negative, digits) = signed(word);
+    let (years, months) = digits.split_once('-').ok_or(Fault::Syntax)?;
+    let (years, months) = (Number::count(years)?, Number::count(months)?);
+    if months.whole > 11 {
+        return Err(Fault::Syntax);
+    }
+    Ok((years.negated_if(is_negative), months.negated_if(is_negative)))
 }
 
 /// `[-]hours:minutes[:seconds[.fraction]]`.
-fn time(word: &str, sum: &mut Sum) -> Option<Result<()>> {
-    let (sign, digits) = match word.strip_prefix('-') {
-        Some(digits) => (-1, digits),
-        None => (1, word.strip_prefix('+').unwrap_or(word)),
-    };
+fn time(word: &str, sum: &mut Sum) -> Result<()> {
+    let (is_negative, digits) = signed(word);
     let parts: Vec<&str> = digits.split(':').collect();
     let (hours, minutes, seconds) = match parts.as_slice() {
         [hours, minutes] => (*hours, *minutes, "0"),
-        [hours, minutes, seconds] => (*hours, *minutes, *seconds),
-        _ => return None,
+        [hours, minutes, seconds] if !seconds.starts_with(['-', '+']) => (*hours, *minutes, *seconds),
+        _ => return Err(Fault::Syntax),
     };
-    let count = |digits: &str| -> Option<i128> {
-        let is_count = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-        is_count.then(|| digits.parse::<i64>().ok().map(i128::from))?
-    };
-    let (hours, minutes) = (count(hours)?, count(minutes)?);
-    let (Number { whole, fraction }, "") = Number::leading(seconds)? else { return None };
-    if minutes > 59 || !(0..=60).contains(&whole) || seconds.starts_with(['-', '+']) {
-        return None;
+    let (hours, minutes) = (Number::count(hours)?, Number::count(minutes)?);
+    let (seconds, behind) = Number::leading(seconds)?;
+    if minutes.whole > 59 || seconds.whole > 60 || !behind.is_empty() {
+        return Err(Fault::Syntax);
     }
-    for (place, number) in [hours, minutes, whole].into_iter().enumerate() {
-        let fraction = if place == 2 { fraction } else { 0.0 };
-        let of = [MICROS_PER_HOUR, MICROS_PER_MINUTE, MICROS_PER_SECOND].get(place).copied().unwrap_or(1);
-        let number = Number { whole: sign * number, fraction: if sign < 0 { -fraction } else { fraction } };
-        match sum.add(number, Unit::Micros(of)) {
-            Some(Ok(())) => {}
-            refused => return refused,
-        }
-    }
-    Some(Ok(()))
+    sum.add(hours.negated_if(is_negative), Unit::Micros(MICROS_PER_HOUR))?;
+    sum.add(minutes.negated_if(is_negative), Unit::Micros(MICROS_PER_MINUTE))?;
+    sum.add(seconds.negated_if(is_negative), Unit::Micros(MICROS_PER_SECOND))
 }
 
 /// ISO 8601's form with designators, behind its `P`.
-fn iso(text: &str, sum: &mut Sum) -> Option<Result<()>> {
+fn iso(text: &str, sum: &mut Sum) -> Result<()> {
     let mut rest = text;
     let mut is_time = false;
     if rest.is_empty() {
-        return None;
+        return Err(Fault::Syntax);
     }
     while !rest.is_empty() {
         if let Some(time) = rest.strip_prefix('T')
@@ -307,14 +300,12 @@ fn iso(text: &str, sum: &mut Sum) -> Option<Result<()>> {
             continue;
         }
         let (number, behind) = Number::leading(rest)?;
-        let letter = behind.chars().next()?;
-        match sum.add(number, Unit::designated(letter, is_time)?) {
-            Some(Ok(())) => {}
-            refused => return refused,
-        }
-        rest = behind.get(letter.len_utf8()..)?;
+        let mut behind = behind.chars();
+        let unit = behind.next().and_then(|letter| Unit::designated(letter, is_time));
+        sum.add(number, unit.ok_or(Fault::Syntax)?)?;
+        rest = behind.as_str();
     }
-    Some(Ok(()))
+    Ok(())
 }
 
 #[cfg(test)]

@@ -37,4 +37,4 @@ pub use error::{Class, Error, Result};
 pub use function::{Call, Field, Function};
 pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, out_of_range, wider_integer};
-pub use value::{Value, ValueRef, write_literal};
+pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};

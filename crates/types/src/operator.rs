@@ -100,8 +100,10 @@ impl Operator {
     }
 
     fn of_numbers(self, one: DataType, other: DataType) -> DataType {
-        let is_exact = one != DataType::Double && other != DataType::Double;
-        if self == Self::Power || !is_exact {
+        let is_float = one.is_float() || other.is_float();
+        if one == DataType::Real && other == DataType::Real && self.keeps_reals() {
+            DataType::Real
+        } else if self == Self::Power || is_float {
             DataType::Double
         } else if one.is_integer() && other.is_integer() {
             wider_integer(one, other)
@@ -129,12 +131,14 @@ impl Operator {
             (V::Decimal(left), V::Decimal(right)) if self.keeps_decimals() => self.decimals(left, right)?.into(),
             (V::Decimal(left), V::Int(right)) if self.keeps_decimals() => self.decimals(left, right.into())?.into(),
             (V::Int(left), V::Decimal(right)) if self.keeps_decimals() => self.decimals(left.into(), right)?.into(),
-            (V::Int(_) | V::Decimal(_) | V::Float(_), V::Int(_) | V::Decimal(_) | V::Float(_)) => {
-                match (left.number_as_f64(), right.number_as_f64()) {
-                    (Some(one), Some(other)) => Value::Float(self.floats(one, other)?),
-                    _ => return Err(self.undefined(left.data_type(), right.data_type())),
-                }
-            }
+            (V::Real(left), V::Real(right)) if self.keeps_reals() => Value::Real(self.reals(left, right)?),
+            (
+                V::Int(_) | V::Decimal(_) | V::Real(_) | V::Float(_),
+                V::Int(_) | V::Decimal(_) | V::Real(_) | V::Float(_),
+            ) => match (left.number_as_f64(), right.number_as_f64()) {
+                (Some(one), Some(other)) => Value::Float(self.floats(one, other)?),
+                _ => return Err(self.undefined(left.data_type(), right.data_type())),
+            },
             (V::Date(left), V::Date(right)) if self == Self::Subtract => Value::Int(i64::from(left) - i64::from(right)),
             (V::Interval(_), _) | (_, V::Interval(_)) | (V::Timestamp(_), _) | (_, V::Timestamp(_)) => {
                 self.of_time(left, right)?
@@ -182,6 +186,16 @@ impl Operator {
             Self::Remainder => left.remainder(right),
             _ => Err(self.undefined(Some(DataType::Numeric), Some(DataType::Numeric))),
         }
+    }
+
+    /// Whether the result of two REALs is one.
+    const fn keeps_reals(self) -> bool {
+        matches!(self, Self::Add | Self::Subtract | Self::Multiply | Self::Divide)
+    }
+
+    /// The result in 32 bits: that of doubles, rounded, is the nearest one.
+    fn reals(self, left: f32, right: f32) -> Result<f32> {
+        narrowed(self.floats(left.into(), right.into())?).ok_or_else(out_of_range)
     }
 
     /// The result in doubles. One that is infinite or zero though it should be neither is an error.
@@ -268,6 +282,7 @@ pub fn negate(value: ValueRef<'_>) -> Result<Value> {
         ValueRef::Null => Value::Null,
         ValueRef::Int(number) => Value::Int(number.checked_neg().ok_or_else(out_of_range)?),
         ValueRef::Decimal(number) => Value::Decimal(number.negated()),
+        ValueRef::Real(number) => Value::Real(-number),
         ValueRef::Float(number) => Value::Float(-number),
         ValueRef::Interval(span) => span.negated()?.into(),
         other => {
@@ -275,6 +290,14 @@ pub fn negate(value: ValueRef<'_>) -> Result<Value> {
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: - {of}")));
         }
     })
+}
+
+/// The nearest float of 32 bits; `None` if it is infinite or zero and the number is not.
+pub(crate) fn narrowed(number: f64) -> Option<f32> {
+    #[expect(clippy::cast_possible_truncation, reason = "what is out of range is seen behind it")]
+    let narrow = number as f32;
+    let is_lost = (narrow.is_infinite() && number.is_finite()) || (narrow == 0.0 && number != 0.0);
+    (!is_lost).then_some(narrow)
 }
 
 /// The wider of two types of integers.
@@ -372,6 +395,10 @@ mod tests {
             (Some(money), Operator::Add, Some(Integer), Ok(Numeric)),
             (Some(money), Operator::Divide, Some(Integer), Ok(Double)),
             (Some(money), Operator::Multiply, Some(Double), Ok(Double)),
+            (Some(DataType::Real), Operator::Divide, Some(DataType::Real), Ok(DataType::Real)),
+            (Some(DataType::Real), Operator::Add, None, Ok(DataType::Real)),
+            (Some(DataType::Real), Operator::Add, Some(SmallInt), Ok(Double)),
+            (Some(DataType::Real), Operator::Power, Some(DataType::Real), Ok(Double)),
             (Some(Integer), Operator::Power, Some(Integer), Ok(Double)),
             (Some(Date), Operator::Subtract, Some(Date), Ok(Integer)),
             (Some(Date), Operator::Subtract, None, Ok(Integer)),

@@ -20,6 +20,8 @@ pub enum Value {
     Boolean(bool),
     /// `SMALLINT`, `INTEGER`, `BIGINT`.
     Int(i64),
+    /// `REAL`.
+    Real(f32),
     /// `DOUBLE PRECISION`.
     Float(f64),
     /// `DECIMAL`, with its own scale.
@@ -46,6 +48,8 @@ pub enum ValueRef<'a> {
     Boolean(bool),
     /// `SMALLINT`, `INTEGER`, `BIGINT`.
     Int(i64),
+    /// `REAL`.
+    Real(f32),
     /// `DOUBLE PRECISION`.
     Float(f64),
     /// `DECIMAL`, with its own scale.
@@ -89,6 +93,7 @@ impl Value {
             Self::Date(_) => 7,
             Self::Timestamp(_) => 8,
             Self::Interval(_) => 9,
+            Self::Real(_) => 10,
         }
     }
 
@@ -99,6 +104,7 @@ impl Value {
             Self::Null => ValueRef::Null,
             Self::Boolean(value) => ValueRef::Boolean(*value),
             Self::Int(value) => ValueRef::Int(*value),
+            Self::Real(value) => ValueRef::Real(*value),
             Self::Float(value) => ValueRef::Float(*value),
             Self::Decimal(value) => ValueRef::Decimal(*value),
             Self::Text(value) => ValueRef::Text(value),
@@ -122,6 +128,7 @@ impl<'a> ValueRef<'a> {
             Self::Null => Value::Null,
             Self::Boolean(value) => Value::Boolean(value),
             Self::Int(value) => Value::Int(value),
+            Self::Real(value) => Value::Real(value),
             Self::Float(value) => Value::Float(value),
             Self::Decimal(value) => Value::Decimal(value),
             Self::Text(value) => Value::Text(value.into()),
@@ -164,6 +171,7 @@ impl<'a> ValueRef<'a> {
             Self::Null => return None,
             Self::Boolean(_) => DataType::Boolean,
             Self::Int(_) => DataType::BigInt,
+            Self::Real(_) => DataType::Real,
             Self::Float(_) => DataType::Double,
             Self::Decimal(_) => DataType::Numeric,
             Self::Text(_) => DataType::Text,
@@ -191,8 +199,9 @@ impl<'a> ValueRef<'a> {
             (Self::Decimal(left), Self::Int(right)) => left.cmp(&Decimal::from(right)),
             (Self::Date(left), Self::Timestamp(right)) => midnight(left).cmp(&right),
             (Self::Timestamp(left), Self::Date(right)) => left.cmp(&midnight(right)),
-            (Self::Float(left), _) => compare_floats(left, other.number_as_f64()?),
-            (_, Self::Float(right)) => compare_floats(self.number_as_f64()?, right),
+            (Self::Float(_) | Self::Real(_), _) | (_, Self::Float(_) | Self::Real(_)) => {
+                compare_floats(self.number_as_f64()?, other.number_as_f64()?)
+            }
             _ => return None,
         })
     }
@@ -212,6 +221,7 @@ impl<'a> ValueRef<'a> {
         match self {
             #[expect(clippy::cast_precision_loss, reason = "floats are compared as PostgreSQL does, after rounding")]
             Self::Int(value) => Some(value as f64),
+            Self::Real(value) => Some(value.into()),
             Self::Float(value) => Some(value),
             Self::Decimal(value) => Some(value.to_f64()),
             _ => None,
@@ -222,7 +232,7 @@ impl<'a> ValueRef<'a> {
     const fn kind(self) -> u8 {
         match self {
             Self::Boolean(_) => 0,
-            Self::Int(_) | Self::Float(_) | Self::Decimal(_) => 1,
+            Self::Int(_) | Self::Real(_) | Self::Float(_) | Self::Decimal(_) => 1,
             Self::Text(_) => 2,
             Self::Bytes(_) => 3,
             Self::Date(_) | Self::Timestamp(_) => 4,
@@ -239,6 +249,11 @@ fn midnight(days: i32) -> i64 {
 /// -0 equals 0, NaN equals NaN and is the largest.
 fn compare_floats(left: f64, right: f64) -> Ordering {
     left.partial_cmp(&right).unwrap_or_else(|| left.is_nan().cmp(&right.is_nan()))
+}
+
+fn hash_float(value: f64, state: &mut impl Hasher) {
+    let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
+    value.to_bits().hash(state);
 }
 
 impl PartialEq for ValueRef<'_> {
@@ -268,10 +283,8 @@ impl Hash for ValueRef<'_> {
             Self::Null => state.write_u8(0),
             Self::Boolean(value) => value.hash(state),
             Self::Int(value) | Self::Timestamp(value) => value.hash(state),
-            Self::Float(value) => {
-                let value = if value.is_nan() { f64::NAN } else { *value + 0.0 };
-                value.to_bits().hash(state);
-            }
+            Self::Real(value) => hash_float(f64::from(*value), state),
+            Self::Float(value) => hash_float(*value, state),
             Self::Decimal(value) => value.hash(state),
             Self::Text(value) => value.hash(state),
             Self::Bytes(value) => value.hash(state),
@@ -314,7 +327,8 @@ impl fmt::Display for ValueRef<'_> {
             Self::Null => f.write_str("NULL"),
             Self::Boolean(value) => f.write_str(if *value { "t" } else { "f" }),
             Self::Int(value) => write!(f, "{value}"),
-            Self::Float(value) => write_float(f, *value),
+            Self::Real(value) => write_float(f, *value, REAL_PLAIN_BELOW),
+            Self::Float(value) => write_float(f, *value, DOUBLE_PLAIN_BELOW),
             Self::Decimal(value) => write!(f, "{value}"),
             Self::Text(value) => f.write_str(value),
             Self::Bytes(value) => {
@@ -334,13 +348,23 @@ impl fmt::Display for Value {
     }
 }
 
+/// From here on PostgreSQL writes a REAL with an exponent.
+const REAL_PLAIN_BELOW: f64 = 1e6;
+/// The same of a DOUBLE PRECISION.
+const DOUBLE_PLAIN_BELOW: f64 = 1e15;
+
 /// The shortest text that reads back as this float.
-fn write_float(f: &mut impl Write, value: f64) -> fmt::Result {
-    if value.is_nan() {
+fn write_float(
+    f: &mut impl Write,
+    value: impl Copy + Into<f64> + fmt::Display + fmt::LowerExp,
+    plain_below: f64,
+) -> fmt::Result {
+    let number: f64 = value.into();
+    if number.is_nan() {
         f.write_str("NaN")
-    } else if value.is_infinite() {
-        f.write_str(if value > 0.0 { "Infinity" } else { "-Infinity" })
-    } else if value != 0.0 && !(1e-4..1e15).contains(&value.abs()) {
+    } else if number.is_infinite() {
+        f.write_str(if number > 0.0 { "Infinity" } else { "-Infinity" })
+    } else if number != 0.0 && !(1e-4..plain_below).contains(&number.abs()) {
         // As PostgreSQL: 1e+20, 1.5e-07.
         let text = format!("{value:e}");
         let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -351,12 +375,23 @@ fn write_float(f: &mut impl Write, value: f64) -> fmt::Result {
     }
 }
 
+/// Text with the character of each byte's number, so that what is defined on characters serves bytes, too.
+pub fn characters_of_bytes(bytes: &[u8]) -> String {
+    bytes.iter().copied().map(char::from).collect()
+}
+
+/// The bytes of [`characters_of_bytes`]; `None` if a character is no byte.
+pub fn bytes_of_characters(text: &str) -> Option<Box<[u8]>> {
+    text.chars().map(|character| u8::try_from(character).ok()).collect()
+}
+
 /// Writes the value as a SQL literal that is read back as the same value of the same type.
 pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
     match value {
         ValueRef::Null => out.write_str("NULL"),
         ValueRef::Boolean(value) => out.write_str(if value { "TRUE" } else { "FALSE" }),
         ValueRef::Int(_) | ValueRef::Decimal(_) => write!(out, "{value}"),
+        ValueRef::Real(_) => write!(out, "CAST('{value}' AS REAL)"),
         ValueRef::Float(_) => write!(out, "CAST('{value}' AS DOUBLE PRECISION)"),
         ValueRef::Text(text) => {
             out.write_char('\'')?;
@@ -390,6 +425,12 @@ impl From<i32> for Value {
 impl From<i64> for Value {
     fn from(value: i64) -> Self {
         Self::Int(value)
+    }
+}
+
+impl From<f32> for Value {
+    fn from(value: f32) -> Self {
+        Self::Real(value)
     }
 }
 

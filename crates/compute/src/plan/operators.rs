@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, l
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 use thermocline_pushdown::{arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
-use thermocline_types::{Class, DataType, Operator, Value, parse_text};
+use thermocline_types::{Class, DataType, Operator, Rounded, Value, ValueRef, parse_text, round_into};
 
 use super::decimals::{as_double, quotient};
 
@@ -125,7 +125,7 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
             operate(operator, left, right)?
         }
         DataType::Text => plain(op, as_type(ArrowType::Utf8)),
-        DataType::Timestamp | DataType::Interval => {
+        DataType::Real | DataType::Timestamp | DataType::Interval => {
             let [left, right] = sides;
             operate(operator, left, right)?
         }
@@ -158,6 +158,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
     Ok(lit(match value {
         Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
         Value::Int(value) => ScalarValue::Int64(Some(value)),
+        Value::Real(value) => ScalarValue::Float32(Some(value)),
         Value::Float(value) => ScalarValue::Float64(Some(value)),
         Value::Decimal(value) => {
             ScalarValue::Decimal128(Some(value.units()), thermocline_types::PRECISION_MAX, value.scale().cast_signed())
@@ -200,7 +201,66 @@ fn comparison(mut raw: RawBinaryExpr, schema: &DFSchema) -> Result<PlannerResult
     check_comparable(&raw.left, &raw.right, &raw.op, schema)?;
     let [left, right] = alike([raw.left, raw.right], schema)?;
     (raw.left, raw.right) = (left, right);
+    let is_real = [&raw.left, &raw.right].map(|side| is_real(side, schema));
+    match is_real {
+        [Some(true), Some(false)] => beside_real(&mut raw, schema)?,
+        [Some(false), Some(true)] => {
+            if let Some(op) = turned(&raw.op) {
+                std::mem::swap(&mut raw.left, &mut raw.right);
+                raw.op = op;
+                beside_real(&mut raw, schema)?;
+            }
+        }
+        _ => {}
+    }
     Ok(PlannerResult::Original(raw))
+}
+
+/// Whether a number is a REAL; `None` of what is no number.
+pub(super) fn is_real(of: &Expr, schema: &DFSchema) -> Option<bool> {
+    match operand(of, schema) {
+        Operand::Of(of) if of.is_number() => Some(of == DataType::Real),
+        _ => None,
+    }
+}
+
+/// Compares a REAL with another number, which SQL does as doubles. Between which REALs a literal lies is seen here, so
+/// that statistics of a column's files still tell which of them to read.
+fn beside_real(raw: &mut RawBinaryExpr, schema: &DFSchema) -> Result<()> {
+    use BinaryOperator::{Gt, GtEq, Lt, LtEq};
+    let literal = match &raw.right {
+        Expr::Literal(value, _) => match value.cast_to(&ArrowType::Float64)? {
+            ScalarValue::Float64(Some(number)) => round_into(ValueRef::Float(number), DataType::Real).ok(),
+            _ => None,
+        },
+        _ => None,
+    };
+    match (literal, &raw.op) {
+        (Some(Rounded::Exact(ValueRef::Real(number))), _) => raw.right = lit(number),
+        (Some(Rounded::Below(ValueRef::Real(number))), op @ (Lt | LtEq | Gt | GtEq)) => {
+            raw.op = if matches!(op, Lt | LtEq) { LtEq } else { Gt };
+            raw.right = lit(number);
+        }
+        _ => {
+            let doubles = [&raw.left, &raw.right].map(|side| with_type(side.clone(), &ArrowType::Float64, schema));
+            [raw.left, raw.right] = doubles;
+        }
+    }
+    Ok(())
+}
+
+/// The comparison with its sides exchanged.
+fn turned(op: &BinaryOperator) -> Option<BinaryOperator> {
+    use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+    Some(match op {
+        Eq => Eq,
+        NotEq => NotEq,
+        Lt => Gt,
+        LtEq => GtEq,
+        Gt => Lt,
+        GtEq => LtEq,
+        _ => return None,
+    })
 }
 
 /// Two operands, of which a literal of unknown type is one of the other's type.

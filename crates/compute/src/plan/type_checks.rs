@@ -5,19 +5,21 @@ use std::sync::Arc;
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::{bytes_of_characters, characters_of_bytes, external};
-use thermocline_types::{Class, DataType};
+use thermocline_pushdown::{bytes_of_characters, call_function, characters_of_bytes, external};
+use thermocline_types::{Class, DataType, Function};
 
 use super::expressions::rewrite_expressions;
-use super::operators::{Operand, alike, check_comparable, operand, settled};
+use super::operators::{Operand, alike, check_comparable, is_real, operand, settled};
+use super::stand_ins::{DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
 /// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
-/// LIKE and `overlay` of bytes become those of characters. It comes before types are coerced.
+/// LIKE, `overlay`, `substring` and `trim` of bytes become those of characters, SIMILAR TO a regular expression, and functions
+/// that stand in for something what that is. It comes before types are coerced.
 #[derive(Debug)]
 pub(crate) struct TypeChecks;
 
@@ -25,7 +27,6 @@ pub(crate) struct TypeChecks;
 const TEXT_FUNCTIONS: &[&str] = &[
     "ascii",
     "btrim",
-    "decode",
     "initcap",
     "left",
     "lower",
@@ -66,17 +67,22 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom) =>
         {
-            check_comparable(left, right, op, schema)?;
-            let sides = [left.as_ref().clone(), right.as_ref().clone()];
-            let [left, right] = alike(sides, schema)?.map(Box::new);
-            return Ok(Some(Expr::BinaryExpr(BinaryExpr::new(left, *op, right))));
+            return compared([left, right], *op, schema).map(Some);
         }
-        Expr::Between(Between { expr, low, high, .. }) => {
+        Expr::Between(Between { expr, low, high, negated }) => {
             check_comparable(expr, low, ">=", schema)?;
             check_comparable(expr, high, "<=", schema)?;
+            if has_reals_and_others([expr, low, high].into_iter().map(Box::as_ref), schema) {
+                let [expr, low, high] = [expr, low, high].map(|side| Box::new(double_of(side)));
+                return Ok(Some(Expr::Between(Between { expr, negated: *negated, low, high })));
+            }
         }
-        Expr::InList(InList { expr, list, .. }) => {
+        Expr::InList(InList { expr, list, negated }) => {
             list.iter().try_for_each(|item| check_comparable(expr, item, "=", schema))?;
+            if has_reals_and_others(list.iter().chain([expr.as_ref()]), schema) {
+                let list = list.iter().map(double_of).collect();
+                return Ok(Some(Expr::InList(InList::new(Box::new(double_of(expr)), list, *negated))));
+            }
         }
         Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
             when_then_expr.iter().try_for_each(|(when, _)| check_comparable(base, when, "=", schema))?;
@@ -95,43 +101,49 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
                 return Ok(Some(Expr::Like(Like::new(*negated, expr?.into(), pattern?.into(), *escape_char, false))));
             }
         }
-        Expr::SimilarTo(_) => return unsupported("SIMILAR TO, in place of ~ with a regular expression,"),
+        Expr::SimilarTo(like) => return similar(like, schema).map(Some),
         Expr::ScalarFunction(ScalarFunction { func, args }) => return function(func, args, schema),
         _ => {}
     }
     Ok(None)
 }
 
+/// Whether some are REALs and some are other numbers, so that all are compared as doubles.
+fn has_reals_and_others<'a>(expressions: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> bool {
+    let (mut reals, mut others) = (false, false);
+    for expression in expressions {
+        match is_real(expression, schema) {
+            Some(true) => reals = true,
+            Some(false) => others = true,
+            None => {}
+        }
+    }
+    reals && others
+}
+
+fn double_of(number: &Expr) -> Expr {
+    cast(number.clone(), ArrowType::Float64)
+}
+
 fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
-    let text = |position: usize| match args.get(position) {
-        Some(Expr::Literal(ScalarValue::Utf8(Some(text)), _)) => Some(text.as_str()),
-        _ => None,
-    };
+    let is_of_bytes = args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea)));
+    if let Some(stand_in) = func.inner().downcast_ref::<TextOrBytes>() {
+        let of_text = &stand_in.of_text;
+        return match is_of_bytes {
+            true => of_bytes(of_text, args, schema).map(Some),
+            false => Ok(Some(function(of_text, args, schema)?.unwrap_or_else(|| call(of_text, args.to_vec())))),
+        };
+    }
     match func.name() {
-        "to_char" if text(1).is_some_and(|format| !format.contains('%')) => {
-            unsupported("to_char with a format in letters, in place of strftime's such as '%Y-%m-%d',")
-        }
-        "encode" | "sha224" | "sha256" | "sha384" | "sha512" => {
-            match args.first().map(|first| operand(first, schema)) {
-                Some(Operand::Of(of)) if of.is_text() => Err(undefined(func.name(), &of.to_string())),
-                // With the padding that PostgreSQL writes.
-                _ if func.name() == "encode" && text(1) == Some("base64") => {
-                    let args = args.iter().take(1).cloned().chain([lit("base64pad")]).collect();
-                    Ok(Some(call(func, args)))
-                }
-                _ => Ok(None),
-            }
-        }
+        POSITIVE => positive(args, schema).map(Some),
+        DISTINCT => distinct(Operator::IsDistinctFrom, args, schema).map(Some),
+        NOT_DISTINCT => distinct(Operator::IsNotDistinctFrom, args, schema).map(Some),
+        "sha224" | "sha256" | "sha384" | "sha512" => match args.first().map(|first| operand(first, schema)) {
+            Some(Operand::Of(of)) if of.is_text() => Err(undefined(func.name(), &of.to_string())),
+            _ => Ok(None),
+        },
         "coalesce" => check_alike(args, schema).map(|()| None),
-        "overlay"
-            if args.first().is_some_and(|first| matches!(operand(first, schema), Operand::Of(DataType::Bytea))) =>
-        {
-            let args = args.iter().map(|argument| match operand(argument, schema) {
-                Operand::Of(DataType::Bytea) | Operand::Unknown => characters(argument, schema),
-                _ => Ok(argument.clone()),
-            });
-            Ok(Some(bytes_of_characters(call(func, args.collect::<Result<_>>()?))))
-        }
+        "overlay" if is_of_bytes => of_bytes(func, args, schema).map(Some),
         name if TEXT_FUNCTIONS.contains(&name) => {
             let Some(first) = args.first() else { return Ok(None) };
             let refused = match (operand(first, schema), first.get_type(schema)) {
@@ -145,6 +157,70 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
         }
         _ => Ok(None),
     }
+}
+
+/// Two operands of IS DISTINCT FROM.
+fn compared([left, right]: [&Expr; 2], op: Operator, schema: &DFSchema) -> Result<Expr> {
+    check_comparable(left, right, op, schema)?;
+    let mut sides = alike([left.clone(), right.clone()], schema)?;
+    if has_reals_and_others(sides.iter(), schema) {
+        sides = sides.map(|side| double_of(&side));
+    }
+    let [left, right] = sides.map(Box::new);
+    Ok(Expr::BinaryExpr(BinaryExpr::new(left, op, right)))
+}
+
+/// The same as a function.
+fn distinct(op: Operator, args: &[Expr], schema: &DFSchema) -> Result<Expr> {
+    match args {
+        [left, right] => compared([left, right], op, schema),
+        args => plan_err!("{op} has two operands, not {}", args.len()),
+    }
+}
+
+/// `+x`
+fn positive(args: &[Expr], schema: &DFSchema) -> Result<Expr> {
+    let [of] = args else { return plan_err!("+ has one operand, not {}", args.len()) };
+    match operand(of, schema) {
+        Operand::Of(known) if !known.is_number() => {
+            Err(external(Class::UndefinedFunction.error(format_args!("operator does not exist: + {known}"))))
+        }
+        _ => Ok(of.clone()),
+    }
+}
+
+/// `text SIMILAR TO pattern`
+fn similar(like: &Like, schema: &DFSchema) -> Result<Expr> {
+    let Like { negated, expr, pattern, escape_char, .. } = like;
+    for side in [expr, pattern] {
+        if let Operand::Of(of) = operand(side, schema)
+            && !of.is_text()
+        {
+            let message = format!("operator does not exist: {expr} SIMILAR TO {pattern}");
+            return Err(external(Class::UndefinedFunction.error(message)));
+        }
+    }
+    let mut arguments = vec![pattern.as_ref().clone()];
+    arguments.extend(escape_char.map(|escape| lit(escape.to_string())));
+    let op = if *negated { Operator::RegexNotMatch } else { Operator::RegexMatch };
+    let pattern = call_function(Function::SimilarPattern, arguments)?;
+    Ok(Expr::BinaryExpr(BinaryExpr::new(expr.clone(), op, Box::new(pattern))))
+}
+
+/// A function of text, of bytes.
+fn of_bytes(of_text: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Expr> {
+    let name = of_text.name();
+    // There is none that trims spaces.
+    if name.ends_with("trim") && args.len() == 1 {
+        return Err(undefined(name, "BYTEA"));
+    }
+    let args = args.iter().map(|argument| match operand(argument, schema) {
+        Operand::Of(DataType::Bytea) | Operand::Unknown => characters(argument, schema),
+        Operand::Of(of) if of.is_text() => Err(undefined(name, &format!("BYTEA, {of}"))),
+        _ => Ok(argument.clone()),
+    });
+    let called = call(of_text, args.collect::<Result<_>>()?);
+    Ok(if name == "strpos" { called } else { bytes_of_characters(called) })
 }
 
 /// An error unless the arguments of `coalesce` are of types that SQL brings to one.
@@ -177,8 +253,4 @@ fn call(func: &Arc<ScalarUDF>, args: Vec<Expr>) -> Expr {
 
 fn undefined(function: &str, argument: &str) -> DataFusionError {
     external(Class::UndefinedFunction.error(format_args!("function {function}({argument}) does not exist")))
-}
-
-fn unsupported<T>(what: &str) -> Result<T> {
-    Err(external(Class::Unsupported.error(format_args!("{what} is not supported"))))
 }

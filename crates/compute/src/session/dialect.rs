@@ -14,7 +14,7 @@ use thermocline_pushdown::{SQL_EXTRACT, external};
 use thermocline_types::{Class, Error, Interval as Span};
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
-use crate::plan::merges_columns;
+use crate::plan::{DISTINCT, NOT_DISTINCT, POSITIVE, merges_columns};
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
@@ -24,11 +24,13 @@ const MICROSECONDS: u64 = 6;
 const NESTED_JOINS_MAX: usize = 100;
 
 /// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
-/// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, puts RIGHT and FULL JOINs by equal names into
-/// parentheses, for [`crate::plan::MergedColumns`], and qualifies the columns of USING.
+/// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
+/// plans in another way, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::plan::MergedColumns`], and
+/// qualifies the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, or an interval is none.
+/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, or an interval is
+/// none.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -79,7 +81,7 @@ impl VisitorMut for Dialect {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
-        if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| extracted(expression)) {
+        if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| called(expression)) {
             *expression = other;
             return ControlFlow::Continue(());
         }
@@ -214,19 +216,42 @@ fn cut(expression: &Expr) -> Option<Expr> {
     })
 }
 
-/// `EXTRACT`, which has fractions and other fields than DataFusion's.
-fn extracted(expression: &Expr) -> Option<Expr> {
-    let Expr::Extract { field, expr, .. } = expression else { return None };
-    let argument = |expr: Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr(expr));
-    let field = field.to_string().trim_matches('\'').to_ascii_lowercase();
-    let field = Expr::value(Value::SingleQuotedString(field));
+/// What has a syntax of its own to DataFusion's planner, as a call of the function that it is here: EXTRACT has fractions
+/// and other fields, SUBSTRING and POSITION are of bytes as well, and operators beside a literal take its type from the
+/// other side.
+fn called(expression: &Expr) -> Option<Expr> {
+    let is_text =
+        |side: &Expr| matches!(side, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    Some(match expression {
+        Expr::Extract { field, expr, .. } => {
+            let field = field.to_string().trim_matches('\'').to_ascii_lowercase();
+            call(SQL_EXTRACT, &[&Expr::value(Value::SingleQuotedString(field)), expr])
+        }
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let first = Expr::value(Value::Number("1".into(), false));
+            let from = substring_from.as_deref().unwrap_or(&first);
+            let arguments: Vec<&Expr> = [expr.as_ref(), from].into_iter().chain(substring_for.as_deref()).collect();
+            call("substr", &arguments)
+        }
+        Expr::Position { expr, r#in } => call("strpos", &[r#in, expr]),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } if !matches!(expr.as_ref(), Expr::Value(_)) => {
+            call(POSITIVE, &[expr])
+        }
+        Expr::IsDistinctFrom(left, right) if is_text(left) || is_text(right) => call(DISTINCT, &[left, right]),
+        Expr::IsNotDistinctFrom(left, right) if is_text(left) || is_text(right) => call(NOT_DISTINCT, &[left, right]),
+        _ => return None,
+    })
+}
+
+fn call(function: &str, arguments: &[&Expr]) -> Expr {
+    let argument = |expr: &&Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr((*expr).clone()));
     let list = FunctionArgumentList {
         duplicate_treatment: None,
-        args: vec![argument(field), argument(expr.as_ref().clone())],
+        args: arguments.iter().map(argument).collect(),
         clauses: vec![],
     };
-    Some(Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new(SQL_EXTRACT)]),
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(function)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(list),
@@ -234,7 +259,7 @@ fn extracted(expression: &Expr) -> Option<Expr> {
         null_treatment: None,
         over: None,
         within_group: vec![],
-    }))
+    })
 }
 
 impl Dialect {

@@ -42,7 +42,7 @@ use crate::index::IndexStatement;
 use crate::plan::{
     Casts, CheckedIntegers, Coalesce, Decimals, FloatOrder, InLists, InSubqueries, IntegerBounds, IntervalOrder,
     MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts, TemporalLiterals,
-    TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators,
+    TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -183,6 +183,7 @@ impl Session {
         context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;
         register_functions(&context);
         written_functions().for_each(|function| context.register_udf(function));
+        register_stand_ins(&context)?;
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float64Builder,
-    Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
+    Float64Builder, Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder,
     TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
@@ -16,6 +16,7 @@ pub enum Column {
     SmallInt(Int16Builder),
     Integer(Int32Builder),
     BigInt(Int64Builder),
+    Real(Float32Builder),
     Double(Float64Builder),
     Decimal(Decimal128Builder, u8),
     /// Decimals of several scales, all of which fit: 38 digits before the point and 38 behind it.
@@ -39,6 +40,7 @@ impl Column {
             RowType::SmallInt => Self::SmallInt(Int16Builder::new()),
             RowType::Integer => Self::Integer(Int32Builder::new()),
             RowType::BigInt => Self::BigInt(Int64Builder::new()),
+            RowType::Real => Self::Real(Float32Builder::new()),
             RowType::Double => Self::Double(Float64Builder::new()),
             RowType::Decimal { scale, .. } => {
                 let arrow = arrow_type(data_type).ok_or_else(|| typed(data_type))?;
@@ -75,6 +77,10 @@ impl Column {
             (Self::BigInt(column), ValueRef::Int(value)) => column.append_value(value),
             (Self::BigInt(column), ValueRef::Null) => column.append_null(),
             // The one form of equal floats, which is what the analytic engine compares.
+            (Self::Real(column), ValueRef::Real(value)) => {
+                column.append_value(if value.is_nan() { f32::NAN } else { value + 0.0 });
+            }
+            (Self::Real(column), ValueRef::Null) => column.append_null(),
             (Self::Double(column), ValueRef::Float(value)) => {
                 column.append_value(if value.is_nan() { f64::NAN } else { value + 0.0 });
             }
@@ -113,6 +119,7 @@ impl Column {
             Self::SmallInt(column) => Arc::new(column.finish()),
             Self::Integer(column) => Arc::new(column.finish()),
             Self::BigInt(column) => Arc::new(column.finish()),
+            Self::Real(column) => Arc::new(column.finish()),
             Self::Double(column) => Arc::new(column.finish()),
             Self::Decimal(column, _) => Arc::new(column.finish()),
             Self::WideDecimal(column, _) => Arc::new(column.finish()),

@@ -16,7 +16,8 @@ fn kind(arrow: &DataType) -> Option<RowType> {
         DataType::Dictionary(_, values) => return kind(values),
         DataType::Boolean => RowType::Boolean,
         arrow if arrow.is_integer() => RowType::BigInt,
-        DataType::Float16 | DataType::Float32 | DataType::Float64 => RowType::Double,
+        DataType::Float32 => RowType::Real,
+        DataType::Float16 | DataType::Float64 => RowType::Double,
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
             RowType::Numeric
         }

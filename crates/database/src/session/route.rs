@@ -99,12 +99,9 @@ impl Names<'_> {
                 let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
                 if from.iter().any(|from| self.is_analytic_factor(from)) { Route::Analytic } else { Route::Rows }
             }
-            Ast::Truncate(truncate) => match truncate.table_names.iter().find(|table| self.is_row_table(&table.name)) {
-                Some(table) => {
-                    return plan_err!("TRUNCATE is not supported; DELETE FROM {} removes all rows", table.name);
-                }
-                None => Route::Analytic,
-            },
+            Ast::Truncate(truncate) if !truncate.table_names.iter().all(|table| self.is_analytic(&table.name)) => {
+                Route::Rows
+            }
             Ast::Merge(merge) => match &merge.table {
                 TableFactor::Table { name, .. } if self.is_row_table(name) => {
                     return plan_err!("MERGE is not supported; INSERT INTO {name} ... ON CONFLICT (...) DO UPDATE is");

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
 };
 use thermocline_types::{self as types, DataType, Decimal};
 
-use super::column::{Column, array_of};
+use super::column::{Column, apply, array_of};
 use super::external;
 use super::types::sql_type;
 
@@ -28,10 +28,15 @@ const EXACT_SCALE_MAX: u8 = 22;
 pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
     let (Some(from), Some(to)) = (sql_type(from), sql_type(to)) else { return false };
     match (from, to) {
-        (DataType::Double | DataType::Decimal { .. }, to) if to.is_integer() => true,
-        (DataType::Decimal { .. }, DataType::Double) | (DataType::Double, DataType::Decimal { .. }) => true,
+        (from, to) if to.is_integer() && !from.is_integer() && from.is_number() => true,
+        (DataType::Decimal { .. }, to) if to.is_float() => true,
+        (from, DataType::Decimal { .. }) if from.is_float() => true,
+        (DataType::Double, DataType::Real) => true,
         (DataType::Text, to) => !to.is_text(),
-        (DataType::Double | DataType::Timestamp | DataType::Interval | DataType::Bytea, DataType::Text) => true,
+        (
+            DataType::Real | DataType::Double | DataType::Timestamp | DataType::Interval | DataType::Bytea,
+            DataType::Text,
+        ) => true,
         _ => false,
     }
 }
@@ -98,11 +103,7 @@ impl ScalarUDFImpl for SqlCast {
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let to = arguments.return_field.data_type();
         match arguments.args.first() {
-            Some(ColumnarValue::Array(array)) => Ok(ColumnarValue::Array(converted(array, to)?)),
-            Some(ColumnarValue::Scalar(value)) => {
-                let one = converted(&value.to_array()?, to)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
-            }
+            Some(value) => apply(value, |array| converted(array, to)),
             None => exec_err!("{SQL_CAST} takes two arguments, not none"),
         }
     }

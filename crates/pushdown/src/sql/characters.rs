@@ -2,16 +2,15 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, BinaryBuilder, StringBuilder};
 use datafusion::arrow::datatypes::DataType as ArrowType;
-use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use thermocline_types::ValueRef;
+use thermocline_types::{self as types, Value, ValueRef};
 
-use super::column::Column;
+use super::column::{Column, apply, array_of};
 
 static FUNCTIONS: LazyLock<[Arc<ScalarUDF>; 2]> = LazyLock::new(|| {
     [true, false].map(|is_of_bytes| {
@@ -57,36 +56,26 @@ impl ScalarUDFImpl for Characters {
     }
 
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match arguments.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(self.converted(array)?)),
-            [ColumnarValue::Scalar(value)] => {
-                let one = self.converted(&value.to_array()?)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&one, 0)?))
-            }
-            arguments => exec_err!("{} takes one argument, not {}", self.name(), arguments.len()),
-        }
+        let [value] = arguments.args.as_slice() else {
+            return exec_err!("{} takes one argument, not {}", self.name(), arguments.args.len());
+        };
+        apply(value, |array| {
+            let column = Column::new(array)?;
+            array_of(arguments.return_field.data_type(), array.len(), |row| self.converted(column.value(row)?))
+        })
     }
 }
 
 impl Characters {
-    fn converted(&self, array: &ArrayRef) -> Result<ArrayRef> {
-        let column = Column::new(array)?;
-        let (mut texts, mut bytes) = (StringBuilder::new(), BinaryBuilder::new());
-        for row in 0..array.len() {
-            match (column.value(row)?, self.is_of_bytes) {
-                (ValueRef::Bytes(value), true) => {
-                    texts.append_value(value.iter().copied().map(char::from).collect::<String>());
-                }
-                (ValueRef::Text(value), false) => match value.chars().map(u8::try_from).collect::<Result<Vec<u8>, _>>()
-                {
-                    Ok(value) => bytes.append_value(value),
-                    Err(_) => return exec_err!("{}: a character is no byte", self.name()),
-                },
-                (ValueRef::Null, true) => texts.append_null(),
-                (ValueRef::Null, false) => bytes.append_null(),
-                _ => return exec_err!("{} does not take {}", self.name(), array.data_type()),
-            }
+    fn converted(&self, value: ValueRef<'_>) -> Result<Value> {
+        match (value, self.is_of_bytes) {
+            (ValueRef::Null, _) => Ok(Value::Null),
+            (ValueRef::Bytes(bytes), true) => Ok(types::characters_of_bytes(bytes).into()),
+            (ValueRef::Text(text), false) => match types::bytes_of_characters(text) {
+                Some(bytes) => Ok(Value::Bytes(bytes)),
+                None => exec_err!("{}: a character is no byte", self.name()),
+            },
+            (value, _) => exec_err!("{} does not take {value:?}", self.name()),
         }
-        Ok(if self.is_of_bytes { Arc::new(texts.finish()) } else { Arc::new(bytes.finish()) })
     }
 }

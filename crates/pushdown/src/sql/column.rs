@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
-    Decimal128Array, Decimal128Builder, Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array,
-    Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, StringBuilder, StringViewArray,
-    StringViewBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
+    Decimal128Array, Decimal128Builder, Float32Array, Float32Builder, Float64Array, Float64Builder, Int16Builder,
+    Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, StringBuilder,
+    StringViewArray, StringViewBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
-    DataType as ArrowType, Date32Type, Decimal128Type, Float64Type, Int64Type, IntervalMonthDayNano,
+    DataType as ArrowType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int64Type, IntervalMonthDayNano,
     IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType,
 };
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
@@ -30,7 +31,9 @@ pub enum Column {
     Boolean(BooleanArray),
     /// SMALLINT, INTEGER and BIGINT.
     Int(Int64Array),
-    /// DOUBLE.
+    /// REAL.
+    Real(Float32Array),
+    /// DOUBLE PRECISION.
     Float(Float64Array),
     /// DECIMAL, and its digits after the point.
     Decimal(Decimal128Array, u8),
@@ -60,6 +63,7 @@ impl Column {
             Some(DataType::SmallInt | DataType::Integer | DataType::BigInt) => {
                 Self::Int(to(&ArrowType::Int64)?.as_primitive::<Int64Type>().clone())
             }
+            Some(DataType::Real) => Self::Real(to(&ArrowType::Float32)?.as_primitive::<Float32Type>().clone()),
             Some(DataType::Double) => Self::Float(to(&ArrowType::Float64)?.as_primitive::<Float64Type>().clone()),
             Some(DataType::Decimal { precision, scale }) => {
                 let array = to(&ArrowType::Decimal128(precision, scale.cast_signed()))?;
@@ -86,6 +90,7 @@ impl Column {
             Self::Null => return Ok(ValueRef::Null),
             Self::Boolean(array) => array,
             Self::Int(array) => array,
+            Self::Real(array) => array,
             Self::Float(array) => array,
             Self::Decimal(array, _) => array,
             Self::Text(array) => array,
@@ -101,6 +106,7 @@ impl Column {
             Self::Null => ValueRef::Null,
             Self::Boolean(array) => ValueRef::Boolean(array.value(row)),
             Self::Int(array) => ValueRef::Int(array.value(row)),
+            Self::Real(array) => ValueRef::Real(array.value(row)),
             Self::Float(array) => ValueRef::Float(array.value(row)),
             Self::Decimal(array, scale) => ValueRef::Decimal(Decimal::new(array.value(row), *scale).map_err(external)?),
             Self::Text(array) => ValueRef::Text(array.value(row)),
@@ -136,6 +142,7 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
         ArrowType::Int16 => build!(Int16Builder::with_capacity(rows), Int(value) => narrow::<i16>(value, of)?),
         ArrowType::Int32 => build!(Int32Builder::with_capacity(rows), Int(value) => narrow::<i32>(value, of)?),
         ArrowType::Int64 => build!(Int64Builder::with_capacity(rows), Int(value) => value),
+        ArrowType::Float32 => build!(Float32Builder::with_capacity(rows), Real(value) => value),
         ArrowType::Float64 => build!(Float64Builder::with_capacity(rows), Float(value) => value),
         ArrowType::Decimal128(precision, scale) => {
             let places = u8::try_from(*scale).unwrap_or(0);
@@ -151,7 +158,8 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             build!(TimestampMicrosecondBuilder::with_capacity(rows), Timestamp(value) => value)
         }
         ArrowType::Interval(IntervalUnit::MonthDayNano) => {
-            build!(IntervalMonthDayNanoBuilder::with_capacity(rows), Interval(value) => arrow_span(value).map_err(external)?)
+            let builder = IntervalMonthDayNanoBuilder::with_capacity(rows);
+            build!(builder, Interval(value) => arrow_span(value).map_err(external)?)
         }
         other => {
             let similar = match other {
@@ -162,6 +170,20 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             cast(&array_of(&similar, rows, value)?, other)?
         }
     })
+}
+
+/// A function of arrays, applied to a scalar as to an array of one.
+///
+/// # Errors
+/// Those of the function.
+pub(super) fn apply(to: &ColumnarValue, function: impl FnOnce(&ArrayRef) -> Result<ArrayRef>) -> Result<ColumnarValue> {
+    match to {
+        ColumnarValue::Array(array) => function(array).map(ColumnarValue::Array),
+        ColumnarValue::Scalar(value) => {
+            let one = function(&value.to_array()?)?;
+            ScalarValue::try_from_array(&one, 0).map(ColumnarValue::Scalar)
+        }
+    }
 }
 
 /// Arrow's interval, which holds nanoseconds, as one of whole microseconds.

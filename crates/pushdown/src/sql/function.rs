@@ -8,6 +8,7 @@ use datafusion::arrow::datatypes::{
     DECIMAL128_MAX_PRECISION, DataType as ArrowType, Field as ArrowField, FieldRef, Float64Type, TimeUnit,
 };
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
@@ -59,6 +60,18 @@ pub(crate) fn sql_functions() -> impl Iterator<Item = &'static Arc<ScalarUDF>> {
 /// The functions under the names that SQL has for them, which DataFusion's may have, too.
 pub fn written_functions() -> impl Iterator<Item = ScalarUDF> {
     FUNCTIONS.iter().map(|(function, names)| function.as_ref().clone().with_aliases(names.iter().copied()))
+}
+
+/// A call of a function that has a name.
+///
+/// # Errors
+/// If it has none.
+pub fn call_function(function: Function, arguments: Vec<Expr>) -> Result<Expr> {
+    let place = Function::NAMED.iter().position(|(named, _)| *named == function);
+    match place.and_then(|place| FUNCTIONS.get(place)) {
+        Some((called, _)) => Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(called), arguments))),
+        None => plan_err!("{function:?} has no name"),
+    }
 }
 
 /// A function. Columns and EXPLAIN show it as it is written.
@@ -182,7 +195,7 @@ impl ScalarUDFImpl for SqlFunction {
             for source in &sources {
                 row_values.push(source.value(row)?);
             }
-            function.call(&row_values).map_err(external)
+            call.function.call(&row_values).map_err(external)
         })?;
         Ok(match is_one {
             true => ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?),
@@ -255,7 +268,7 @@ fn widened(of: &ArrowType) -> Option<DataType> {
         ArrowType::UInt16 => DataType::Integer,
         ArrowType::UInt32 => DataType::BigInt,
         ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
-        ArrowType::Float16 | ArrowType::Float32 => DataType::Double,
+        ArrowType::Float16 => DataType::Double,
         ArrowType::Date64 | ArrowType::Timestamp(_, _) => DataType::Timestamp,
         _ => return None,
     })

@@ -2,16 +2,16 @@
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{ArrayRef, Decimal128Array};
 use datafusion::arrow::datatypes::{DECIMAL128_MAX_PRECISION, DataType as ArrowType, IntervalUnit};
 use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
-use thermocline_types::ValueRef;
+use thermocline_types::{Decimal, Value, ValueRef};
 
-use super::column::Column;
+use super::column::{Column, apply, array_of};
+use super::external;
 
 static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
     let of = ArrowType::Interval(IntervalUnit::MonthDayNano);
@@ -50,14 +50,12 @@ impl ScalarUDFImpl for IntervalLength {
         let [of] = arguments.args.as_slice() else {
             return exec_err!("{} takes one argument, not {}", self.name(), arguments.args.len());
         };
-        let array = of.to_array(arguments.number_rows)?;
-        let column = Column::new(&array)?;
-        let lengths = (0..array.len()).map(|row| match column.value(row)? {
-            ValueRef::Interval(span) => Ok(Some(span.length())),
-            _ => Ok(None),
-        });
-        let lengths =
-            lengths.collect::<Result<Decimal128Array>>()?.with_precision_and_scale(DECIMAL128_MAX_PRECISION, 0)?;
-        Ok(ColumnarValue::Array(Arc::new(lengths) as ArrayRef))
+        apply(of, |array| {
+            let column = Column::new(array)?;
+            array_of(arguments.return_field.data_type(), array.len(), |row| match column.value(row)? {
+                ValueRef::Interval(span) => Decimal::new(span.length(), 0).map(Value::from).map_err(external),
+                _ => Ok(Value::Null),
+            })
+        })
     }
 }

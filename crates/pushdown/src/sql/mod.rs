@@ -18,7 +18,7 @@ pub use characters::{bytes_of_characters, characters_of_bytes};
 pub use column::{Column, arrow_span};
 pub use error::external;
 pub(crate) use function::sql_functions;
-pub use function::{SQL_EXTRACT, written_functions};
+pub use function::{SQL_EXTRACT, call_function, written_functions};
 pub use interval::interval_length;
 pub use operator::operate;
 pub(crate) use operator::operator_functions;

@@ -4,7 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use datafusion::arrow::array::{ArrayRef, AsArray, Datum};
 use datafusion::arrow::compute::kernels::numeric;
-use datafusion::arrow::datatypes::{DataType as ArrowType, Field, FieldRef, Float64Type};
+use datafusion::arrow::datatypes::{
+    ArrowPrimitiveType, DataType as ArrowType, Field, FieldRef, Float32Type, Float64Type,
+};
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::{
@@ -83,11 +85,12 @@ impl SqlOperator {
 }
 
 impl SqlOperator {
-    /// Arrow's result of doubles, if it shows no trace of an error; `None` if the rows have to be looked at.
+    /// Arrow's result of floats of one type, if it shows no trace of an error; `None` if the rows have to be looked at.
     fn floats(&self, left: &ColumnarValue, right: &ColumnarValue) -> Result<Option<ArrayRef>> {
-        let is_float = |value: &ColumnarValue| value.data_type() == ArrowType::Float64;
+        let of = left.data_type();
+        let is_float = matches!(of, ArrowType::Float32 | ArrowType::Float64) && right.data_type() == of;
         let is_one = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(_));
-        if !is_float(left) || !is_float(right) || (is_one(left) && is_one(right)) {
+        if !is_float || (is_one(left) && is_one(right)) {
             return Ok(None);
         }
         let kernel = match self.operator {
@@ -104,12 +107,25 @@ impl SqlOperator {
             })
         };
         let array = kernel(datum(left)?.as_ref(), datum(right)?.as_ref())?;
-        let values = array.as_primitive::<Float64Type>();
-        let is_suspect = match self.operator {
-            Operator::Add | Operator::Subtract => values.iter().flatten().any(f64::is_infinite),
-            _ => values.iter().flatten().any(|value| !value.is_normal()),
+        let is_suspect = match of {
+            ArrowType::Float32 => self.has_suspects::<Float32Type>(&array, f32::is_infinite, f32::is_normal),
+            _ => self.has_suspects::<Float64Type>(&array, f64::is_infinite, f64::is_normal),
         };
         Ok((!is_suspect).then_some(array))
+    }
+
+    /// Whether results may be errors of SQL's.
+    fn has_suspects<T: ArrowPrimitiveType>(
+        &self,
+        results: &ArrayRef,
+        is_infinite: fn(T::Native) -> bool,
+        is_normal: fn(T::Native) -> bool,
+    ) -> bool {
+        let mut values = results.as_primitive::<T>().iter().flatten();
+        match self.operator {
+            Operator::Add | Operator::Subtract => values.any(is_infinite),
+            _ => values.any(|value| !is_normal(value)),
+        }
     }
 }
 

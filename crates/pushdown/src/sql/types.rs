@@ -10,6 +10,7 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         ArrowType::Int16 => DataType::SmallInt,
         ArrowType::Int32 => DataType::Integer,
         ArrowType::Int64 => DataType::BigInt,
+        ArrowType::Float32 => DataType::Real,
         ArrowType::Float64 => DataType::Double,
         ArrowType::Decimal128(precision, scale) => {
             DataType::Decimal { precision: *precision, scale: u8::try_from(*scale).ok()? }
@@ -32,6 +33,7 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::SmallInt => ArrowType::Int16,
         DataType::Integer => ArrowType::Int32,
         DataType::BigInt => ArrowType::Int64,
+        DataType::Real => ArrowType::Float32,
         DataType::Double => ArrowType::Float64,
         DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale.cast_signed()),
         DataType::Numeric => return None,

@@ -12,7 +12,7 @@ use super::types::check_type;
 /// Bytes that each character of a format may become.
 const FORMATTED_BYTES: u64 = 16;
 /// Operands of a concatenation that a function which doubles a text counts as.
-const DOUBLE_OPERANDS: u64 = 16;
+const MULTIPLIED_OPERANDS: u64 = 16;
 /// Bytes of a pattern.
 const PATTERN_BYTES_MAX: usize = 4 << 10;
 /// Regular expressions of a fragment, each of which may become an automaton of ten MiB, which is
@@ -214,7 +214,7 @@ impl<'a> ExpressionCheck<'a> {
                 }
             }
             Growth::Sum => self.concatenate(call.args.len() as u64)?,
-            Growth::Double => self.concatenate(DOUBLE_OPERANDS)?,
+            Growth::Multiplied => self.concatenate(MULTIPLIED_OPERANDS)?,
             Growth::Padded => {
                 let length = call.args.get(1).and_then(literal_integer);
                 let length = length.ok_or_else(|| format!("the length that {name} pads to is not a literal"))?;

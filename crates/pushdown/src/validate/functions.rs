@@ -12,8 +12,8 @@ pub(super) enum Growth {
     Bounded,
     /// The sum of all arguments.
     Sum,
-    /// Twice the argument.
-    Double,
+    /// A few times the argument.
+    Multiplied,
     /// The second argument says how many characters.
     Padded,
     /// The second argument is a pattern, the third takes the place of what it finds.
@@ -147,6 +147,7 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "sql_gcd",
             "sql_lcm",
             "sql_length",
+            "sql_decode",
             "sql_ln",
             "sql_log",
             "sql_mod",
@@ -189,11 +190,11 @@ const SCALAR: &[(Growth, &[&str])] = &[
         ],
     ),
     (Growth::Sum, &["concat", "concat_ws", "overlay", "sql_concat", "sql_concat_ws", "sql_concatenate"]),
-    (Growth::Double, &["encode"]),
+    (Growth::Multiplied, &["encode", "sql_encode", "sql_similar_to_escape"]),
     (Growth::Padded, &["lpad", "rpad"]),
     (Growth::Replaced, &["replace"]),
     (Growth::ReplacedByPattern, &["regexp_replace"]),
-    (Growth::Formatted, &["to_char"]),
+    (Growth::Formatted, &["sql_to_char", "to_char"]),
 ];
 
 /// Aggregate functions whose partial state is of a fixed size, or holds no more than the rows

@@ -52,7 +52,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
         Difference::Refused { error, .. } if error.starts_with("0A000") && has(&["EXTRACT(", "date_part("]) => {
             Some("extract")
         }
-        Difference::Accepted { .. } if has(&["%"]) && has(&["_f8", "1e3"]) => Some("remainders"),
+        Difference::Accepted { .. } if has(&["%"]) && has(&["_f4", "_f8", "1e3"]) => Some("remainders"),
         // PostgreSQL's exponent is a decimal with a fraction, which no double of this size has.
         Difference::Value { expected: Outcome::Error(state), .. } if state == "2201F" && has(&["^"]) => Some("powers"),
         Difference::Value { expected: Outcome::Value(Some(expected)), found, .. } => match found {
@@ -66,7 +66,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
                     Some("case mapping")
                 } else if has(&["date_trunc("]) && expected.strip_suffix("+00") == Some(found) {
                     Some("date_trunc")
-                } else if has(&["_f8"]) && is_without_signs(expected, found) {
+                } else if has(&["_f4", "_f8"]) && is_without_signs(expected, found) {
                     Some("negative zero")
                 } else if has(&["%"]) && has(&["1e2", "1e3"]) {
                     Some("exponents")

@@ -1,15 +1,12 @@
 //! The ways in which an expression is evaluated here.
 
-use std::fmt::Write;
-
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
-    IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampMicrosecondType, TimestampNanosecondType,
-};
+use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
 use thermocline_database::{Session, sqlstate};
+use thermocline_pushdown::Column;
+use thermocline_transactions::types::ValueRef;
 
 use super::Outcome;
 use super::expressions::Expression;
@@ -95,7 +92,7 @@ impl Engines {
     /// The rows of a query.
     pub async fn rows(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
         let result = self.session.run(sql).await.map_err(|error| error.to_string())?;
-        let value = |column: &ArrayRef, row| (!column.is_null(row)).then(|| text(column.as_ref(), row));
+        let value = |column: &ArrayRef, row| (!column.is_null(row)).then(|| text(column, row));
         let rows = result.batches.iter().flat_map(|batch| {
             (0..batch.num_rows()).map(|row| batch.columns().iter().map(|column| value(column, row)).collect())
         });
@@ -210,54 +207,17 @@ fn type_name(of: &DataType) -> String {
 /// The values of the first column, as PostgreSQL's cast to text writes them.
 fn column(batch: &RecordBatch) -> Vec<Option<String>> {
     let column = batch.column(0);
-    (0..batch.num_rows()).map(|row| (!column.is_null(row)).then(|| text(column.as_ref(), row))).collect()
+    (0..batch.num_rows()).map(|row| (!column.is_null(row)).then(|| text(column, row))).collect()
 }
 
-fn text(column: &dyn Array, row: usize) -> String {
-    match column.data_type() {
-        DataType::Boolean => column.as_boolean().value(row).to_string(),
-        DataType::Int16 => column.as_primitive::<Int16Type>().value(row).to_string(),
-        DataType::Int32 => column.as_primitive::<Int32Type>().value(row).to_string(),
-        DataType::Int64 => column.as_primitive::<Int64Type>().value(row).to_string(),
-        DataType::Float32 => float(f64::from(column.as_primitive::<Float32Type>().value(row))),
-        DataType::Float64 => float(column.as_primitive::<Float64Type>().value(row)),
-        DataType::Decimal128(..) => column.as_primitive::<Decimal128Type>().value_as_string(row),
-        DataType::Binary | DataType::BinaryView => {
-            let bytes = match column.data_type() {
-                DataType::Binary => column.as_binary::<i32>().value(row),
-                _ => column.as_binary_view().value(row),
-            };
-            bytes.iter().fold("\\x".to_owned(), |mut text, byte| {
-                write!(text, "{byte:02x}").unwrap();
-                text
-            })
+fn text(column: &ArrayRef, row: usize) -> String {
+    match (column.data_type(), Column::new(column)) {
+        (DataType::Boolean, _) => column.as_boolean().value(row).to_string(),
+        (DataType::Timestamp(TimeUnit::Nanosecond, None), _) => {
+            ValueRef::Timestamp(column.as_primitive::<TimestampNanosecondType>().value(row) / 1000).to_string()
         }
-        DataType::Date32 => {
-            thermocline_transactions::types::ValueRef::Date(column.as_primitive::<Date32Type>().value(row)).to_string()
-        }
-        DataType::Timestamp(TimeUnit::Microsecond, None) => {
-            let micros = column.as_primitive::<TimestampMicrosecondType>().value(row);
-            thermocline_transactions::types::ValueRef::Timestamp(micros).to_string()
-        }
-        DataType::Interval(IntervalUnit::MonthDayNano) => {
-            let span = column.as_primitive::<IntervalMonthDayNanoType>().value(row);
-            let micros = span.nanoseconds / 1000;
-            thermocline_transactions::types::Interval { months: span.months, days: span.days, micros }.to_string()
-        }
-        DataType::Timestamp(TimeUnit::Nanosecond, None) => {
-            let nanos = column.as_primitive::<TimestampNanosecondType>().value(row);
-            thermocline_transactions::types::ValueRef::Timestamp(nanos / 1000).to_string()
-        }
-        _ => array_value_to_string(column, row).unwrap(),
-    }
-}
-
-fn float(value: f64) -> String {
-    if value.is_nan() {
-        "NaN".into()
-    } else if value.is_infinite() {
-        if value > 0.0 { "Infinity".into() } else { "-Infinity".into() }
-    } else {
-        format!("{value:e}")
+        (_, Ok(values)) => values.value(row).unwrap().to_string(),
+        // Decimals of more digits.
+        (_, Err(_)) => array_value_to_string(column, row).unwrap(),
     }
 }

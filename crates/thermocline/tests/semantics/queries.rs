@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use thermocline_transactions::random::Random;
+
 use super::engines::{Engines, Way};
 use super::postgres::Postgres;
 use super::values::{TYPES, Values};
@@ -88,35 +90,14 @@ struct Query {
     is_ordered: bool,
 }
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % bound as u64) as usize
-    }
-
-    fn one_in(&mut self, chances: usize) -> bool {
-        self.below(chances) == 0
-    }
-
-    fn of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
-        &choices[self.below(choices.len())]
-    }
-}
-
 impl Query {
     fn sql(&self, table: &str) -> String {
         self.text.replace("{}", table)
     }
 
     fn random(seed: u64) -> Self {
-        let mut random = Random(seed);
-        match random.below(6) {
+        let mut random = Random::new(seed);
+        match random.index(6) {
             0 => Self::rows(&mut random),
             1 => Self::groups(&mut random),
             2 => Self::join(&mut random),
@@ -127,7 +108,7 @@ impl Query {
     }
 
     fn rows(random: &mut Random) -> Self {
-        let columns = 1 + random.below(3);
+        let columns = 1 + random.index(3);
         let list: Vec<String> = (0..columns).map(|at| format!("{} AS c{at}", scalar(random, "a"))).collect();
         let condition = condition(random, "a", 2);
         Self {
@@ -138,9 +119,9 @@ impl Query {
     }
 
     fn groups(random: &mut Random) -> Self {
-        let keys: Vec<String> = (0..random.below(3)).map(|_| any_column(random)).collect();
+        let keys: Vec<String> = (0..random.index(3)).map(|_| any_column(random)).collect();
         let mut list: Vec<String> = keys.iter().enumerate().map(|(at, key)| format!("{key} AS c{at}")).collect();
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..1 + random.index(3) {
             list.push(format!("{} AS c{}", aggregate(random, "a"), list.len()));
         }
         let mut text = format!("SELECT {} FROM {{}} AS a", list.join(", "));
@@ -150,7 +131,7 @@ impl Query {
         if !keys.is_empty() {
             write!(text, " GROUP BY {}", keys.join(", ")).unwrap();
             if random.one_in(3) {
-                write!(text, " HAVING count(*) > {}", random.below(8)).unwrap();
+                write!(text, " HAVING count(*) > {}", random.index(8)).unwrap();
             }
         }
         Self { text, columns: list.len(), is_ordered: false }
@@ -158,7 +139,7 @@ impl Query {
 
     fn join(random: &mut Random) -> Self {
         let of = any(random);
-        let kind = random.of(&["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
+        let kind = one_of(random, &["JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN"]);
         let on = format!("a.l_{0} = b.r_{0}", of.name);
         let narrowing = if *kind == "JOIN" && random.one_in(2) {
             format!(" AND {}", plain_comparison(random, "b"))
@@ -176,7 +157,7 @@ impl Query {
     }
 
     fn distinct(random: &mut Random) -> Self {
-        let columns = 1 + random.below(2);
+        let columns = 1 + random.index(2);
         let list: Vec<String> = (0..columns).map(|at| format!("{} AS c{at}", any_column(random))).collect();
         Self {
             text: format!("SELECT DISTINCT {} FROM {{}} AS a WHERE {}", list.join(", "), condition(random, "a", 1)),
@@ -190,32 +171,36 @@ impl Query {
         let sides = ["l", "r"].map(|side| {
             format!("SELECT a.{side}_{} AS c0 FROM {{}} AS a WHERE {}", of.name, condition(random, "a", 1))
         });
-        let operator = random.of(&["UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"]);
+        let operator = one_of(random, &["UNION", "UNION ALL", "EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"]);
         let [left, right] = sides;
         Self { text: format!("({left}) {operator} ({right})"), columns: 1, is_ordered: false }
     }
 
     fn first_rows(random: &mut Random) -> Self {
         let of = any(random);
-        let order = random.of(&["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
+        let order = one_of(random, &["", " DESC", " NULLS FIRST", " DESC NULLS LAST"]);
         let text = format!(
             "SELECT a.id AS c0, {} AS c1 FROM {{}} AS a WHERE {} ORDER BY a.l_{}{order}, a.id LIMIT {} OFFSET {}",
             scalar(random, "a"),
             condition(random, "a", 1),
             of.name,
-            1 + random.below(20),
-            random.below(5)
+            1 + random.index(20),
+            random.index(5)
         );
         Self { text, columns: 2, is_ordered: true }
     }
 }
 
+fn one_of<'a, T>(random: &mut Random, choices: &'a [T]) -> &'a T {
+    random.pick(choices).unwrap()
+}
+
 fn any(random: &mut Random) -> &'static Values {
-    random.of(TYPES)
+    one_of(random, TYPES)
 }
 
 fn column(random: &mut Random, table: &str, of: &Values) -> String {
-    format!("{table}.{}_{}", random.of(&["l", "r"]), of.name)
+    format!("{table}.{}_{}", one_of(random, &["l", "r"]), of.name)
 }
 
 /// One of the table `a`.
@@ -225,14 +210,14 @@ fn any_column(random: &mut Random) -> String {
 }
 
 fn literal(random: &mut Random, of: &Values) -> String {
-    format!("CAST({} AS {})", random.of(of.values), of.sql)
+    format!("CAST({} AS {})", one_of(random, of.values), of.sql)
 }
 
 /// A value that is not out of range.
 fn scalar(random: &mut Random, table: &str) -> String {
     let of = any(random);
     let one = column(random, table, of);
-    match random.below(5) {
+    match random.index(5) {
         0 => format!("coalesce({one}, {})", literal(random, of)),
         1 => format!("CASE WHEN {} THEN {one} ELSE {} END", plain_comparison(random, table), column(random, table, of)),
         2 => format!("nullif({one}, {})", literal(random, of)),
@@ -244,12 +229,12 @@ fn scalar(random: &mut Random, table: &str) -> String {
 fn aggregate(random: &mut Random, table: &str) -> String {
     let of = any(random);
     let one = column(random, table, of);
-    match (random.below(5), of.name) {
+    match (random.index(5), of.name) {
         (0, _) => "count(*)".to_owned(),
         (1, _) => format!("count(DISTINCT {one})"),
         (2 | 3, "i2" | "i4" | "dec") => format!("sum({one})"),
         // PostgreSQL has none of these types.
-        (2 | 3, name) if !["bool", "bytes"].contains(&name) => format!("{}({one})", random.of(&["min", "max"])),
+        (2 | 3, name) if !["bool", "bytes"].contains(&name) => format!("{}({one})", one_of(random, &["min", "max"])),
         _ => format!("count({one})"),
     }
 }
@@ -259,7 +244,7 @@ fn condition(random: &mut Random, table: &str, depth: usize) -> String {
         return comparison(random, table);
     }
     let (one, other) = (condition(random, table, depth - 1), condition(random, table, depth - 1));
-    match random.below(5) {
+    match random.index(5) {
         0 => format!("NOT ({one})"),
         1 | 2 => format!("({one} OR {other})"),
         _ => format!("({one} AND {other})"),
@@ -273,7 +258,7 @@ fn comparison(random: &mut Random, table: &str) -> String {
     }
     let of = any(random);
     let one = column(random, table, of);
-    let from = random.below(100);
+    let from = random.index(100);
     match random.one_in(2) {
         true => format!("{one} IN (SELECT s.l_{} FROM {{}} AS s WHERE s.id < {from})", of.name),
         false => format!("EXISTS (SELECT 1 FROM {{}} AS s WHERE s.l_{} = {one} AND s.id > {from})", of.name),
@@ -283,9 +268,9 @@ fn comparison(random: &mut Random, table: &str) -> String {
 fn plain_comparison(random: &mut Random, table: &str) -> String {
     let of = any(random);
     let one = column(random, table, of);
-    let operator = random.of(&["=", "<>", "<", "<=", ">", ">="]);
-    match random.below(7) {
-        0 => format!("{one} IS {}NULL", random.of(&["", "NOT "])),
+    let operator = one_of(random, &["=", "<>", "<", "<=", ">", ">="]);
+    match random.index(7) {
+        0 => format!("{one} IS {}NULL", one_of(random, &["", "NOT "])),
         1 => format!("{one} BETWEEN {} AND {}", literal(random, of), literal(random, of)),
         2 => format!("{one} IN ({}, {}, {})", literal(random, of), literal(random, of), literal(random, of)),
         3 => format!("{one} NOT IN ({}, {})", literal(random, of), literal(random, of)),

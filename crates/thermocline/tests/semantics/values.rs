@@ -37,6 +37,11 @@ pub const TYPES: &[Values] = &[
         ],
     },
     Values {
+        name: "f4",
+        sql: "REAL",
+        values: &["NULL", "0", "'-0'", "1.1", "2.5", "-3e38", "'NaN'", "'Infinity'", "16777216", "-0.00001"],
+    },
+    Values {
         name: "f8",
         sql: "DOUBLE PRECISION",
         values: &["NULL", "0", "'-0'", "1.5", "2.5", "-1e300", "'NaN'", "'Infinity'", "9007199254740992", "-0.1"],

@@ -254,6 +254,7 @@ impl Session {
                     | Statement::CreateIndex(_)
                     | Statement::AlterTable(_)
                     | Statement::Drop { .. }
+                    | Statement::Truncate(_)
             )
         );
         Ok(match parsed {

@@ -83,6 +83,7 @@ impl<'a> Bytes<'a> {
             tag::INT_1 => ValueRef::Int(i8::from_le_bytes(self.array()?).into()),
             tag::INT_4 => ValueRef::Int(i32::from_le_bytes(self.array()?).into()),
             tag::INT_8 => ValueRef::Int(self.i64()?),
+            tag::REAL => ValueRef::Real(f32::from_bits(self.u32()?)),
             tag::FLOAT => ValueRef::Float(f64::from_bits(self.u64()?)),
             tag::DECIMAL => {
                 let scale = self.u8()?;
@@ -113,6 +114,7 @@ mod tag {
     pub const DATE: u8 = 10;
     pub const TIMESTAMP: u8 = 11;
     pub const INTERVAL: u8 = 12;
+    pub const REAL: u8 = 13;
 }
 
 /// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
@@ -131,6 +133,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
                 out.push(tag::INT_8);
                 out.extend_from_slice(&value.to_le_bytes());
             }
+        }
+        ValueRef::Real(value) => {
+            out.push(tag::REAL);
+            out.extend_from_slice(&value.to_bits().to_le_bytes());
         }
         ValueRef::Float(value) => {
             out.push(tag::FLOAT);
@@ -221,6 +227,7 @@ mod tests {
             Value::Int(i64::MAX),
             Value::Float(f64::NAN),
             Value::Float(-0.0),
+            Value::Real(1.1),
             Value::Decimal(decimal),
             Value::Text("Straße".into()),
             Value::Bytes([0, 255].into()),

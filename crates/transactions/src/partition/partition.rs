@@ -271,6 +271,7 @@ impl Partition {
     /// An error if a change of the schema is of a table that rows are being loaded into.
     pub fn check_definable(&self, change: &Change) -> Result<()> {
         let (Change::DropTable(table)
+        | Change::TruncateTable { before: table, .. }
         | Change::CreateIndex { table, .. }
         | Change::DropIndex { table, .. }
         | Change::AddColumn { table, .. }) = change
@@ -303,6 +304,10 @@ impl Partition {
                     *table = None;
                 }
                 Ok(())
+            }
+            Change::TruncateTable { before, table } => {
+                self.define(&Change::DropTable(Arc::clone(before)))?;
+                self.create_table(table)
             }
             Change::CreateIndex { table, index } => {
                 let definition = table.index(*index);

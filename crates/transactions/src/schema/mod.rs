@@ -46,6 +46,13 @@ pub enum Change {
     CreateTable(Arc<TableDefinition>),
     /// A table is gone.
     DropTable(Arc<TableDefinition>),
+    /// A table is gone, and there is an empty one with its definition.
+    TruncateTable {
+        /// The table that is gone.
+        before: Arc<TableDefinition>,
+        /// The table as it is now.
+        table: Arc<TableDefinition>,
+    },
     /// An index, to be built from the table's rows.
     CreateIndex {
         /// The table as it is now.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sqlparser::ast::{
     self, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, IndexOption,
-    IndexType, ObjectType, SqlOption, Statement, TableConstraint,
+    IndexType, ObjectType, SqlOption, Statement, TableConstraint, Truncate, TruncateTableTarget,
 };
 
 use super::names::{fold, object};
@@ -38,6 +38,7 @@ pub(super) fn apply(schema: &mut Schema, sql: &str) -> Result<Change> {
                 (ObjectType::Index, [name]) => drop_index(schema, &object(name)?, if_exists),
                 _ => Err(unsupported("this DROP")),
             },
+            Statement::Truncate(truncate) => truncate_table(schema, &truncate),
             other => Err(Class::Syntax.error(format_args!("not a definition: {other}"))),
         },
         Parsed::Call { .. } | Parsed::Explain(_) => Err(Class::Syntax.error("not a definition")),
@@ -436,6 +437,24 @@ fn add_column(schema: &mut Schema, name: &str, written: &ColumnDef, if_not_exist
     }
     let table = replace(schema, table);
     Ok(Change::AddColumn { table, fill })
+}
+
+fn truncate_table(schema: &mut Schema, written: &Truncate) -> Result<Change> {
+    let Truncate { table_names, partitions: None, on_cluster: None, if_exists, .. } = written else {
+        return Err(unsupported("TRUNCATE of partitions"));
+    };
+    let [TruncateTableTarget { name, .. }] = table_names.as_slice() else {
+        return Err(unsupported("TRUNCATE of several tables"));
+    };
+    let name = object(name)?;
+    let before = match schema.table(&name) {
+        Ok(table) => Arc::clone(table),
+        Err(_) if *if_exists => return Ok(Change::None),
+        Err(error) => return Err(error),
+    };
+    // Whoever holds the old table finds it gone.
+    let table = replace(schema, TableDefinition { id: schema.next_table_id()?, ..TableDefinition::clone(&before) });
+    Ok(Change::TruncateTable { before, table })
 }
 
 fn drop_table(schema: &mut Schema, name: &str, if_exists: bool) -> Result<Change> {

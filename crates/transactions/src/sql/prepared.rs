@@ -290,6 +290,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::Null,
         Value::Boolean(false),
         Value::Int(0),
+        Value::Real(0.0),
         Value::Float(0.0),
         Value::Decimal(Decimal::ZERO),
         Value::Text(Box::default()),
@@ -329,7 +330,11 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
         }
         let read = match value {
             Value::Text(text) => parse_text(text, data_type)?,
+            number @ (Value::Int(_) | Value::Decimal(_) | Value::Real(_) | Value::Float(_)) if data_type.is_float() => {
+                cast(number.as_ref(), data_type)?
+            }
             Value::Float(number) if data_type.is_number() => exact(*number, data_type, position)?,
+            Value::Real(number) if data_type.is_number() => exact(f64::from(*number), data_type, position)?,
             other => {
                 let given = other.as_ref().data_type().unwrap_or(DataType::Text);
                 let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
@@ -358,7 +363,8 @@ fn exact(number: f64, data_type: DataType, position: usize) -> Result<Value> {
 fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
     match value {
         ValueRef::Null => true,
-        ValueRef::Int(_) | ValueRef::Decimal(_) => data_type.is_number(),
+        ValueRef::Int(_) | ValueRef::Decimal(_) => data_type.is_number() && data_type != DataType::Real,
+        ValueRef::Real(_) => data_type == DataType::Real,
         ValueRef::Float(_) => data_type == DataType::Double,
         ValueRef::Text(_) => data_type.is_text(),
         ValueRef::Boolean(_) => data_type == DataType::Boolean,

@@ -139,6 +139,7 @@ enum Cell {
     Null,
     Boolean(bool),
     Int(i64),
+    Real(f32),
     Float(f64),
     Decimal(Decimal),
     Text { from: u32, to: u32 },
@@ -226,6 +227,7 @@ impl Rows {
             ValueRef::Null => Cell::Null,
             ValueRef::Boolean(value) => Cell::Boolean(value),
             ValueRef::Int(value) => Cell::Int(value),
+            ValueRef::Real(value) => Cell::Real(value),
             ValueRef::Float(value) => Cell::Float(value),
             ValueRef::Decimal(value) => Cell::Decimal(value),
             ValueRef::Text(value) => self.push_text(value.as_bytes(), memory)?,
@@ -425,6 +427,7 @@ impl Rows {
             Cell::Null => ValueRef::Null,
             Cell::Boolean(value) => ValueRef::Boolean(value),
             Cell::Int(value) => ValueRef::Int(value),
+            Cell::Real(value) => ValueRef::Real(value),
             Cell::Float(value) => ValueRef::Float(value),
             Cell::Decimal(value) => ValueRef::Decimal(value),
             Cell::Text { from, to } => {

@@ -10,7 +10,7 @@ use crate::types::{DataType, ValueRef};
 /// ```text
 /// image := nulls (1 bit per column) | fixed part | texts and bytes, in the order of their columns
 ///
-/// fixed part: BOOLEAN 1, SMALLINT 2, INTEGER and DATE 4, BIGINT, DOUBLE, TIMESTAMP and DECIMAL up to
+/// fixed part: BOOLEAN 1, SMALLINT 2, INTEGER, REAL and DATE 4, BIGINT, DOUBLE, TIMESTAMP and DECIMAL up to
 ///             18 digits 8, longer DECIMAL 16 bytes; of TEXT, VARCHAR and BYTEA the end of its bytes
 ///             behind the fixed part, 2 bytes where the definition bounds it, else 4
 /// ```
@@ -67,6 +67,7 @@ pub(super) enum Kind {
     Int2,
     Int4,
     Int8,
+    Real,
     Float,
     Date,
     Timestamp,
@@ -87,6 +88,7 @@ impl Kind {
             DataType::SmallInt => Self::Int2,
             DataType::Integer => Self::Int4,
             DataType::BigInt => Self::Int8,
+            DataType::Real => Self::Real,
             DataType::Double => Self::Float,
             DataType::Date => Self::Date,
             DataType::Timestamp => Self::Timestamp,
@@ -110,7 +112,7 @@ impl Kind {
         match self {
             Self::Boolean => 1,
             Self::Int2 => 2,
-            Self::Int4 | Self::Date => 4,
+            Self::Int4 | Self::Real | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
             Self::Decimal16 { .. } | Self::Interval => 16,
             Self::Text | Self::Bytes => 0,
@@ -392,6 +394,7 @@ impl Field {
         match (self.kind, value) {
             (Kind::Boolean, ValueRef::Boolean(_))
             | (Kind::Int8, ValueRef::Int(_))
+            | (Kind::Real, ValueRef::Real(_))
             | (Kind::Float, ValueRef::Float(_))
             | (Kind::Date, ValueRef::Date(_))
             | (Kind::Timestamp, ValueRef::Timestamp(_))
@@ -436,6 +439,7 @@ impl Field {
                 i32::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
             }
             (Kind::Int8, ValueRef::Int(number)) => put(image, at, number.to_le_bytes()),
+            (Kind::Real, ValueRef::Real(number)) => put(image, at, number.to_bits().to_le_bytes()),
             (Kind::Float, ValueRef::Float(number)) => put(image, at, number.to_bits().to_le_bytes()),
             (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
             (Kind::Interval, ValueRef::Interval(span)) => put(image, at, span.to_le_bytes()),

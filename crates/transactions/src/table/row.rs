@@ -74,6 +74,7 @@ impl<'a> Row<'a> {
             Kind::Int2 => ValueRef::Int(i16::from_le_bytes(chunk(image, at)?).into()),
             Kind::Int4 => ValueRef::Int(i32::from_le_bytes(chunk(image, at)?).into()),
             Kind::Int8 => ValueRef::Int(i64::from_le_bytes(chunk(image, at)?)),
+            Kind::Real => ValueRef::Real(f32::from_bits(u32::from_le_bytes(chunk(image, at)?))),
             Kind::Float => ValueRef::Float(f64::from_bits(u64::from_le_bytes(chunk(image, at)?))),
             Kind::Date => ValueRef::Date(i32::from_le_bytes(chunk(image, at)?)),
             Kind::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(chunk(image, at)?)),

@@ -45,7 +45,7 @@ impl KeyColumn {
         match self.data_type {
             DataType::Boolean => Some(1),
             DataType::SmallInt => Some(2),
-            DataType::Integer | DataType::Date => Some(4),
+            DataType::Integer | DataType::Real | DataType::Date => Some(4),
             DataType::BigInt | DataType::Double | DataType::Timestamp => Some(8),
             DataType::Decimal { precision, .. } if precision <= DIGITS_IN_8_BYTES => Some(8),
             DataType::Decimal { .. } => Some(16),
@@ -133,6 +133,7 @@ fn encode_other(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> 
         (ValueRef::Timestamp(micros), DataType::Timestamp) => {
             out.extend_from_slice(&(micros ^ i64::MIN).to_be_bytes());
         }
+        (ValueRef::Real(number), DataType::Real) => out.extend_from_slice(&real_bits(number).to_be_bytes()),
         (ValueRef::Float(number), DataType::Double) => out.extend_from_slice(&float_bits(number).to_be_bytes()),
         (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
             if number.scale() != scale {
@@ -160,6 +161,12 @@ fn wrong(value: ValueRef<'_>, data_type: DataType) -> Error {
 fn float_bits(number: f64) -> u64 {
     let bits = if number.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (number + 0.0).to_bits() };
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
+}
+
+/// The same of 32 bits.
+fn real_bits(number: f32) -> u32 {
+    let bits = if number.is_nan() { f32::NAN.to_bits() & !(1 << 31) } else { (number + 0.0).to_bits() };
+    if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 
 fn escape(out: &mut Vec<u8>, bytes: &[u8]) {
@@ -218,6 +225,10 @@ fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
         DataType::BigInt => Value::Int(i64::from_be_bytes(fixed(key, flip)?) ^ i64::MIN),
         DataType::Date => Value::Date(i32::from_be_bytes(fixed(key, flip)?) ^ i32::MIN),
         DataType::Timestamp => Value::Timestamp(i64::from_be_bytes(fixed(key, flip)?) ^ i64::MIN),
+        DataType::Real => {
+            let bits = u32::from_be_bytes(fixed(key, flip)?);
+            Value::Real(f32::from_bits(if bits >> 31 == 1 { bits & !(1 << 31) } else { !bits }))
+        }
         DataType::Double => {
             let bits = u64::from_be_bytes(fixed(key, flip)?);
             Value::Float(f64::from_bits(if bits >> 63 == 1 { bits & !(1 << 63) } else { !bits }))
@@ -276,6 +287,10 @@ mod tests {
             (
                 DataType::Double,
                 [f64::NEG_INFINITY, -1.5, -1e-300, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN].map(Value::from).to_vec(),
+            ),
+            (
+                DataType::Real,
+                [f32::NEG_INFINITY, -1.5, -1e-30, 0.0, 1e-30, 2.0, f32::INFINITY, f32::NAN].map(Value::from).to_vec(),
             ),
             (DataType::Decimal { precision: 9, scale: 2 }, decimals(["-9999999.99", "-0.01", "0.00", "12.30"])),
             (

@@ -23,9 +23,8 @@ impl PartitionHash {
             ValueRef::Date(days) => of_integer(days.into()),
             ValueRef::Boolean(value) => of_integer(value.into()),
             ValueRef::Decimal(number) => of_decimal(number),
-            // Of all that are NaN, which are equal, one.
-            ValueRef::Float(number) if number.is_nan() => of_bytes(&f64::NAN.to_bits().to_le_bytes()),
-            ValueRef::Float(number) => of_bytes(&(number + 0.0).to_bits().to_le_bytes()),
+            ValueRef::Real(number) => of_float(number.into()),
+            ValueRef::Float(number) => of_float(number),
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
             // No column that a table is partitioned by.
@@ -57,6 +56,12 @@ fn of_decimal(number: Decimal) -> u64 {
             of_bytes(&[&bytes[..], &[*scale]].concat())
         }
     }
+}
+
+/// Equal floats are one, as are all that are NaN.
+fn of_float(number: f64) -> u64 {
+    let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
+    of_bytes(&number.to_bits().to_le_bytes())
 }
 
 /// FNV-1a, then spread.

@@ -3,9 +3,12 @@
 //! Not among them are those that are not strict in another way than [`Function::is_strict`] says (`coalesce`, `CASE`),
 //! and those that depend on time or chance.
 
+mod encoding;
 mod moment;
 mod number;
+mod similar;
 mod text;
+mod to_char;
 
 pub use moment::Field;
 
@@ -18,6 +21,8 @@ macro_rules! functions {
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Function {
             $($(#[$doc])* $name,)*
+            /// `to_hex` of an INTEGER, whose negative numbers have 32 bits
+            Hexadecimal4,
             /// `EXTRACT(field FROM moment)`
             Extract(Field),
             /// `date_part('field', moment)`
@@ -66,10 +71,14 @@ functions! {
     ConcatWith "concat_ws" 2..100,
     /// `cos(radians)`
     Cosine "cos" 1..1,
+    /// `decode(text, encoding)`: bytes of `hex`, `base64` or `escape`
+    Decode "decode" 2..2,
     /// `degrees(radians)`
     Degrees "degrees" 1..1,
     /// `div(dividend, divisor)`, truncated
     Quotient "div" 2..2,
+    /// `encode(bytes, encoding)`: text in `hex`, `base64` or `escape`
+    Encode "encode" 2..2,
     /// `exp(number)`
     Exponential "exp" 1..1,
     /// `factorial(integer)`
@@ -104,12 +113,16 @@ functions! {
     Round "round" 1..2,
     /// `sign(number)`
     Sign "sign" 1..1,
+    /// `similar_to_escape(pattern)`, `similar_to_escape(pattern, escape)`: SIMILAR TO's pattern as a regular expression
+    SimilarPattern "similar_to_escape" 1..2,
     /// `sin(radians)`
     Sine "sin" 1..1,
     /// `sqrt(number)`
     SquareRoot "sqrt" 1..1,
     /// `tan(radians)`
     Tangent "tan" 1..1,
+    /// `to_char(number or moment, template)`
+    ToChar "to_char" 2..2,
     /// `to_hex(integer)`
     Hexadecimal "to_hex" 1..1,
     /// `trunc(number)`, `trunc(number, digits)`
@@ -119,6 +132,8 @@ functions! {
 /// The types with which a function is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
+    /// What computes it: of some functions there is one for each type.
+    pub function: Function,
     /// What each argument is cast to, if it is not of a type like that.
     pub arguments: Vec<DataType>,
     /// The type of the result.
@@ -141,8 +156,9 @@ impl Function {
         let all = |of: DataType| vec![of; arguments.len()];
         let undefined = || Err(self.undefined(arguments));
         let is_number = |position: usize| given(position).is_none_or(DataType::is_number);
+        let is_float = |position: usize| given(position).is_some_and(DataType::is_float);
         let first = given(0);
-        let call = |arguments: Vec<DataType>, result: DataType| Ok(Call { arguments, result });
+        let call = |arguments: Vec<DataType>, result: DataType| Ok(Call { function: self, arguments, result });
         match self {
             Self::Abs if is_number(0) => {
                 let of = first.map_or(Double, DataType::unbounded);
@@ -157,12 +173,12 @@ impl Function {
                 _ => call(vec![Double], Double),
             },
             // PostgreSQL rounds doubles to no digits.
-            Self::Round | Self::Trunc if is_number(0) && first != Some(Double) => match given(1) {
+            Self::Round | Self::Trunc if is_number(0) && !is_float(0) => match given(1) {
                 None | Some(DataType::SmallInt | Integer | BigInt) => call(vec![Numeric, Integer], Numeric),
                 _ => undefined(),
             },
             // That to another base is of decimals.
-            Self::Logarithm if arguments.len() == 2 && arguments.contains(&Some(Double)) => undefined(),
+            Self::Logarithm if arguments.len() == 2 && (is_float(0) || is_float(1)) => undefined(),
             Self::ArcCosine
             | Self::ArcSine
             | Self::ArcTangent
@@ -183,7 +199,7 @@ impl Function {
                 call(all(Double), Double)
             }
             Self::Remainder | Self::CommonDivisor | Self::CommonMultiple | Self::Quotient
-                if (0..arguments.len()).all(is_number) && !arguments.contains(&Some(Double)) =>
+                if (0..arguments.len()).all(|position| is_number(position) && !is_float(position)) =>
             {
                 let of = match (first, given(1)) {
                     (Some(one), Some(other)) if one.is_integer() && other.is_integer() => wider_integer(one, other),
@@ -221,12 +237,25 @@ impl Function {
                 Some(of) if of.is_integer() => call(vec![BigInt], Numeric),
                 _ => undefined(),
             },
-            Self::Hexadecimal => match first {
+            Self::Hexadecimal | Self::Hexadecimal4 => match first {
                 Some(DataType::SmallInt) => Err(self.ambiguous(arguments)),
-                Some(Integer) => call(vec![Integer], Text),
+                Some(Integer) => Ok(Call { function: Self::Hexadecimal4, arguments: vec![Integer], result: Text }),
                 None | Some(BigInt) => call(vec![BigInt], Text),
                 _ => undefined(),
             },
+            Self::ToChar if given(1).is_none_or(DataType::is_text) => match first {
+                None => Err(self.ambiguous(arguments)),
+                Some(Date | Timestamp) => call(vec![Timestamp, Text], Text),
+                Some(DataType::SmallInt) => call(vec![Double, Text], Text),
+                Some(of) if of.is_number() || of == Interval => call(vec![of.unbounded(), Text], Text),
+                _ => undefined(),
+            },
+            Self::Encode if given(1).is_none_or(DataType::is_text) => match first {
+                None | Some(Bytea) => call(vec![Bytea, Text], Text),
+                _ => undefined(),
+            },
+            Self::Decode if arguments.iter().flatten().all(|of| of.is_text()) => call(all(Text), Bytea),
+            Self::SimilarPattern if arguments.iter().flatten().all(|of| of.is_text()) => call(all(Text), Text),
             Self::Extract(field) | Self::Part(field) => {
                 let result = match self {
                     Self::Extract(field) => field.extracted_type(),
@@ -269,8 +298,13 @@ impl Function {
             | Self::OctetLength
             | Self::BitLength
             | Self::Character
-            | Self::Hexadecimal => text::call(self, arguments),
+            | Self::Hexadecimal
+            | Self::Hexadecimal4
+            | Self::Encode
+            | Self::Decode
+            | Self::SimilarPattern => text::call(self, arguments),
             Self::Extract(_) | Self::Part(_) | Self::Truncate(_) => moment::call(self, arguments),
+            Self::ToChar => to_char::call(self, arguments),
             _ => number::call(self, arguments),
         }
     }
@@ -301,6 +335,7 @@ impl Function {
     /// What SQL calls it.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Hexadecimal4 => Self::Hexadecimal.name(),
             Self::Extract(_) => "extract",
             Self::Part(_) => "date_part",
             Self::Truncate(_) => "date_trunc",

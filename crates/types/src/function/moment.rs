@@ -120,6 +120,14 @@ fn extract(field: Field, moment: Moment) -> Result<Value> {
     }
 }
 
+/// A field of a timestamp that is an integer.
+pub(super) fn extract_whole(field: Field, micros: i64) -> Result<i64> {
+    match extract_timestamp(field, micros)? {
+        Value::Int(number) => Ok(number),
+        _ => Err(out_of_range()),
+    }
+}
+
 /// The fields that timestamps and intervals share: of the time since midnight, and of an interval's.
 fn extract_time(field: Field, micros: i64) -> Result<Value> {
     let of_minute = micros % 60_000_000;

@@ -11,6 +11,7 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
         (F::Abs, [V::Int(number)]) => Value::Int(number.checked_abs().ok_or_else(out_of_range)?),
         (F::Abs, [V::Decimal(number)]) if number.is_negative() => number.negated().into(),
         (F::Abs, [V::Decimal(number)]) => (*number).into(),
+        (F::Abs, [V::Real(number)]) => number.abs().into(),
         (F::Abs, [V::Float(number)]) => number.abs().into(),
         (F::Sign, [V::Decimal(number)]) => Decimal::from(match number.units() {
             0 => 0,

@@ -3,6 +3,9 @@
 use std::fmt::Write;
 
 use super::Function;
+use super::encoding::Encoding;
+use super::similar::similar_pattern;
+use super::to_char;
 use crate::error::{Class, Result};
 use crate::{Value, ValueRef};
 
@@ -31,6 +34,20 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
             }
         },
         (F::Hexadecimal, [V::Int(number)]) => format!("{number:x}").into(),
+        (F::Hexadecimal4, [V::Int(number)]) => format!("{:x}", number & i64::from(u32::MAX)).into(),
+        (F::Encode, [V::Bytes(bytes), V::Text(encoding)]) => Encoding::named(encoding)?.encode(bytes).into(),
+        (F::Decode, [V::Text(text), V::Text(encoding)]) => {
+            Value::Bytes(Encoding::named(encoding)?.decode(text)?.into())
+        }
+        (F::SimilarPattern, [V::Text(pattern)]) => similar_pattern(pattern, Some('\\'))?.into(),
+        (F::SimilarPattern, [V::Text(pattern), V::Text(escape)]) => {
+            let mut characters = escape.chars();
+            let escape = match (characters.next(), characters.next()) {
+                (escape, None) => escape,
+                _ => return Err(Class::InvalidEscape.error("invalid escape string: it must be empty or one character")),
+            };
+            similar_pattern(pattern, escape)?.into()
+        }
         _ => return Err(function.not_of(arguments)),
     })
 }
@@ -61,6 +78,10 @@ pub(super) fn bytes_max(function: Function, arguments: &[ValueRef<'_>]) -> usize
     match (function, arguments) {
         (Function::Concat, parts) => joined_bytes_max("", parts),
         (Function::ConcatWith, [ValueRef::Text(separator), parts @ ..]) => joined_bytes_max(separator, parts),
+        (Function::ToChar, [_, ValueRef::Text(template)]) => to_char::bytes_max(template),
+        (Function::Encode, [ValueRef::Bytes(bytes), _]) => bytes.len().saturating_mul(4),
+        (Function::Decode, [ValueRef::Text(text), _]) => text.len(),
+        (Function::SimilarPattern, [ValueRef::Text(pattern), ..]) => pattern.len().saturating_mul(3),
         _ => 0,
     }
 }

@@ -131,7 +131,7 @@ impl Binder<'_> {
         if !one.assigns_to(other) {
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} {symbol} {other}")));
         }
-        if one == other || ![one, other].contains(&DataType::Double) {
+        if one == other || !(one.is_float() || other.is_float()) {
             return Ok((left, right));
         }
         Ok((as_float(left), as_float(right)))
@@ -370,6 +370,7 @@ fn common_type(one: DataType, other: DataType) -> Option<DataType> {
         _ if one.is_integer() && other.is_integer() => wider_integer(one, other),
         _ if one.is_text() && other.is_text() => DataType::Text,
         (DataType::Double, number) | (number, DataType::Double) if number.is_number() => DataType::Double,
+        (DataType::Real, number) | (number, DataType::Real) if number.is_number() => DataType::Real,
         _ if one.is_number() && other.is_number() => DataType::Numeric,
         (DataType::Date, DataType::Timestamp) | (DataType::Timestamp, DataType::Date) => DataType::Timestamp,
         _ => return None,

@@ -120,6 +120,7 @@ impl Binder<'_> {
             Signature::Of(of) => {
                 let types: Vec<Option<DataType>> = typed.iter().map(Typed::operand_type).collect();
                 let resolved = of.resolve(&types)?;
+                let function = Function::Of(resolved.function);
                 let mut settled = Vec::with_capacity(typed.len());
                 for (argument, to) in typed.into_iter().zip(resolved.arguments) {
                     settled.push(self.settle(argument, to)?.expr);
@@ -127,21 +128,24 @@ impl Binder<'_> {
                 Ok(in_range(Expr::Call(function, settled), resolved.result))
             }
             Signature::Fixed(expected, result) => {
+                let is_of_bytes = function.is_of_bytes(typed.len())
+                    && typed.first().is_some_and(|first| first.data_type == Some(DataType::Bytea));
+                let of_bytes = |of| if is_of_bytes && of == DataType::Text { DataType::Bytea } else { of };
                 let mut settled = Vec::with_capacity(typed.len());
                 for (position, argument) in typed.into_iter().enumerate() {
                     let to = expected.get(position).or(expected.last()).copied().unwrap_or(DataType::Text);
+                    let to = of_bytes(to);
                     let argument = self.settle(argument, to)?;
                     let from = argument.type_or_text();
                     let fits = from.is_like(to)
                         || (from == DataType::Date && to == DataType::Timestamp)
-                        || (from.is_number() && to == DataType::Double)
-                        || (from.is_text() && to == DataType::Bytea);
+                        || (from.is_number() && to == DataType::Double);
                     if !fits {
                         return Err(wrong_argument(function, from));
                     }
                     settled.push(argument.expr);
                 }
-                Ok(Typed::new(Expr::Call(function, settled), result))
+                Ok(Typed::new(Expr::Call(function, settled), of_bytes(result)))
             }
         }
     }
@@ -206,7 +210,7 @@ fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataT
         AggregateKind::Count => DataType::BigInt,
         AggregateKind::Min | AggregateKind::Max => given,
         AggregateKind::Sum if number => match given {
-            DataType::Double => DataType::Double,
+            DataType::Real | DataType::Double => DataType::Double,
             decimal if decimal.is_decimal() => DataType::Numeric,
             _ => DataType::BigInt,
         },

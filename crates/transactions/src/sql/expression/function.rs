@@ -87,6 +87,16 @@ impl Function {
         }
     }
 
+    /// Whether a function of text is one of bytes, too, with so many arguments.
+    pub const fn is_of_bytes(self, arguments: usize) -> bool {
+        match self {
+            Self::Position | Self::Substring => true,
+            // There is none that trims spaces.
+            Self::Trim | Self::TrimLeft | Self::TrimRight => arguments == 2,
+            _ => false,
+        }
+    }
+
     /// Whether it gives another value at each call.
     pub const fn is_volatile(self) -> bool {
         matches!(self, Self::Random | Self::Uuid)
@@ -138,7 +148,35 @@ impl Function {
             (ValueRef::Text(text), second, third) => {
                 self.of_text(text, second, third, frame.environment).map(Evaluated::Owned)
             }
+            (ValueRef::Bytes(bytes), second, third) => {
+                self.of_bytes(bytes, second, third, frame.environment).map(Evaluated::Owned)
+            }
             (other, ..) => Err(self.not_of(other)),
+        }
+    }
+
+    /// Of bytes as of a text with a character for each.
+    fn of_bytes(
+        self,
+        bytes: &[u8],
+        second: ValueRef<'_>,
+        third: ValueRef<'_>,
+        environment: &Environment,
+    ) -> Result<Value> {
+        make_text(environment, bytes.len().saturating_mul(2))?;
+        let text = types::characters_of_bytes(bytes);
+        let value = match second {
+            ValueRef::Bytes(other) => {
+                let other = types::characters_of_bytes(other);
+                self.of_text(&text, ValueRef::Text(&other), third, environment)?
+            }
+            second => self.of_text(&text, second, third, environment)?,
+        };
+        match value {
+            Value::Text(part) => {
+                types::bytes_of_characters(&part).map(Value::Bytes).ok_or_else(|| self.not_of(ValueRef::Bytes(bytes)))
+            }
+            value => Ok(value),
         }
     }
 

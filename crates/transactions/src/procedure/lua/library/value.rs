@@ -15,6 +15,7 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Null => stack.push_nil(),
         ValueRef::Boolean(value) => stack.push_boolean(value),
         ValueRef::Int(value) => stack.push_integer(value),
+        ValueRef::Real(value) => stack.push_float(value.into()),
         ValueRef::Float(value) => stack.push_float(value),
         ValueRef::Text(text) => stack.push_bytes(text.as_bytes()),
         ValueRef::Bytes(bytes) => stack.push_bytes(bytes),

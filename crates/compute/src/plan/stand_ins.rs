@@ -1,0 +1,167 @@
+//! Functions that stand in a plan until [`TypeChecks`](super::TypeChecks) puts another expression in their place. They
+//! take what DataFusion's planner would refuse before any rule could say better.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, Field, FieldRef};
+use datafusion::common::{Result, exec_err, plan_err};
+use datafusion::execution::FunctionRegistry;
+use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+
+/// Functions of text that are of bytes, too.
+const OF_TEXT_AND_BYTES: [&str; 5] = ["substr", "btrim", "ltrim", "rtrim", "strpos"];
+
+/// Names of the functions that operators become when a statement is parsed.
+pub(crate) const POSITIVE: &str = "sql_positive";
+pub(crate) const DISTINCT: &str = "sql_is_distinct";
+pub(crate) const NOT_DISTINCT: &str = "sql_is_not_distinct";
+
+/// Registers them, functions of text in the place of DataFusion's.
+///
+/// # Errors
+/// If DataFusion has no function that one stands for.
+pub(crate) fn register_stand_ins(context: &SessionContext) -> Result<()> {
+    for name in OF_TEXT_AND_BYTES {
+        context.register_udf(TextOrBytes::new(context.udf(name)?).into());
+    }
+    for written in [Written::Positive, Written::Distinct, Written::NotDistinct] {
+        context.register_udf(OperatorStandIn::new(written).into());
+    }
+    Ok(())
+}
+
+/// A function of text that takes bytes in its place.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct TextOrBytes {
+    /// What it is of text.
+    pub of_text: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl TextOrBytes {
+    fn new(of_text: Arc<ScalarUDF>) -> Self {
+        let signature = Signature::user_defined(of_text.signature().volatility);
+        Self { of_text, signature }
+    }
+}
+
+impl ScalarUDFImpl for TextOrBytes {
+    fn name(&self) -> &str {
+        self.of_text.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.of_text.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[ArrowType]) -> Result<ArrowType> {
+        exec_err!("{}: the type depends on the arguments", self.name())
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        if !arguments.arg_fields.first().is_some_and(|first| first.data_type().is_binary()) {
+            return self.of_text.return_field_from_args(arguments);
+        }
+        let of = if self.name() == "strpos" { ArrowType::Int32 } else { ArrowType::Binary };
+        Ok(Arc::new(Field::new(self.name(), of, true)))
+    }
+
+    fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        if types.first().is_some_and(ArrowType::is_binary) {
+            return Ok(types.to_vec());
+        }
+        let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        let fields = fields_with_udf(&fields, self.of_text.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{} is only planned with", self.name())
+    }
+}
+
+/// What an operator was in the statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Written {
+    /// `+x`
+    Positive,
+    Distinct,
+    NotDistinct,
+}
+
+/// An operator as a function.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OperatorStandIn {
+    written: Written,
+    signature: Signature,
+}
+
+impl OperatorStandIn {
+    fn new(written: Written) -> Self {
+        let arguments = if written == Written::Positive { 1 } else { 2 };
+        Self { written, signature: Signature::any(arguments, Volatility::Immutable) }
+    }
+
+    fn shown(&self, arguments: &[Expr], name: impl Fn(&Expr) -> String) -> Result<String> {
+        match (self.written, arguments) {
+            // As DataFusion names it.
+            (Written::Positive, [of]) => Ok(name(of)),
+            (written, [left, right]) => {
+                let operator = match written {
+                    Written::Distinct => Operator::IsDistinctFrom,
+                    _ => Operator::IsNotDistinctFrom,
+                };
+                Ok(format!("{} {operator} {}", name(left), name(right)))
+            }
+            (_, arguments) => plan_err!("{} does not take {} arguments", self.name(), arguments.len()),
+        }
+    }
+}
+
+impl ScalarUDFImpl for OperatorStandIn {
+    fn name(&self) -> &str {
+        match self.written {
+            Written::Positive => POSITIVE,
+            Written::Distinct => DISTINCT,
+            Written::NotDistinct => NOT_DISTINCT,
+        }
+    }
+
+    fn display_name(&self, arguments: &[Expr]) -> Result<String> {
+        self.shown(arguments, Expr::to_string)
+    }
+
+    fn schema_name(&self, arguments: &[Expr]) -> Result<String> {
+        self.shown(arguments, |argument| argument.schema_name().to_string())
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        match (self.written, types) {
+            (Written::Positive, [of]) => Ok(of.clone()),
+            _ => Ok(ArrowType::Boolean),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let nullable = arguments.arg_fields.iter().any(|field| field.is_nullable());
+        let types: Vec<ArrowType> = arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        let nullable = self.written == Written::Positive && nullable;
+        Ok(Arc::new(Field::new(self.name(), self.return_type(&types)?, nullable)))
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{} is only planned with", self.name())
+    }
+}

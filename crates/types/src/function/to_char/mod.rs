@@ -1,0 +1,77 @@
+//! `to_char`: numbers and moments as text by a template of PostgreSQL's.
+
+mod moment;
+mod number;
+
+use super::Function;
+use crate::error::Result;
+use crate::{MICROS_PER_DAY, Value, ValueRef};
+
+/// `to_char(value, template)`.
+pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Value> {
+    let [value, ValueRef::Text(template)] = arguments else { return Err(function.not_of(arguments)) };
+    let text = match value {
+        ValueRef::Interval(span) => moment::format_interval(*span, template)?,
+        ValueRef::Timestamp(micros) => moment::format_timestamp(*micros, template)?,
+        ValueRef::Date(days) => moment::format_timestamp(i64::from(*days) * MICROS_PER_DAY, template)?,
+        number => match number::Digits::new(*number) {
+            Some(digits) => number::format(&digits, template)?,
+            None => return Err(function.not_of(arguments)),
+        },
+    };
+    Ok(text.into())
+}
+
+/// Most bytes that a character of a template stands for: a month's name, or a Roman number.
+const BYTES_OF_CHARACTER: usize = 16;
+
+/// Bytes of the text that [`call`] makes, at most.
+pub(super) fn bytes_max(template: &str) -> usize {
+    template.len().saturating_mul(BYTES_OF_CHARACTER).saturating_add(64)
+}
+
+/// A part of a template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part<'t, K> {
+    Keyword(K),
+    Literal(&'t str),
+}
+
+/// Splits a template: keywords, of which the first one of the list that fits is taken, text in double quotes, and
+/// characters that stand for themselves. A backslash takes its meaning from a quote, and within quotes from any
+/// character.
+fn parts<'t, K: Copy>(template: &'t str, keywords: &[(&str, K)]) -> Vec<Part<'t, K>> {
+    let mut parts = vec![];
+    let mut rest = template;
+    let mut is_quoted = false;
+    while let Some(first) = rest.chars().next() {
+        let keyword = keywords.iter().find(|(name, _)| !is_quoted && rest.starts_with(name));
+        let (part, length) = match (keyword, first) {
+            (Some((name, keyword)), _) => (Some(Part::Keyword(*keyword)), name.len()),
+            (None, '"') => {
+                is_quoted = !is_quoted;
+                (None, 1)
+            }
+            (None, '\\') if is_quoted || rest.starts_with("\\\"") => {
+                let escaped = rest.chars().nth(1).map_or(0, char::len_utf8);
+                (rest.get(1..1 + escaped).map(Part::Literal), 1 + escaped)
+            }
+            (None, first) => (rest.get(..first.len_utf8()).map(Part::Literal), first.len_utf8()),
+        };
+        parts.extend(part);
+        rest = rest.get(length..).unwrap_or_default();
+    }
+    parts
+}
+
+/// The ending of an ordinal number, by its digits.
+fn ordinal_ending(digits: &str) -> &'static str {
+    let mut last = digits.bytes().rev();
+    match (last.next(), last.next()) {
+        (_, Some(b'1')) => "th",
+        (Some(b'1'), _) => "st",
+        (Some(b'2'), _) => "nd",
+        (Some(b'3'), _) => "rd",
+        _ => "th",
+    }
+}
