@@ -435,7 +435,7 @@ fn sessions_hold_their_partitions() {
     let mut client = engine.client();
     client.call(Arc::new(Bank::Add), arguments(&[1, 10])).unwrap();
 
-    let mut session = engine.begin(Route::All, None).unwrap();
+    let mut session = engine.begin(&Route::All, None).unwrap();
     assert_eq!(session.run(&Bank::Transfer, &arguments(&[1, 2, 4]), None), Ok(4));
     std::thread::scope(|scope| {
         let blocked = scope.spawn(|| engine.client().call(Arc::new(Bank::Sum), arguments(&[])));
@@ -446,13 +446,13 @@ fn sessions_hold_their_partitions() {
     });
     assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[1, 0])), Ok(6));
 
-    let mut session = engine.begin(Route::All, None).unwrap();
+    let mut session = engine.begin(&Route::All, None).unwrap();
     session.run(&Bank::Add, &arguments(&[2, 100]), None).unwrap();
     session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
     // A statement that fails ends the transaction, and nothing but ROLLBACK is possible.
-    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
+    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100]), None).unwrap_err().sqlstate(), "P0001");
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
@@ -460,7 +460,7 @@ fn sessions_hold_their_partitions() {
     assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
 
     // One that does nothing loses its partitions.
-    let mut session = engine.begin(Route::All, None).unwrap();
+    let mut session = engine.begin(&Route::All, None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
     assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P03");
@@ -504,7 +504,7 @@ fn a_sessions_time_is_not_before_that_of_what_it_sees() {
         until_queued([0, 1]);
         let before = scope.spawn(|| engine.client().call(Arc::new(Bank::Time), arguments(&[id])).unwrap());
         until_queued([1, 1]);
-        let session = scope.spawn(|| engine.begin(Route::All, None).unwrap());
+        let session = scope.spawn(|| engine.begin(&Route::All, None).unwrap());
         until_queued([2, 2]);
         // The second partition takes the session now, the first one later.
         first.open();
@@ -526,7 +526,7 @@ fn a_transaction_over_some_partitions_holds_only_these() {
     let [a, b, c, d] = [0, 1, 2, 3].map(|number| (1..).find(|id| partition(*id) == number).unwrap());
     let same = (c + 1..).find(|id| partition(*id) == 2).unwrap();
     let mut client = engine.client();
-    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
+    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
     session.run(&Bank::Add, &arguments(&[a, 10]), None).unwrap();
     // Two others, one of them twice, and both in either order.
     for (from, to) in [(b, c), (c, b), (c, same), (b, b)] {
@@ -541,7 +541,7 @@ fn a_transaction_over_some_partitions_holds_only_these() {
         assert_eq!(blocked.join().unwrap(), Ok(1));
     });
     // Who needs more than he said runs again over that as well, beside a session that has another one.
-    let mut session = engine.begin(Route::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
+    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::More), arguments(&[a, b, c, same])), Ok(2));
     assert_eq!(engine.restarts(), 1);
     assert_eq!(client.call(Arc::new(Bank::Transfer), arguments(&[a, c, 1])), Ok(-3));
@@ -590,7 +590,7 @@ fn a_log_that_fails_stops_everything_and_everybody_is_told() {
             failed += clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>();
         });
         assert!(failed > 300, "{failed}");
-        assert!(engine.begin(Route::All, None).is_err());
+        assert!(engine.begin(&Route::All, None).is_err());
         assert!(matches!(log.close(), Err(Error::Io(_))));
         engine.stop();
     }

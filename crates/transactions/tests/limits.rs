@@ -218,7 +218,7 @@ fn another_thread_cancels() {
             run(&mut session, "BEGIN");
         }
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| session.execute("UPDATE t SET v = 9 WHERE k = 9", &[]).unwrap_err());
+            let waiting = scope.spawn(|| session.execute("UPDATE t SET v = 9 WHERE k = 1", &[]).unwrap_err());
             while !waiting.is_finished() {
                 std::thread::sleep(Duration::from_millis(20));
                 canceller.cancel();

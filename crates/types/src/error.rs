@@ -192,6 +192,8 @@ classes! {
     ReadOnly "25006",
     /// The session waited too long with an open transaction.
     IdleTimeout "25P03",
+    /// Sessions' transactions that wait for each other.
+    Deadlock "40P01",
     /// Raised by a procedure on purpose.
     Raised "P0001",
     /// An error of a procedure's own code.

@@ -11,7 +11,7 @@ use super::load::Load;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::{Answer, Work, read};
-use crate::engine::{Client, Interactive, Route, Weigh};
+use crate::engine::{Client, Interactive, Program, Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::interrupt::{Cause, Interrupt};
 use crate::partition::Member;
@@ -30,8 +30,8 @@ const ATTEMPTS_MAX: usize = 16;
 /// Executes SQL, one statement after the other.
 ///
 /// Without `BEGIN` each statement is a transaction of its own. `BEGIN` makes the following ones a single
-/// transaction until `COMMIT` or `ROLLBACK`: that one holds all partitions from its first statement on,
-/// so nothing else runs meanwhile. It is the slower way, for programs that need it; a procedure does the
+/// transaction until `COMMIT` or `ROLLBACK`: that one holds the partitions that its statements have needed so far,
+/// and nothing else runs there meanwhile. It is the slower way, for programs that need it; a procedure does the
 /// same in one step.
 ///
 /// ```text
@@ -60,7 +60,8 @@ pub struct Session {
 
 enum State {
     Idle,
-    Begun,
+    /// With what stops the statement that it is a part of; `None` if it is of none.
+    Begun(Option<Arc<Interrupt>>),
     Open(Interactive<Work>),
     /// An error came before it had anything to undo.
     Failed,
@@ -155,7 +156,7 @@ impl Session {
         match &self.transaction {
             State::Open(transaction) => transaction.has_failed(),
             State::Failed => true,
-            State::Begun | State::Idle => false,
+            State::Begun(_) | State::Idle => false,
         }
     }
 
@@ -172,9 +173,9 @@ impl Session {
         mut requests: Vec<ReadRequest>,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Vec<Vec<TableReader>>> {
-        match self.open(Some(interrupt))? {
+        match self.open(&Route::All, interrupt)? {
             None => self.shared.read_tables(requests, interrupt),
-            Some(transaction) => transaction.visit(|members| {
+            Some(transaction) => transaction.visit_all(Some(interrupt), |members| {
                 requests
                     .iter_mut()
                     .map(|request| {
@@ -211,8 +212,11 @@ impl Session {
             PartitionStatistics::of(member, engine.queued(id), engine.held(id))
         };
         let partitions = match &mut self.transaction {
-            State::Open(transaction) => Some(transaction.visit(|members| Ok(members.iter().map(of).collect()))?),
-            State::Begun | State::Failed | State::Idle => None,
+            // A look at a partition that another session has would be a wait that nobody knows of.
+            State::Open(transaction) => {
+                Some(transaction.visit_all(Some(interrupt), |members| Ok(members.iter().map(of).collect()))?)
+            }
+            State::Begun(_) | State::Failed | State::Idle => None,
         };
         shared.statistics(partitions, interrupt)
     }
@@ -290,12 +294,12 @@ impl Session {
                 Err(Class::ActiveTransaction.error("there is a transaction already"))
             }
             Command::Begin => {
-                self.transaction = State::Begun;
+                self.transaction = State::Begun(self.whole.clone());
                 Ok(Answer::default())
             }
             Command::Commit => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
-                State::Begun => Ok(Answer::default()),
+                State::Begun(_) => Ok(Answer::default()),
                 State::Open(transaction) if !transaction.has_failed() => {
                     transaction.commit().map(|()| Answer::default())
                 }
@@ -305,7 +309,7 @@ impl Session {
             },
             Command::Rollback => match std::mem::replace(&mut self.transaction, State::Idle) {
                 State::Idle => Err(no_transaction()),
-                State::Begun | State::Failed => Ok(Answer::default()),
+                State::Begun(_) | State::Failed => Ok(Answer::default()),
                 State::Open(transaction) => {
                     transaction.rollback();
                     Ok(Answer::default())
@@ -370,8 +374,9 @@ impl Session {
         arguments: &[Value],
         interrupt: &Arc<Interrupt>,
     ) -> Result<Answer> {
-        let begins = matches!(self.transaction, State::Begun);
-        match self.open(Some(interrupt))? {
+        let begins = matches!(self.transaction, State::Begun(_));
+        let route = if begins { work.route(arguments).inspect_err(|_| self.fail())? } else { Route::Any };
+        match self.open(&route, interrupt)? {
             // A definition came while it waited for its partitions. Nothing has run in it yet.
             Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
             Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
@@ -385,16 +390,19 @@ impl Session {
         }
     }
 
-    /// The transaction, if there is one; its first statement makes it hold the partitions.
-    fn open(&mut self, interrupt: Option<&Arc<Interrupt>>) -> Result<Option<&mut Interactive<Work>>> {
-        if let State::Begun = self.transaction {
+    /// The transaction, if there is one; with the partitions of the route, if it has none yet.
+    fn open(&mut self, route: &Route, interrupt: &Arc<Interrupt>) -> Result<Option<&mut Interactive<Work>>> {
+        if let State::Begun(within) = &self.transaction {
+            // Several that count as one do not fail because of the order in which they need partitions.
+            let is_of_one = within.as_ref().is_some_and(|within| Arc::ptr_eq(within, interrupt));
+            let route = if is_of_one { &Route::All } else { route };
             let engine = &self.shared.engine;
-            self.transaction = State::Open(engine.begin_with(Route::All, self.idle_timeout, interrupt)?);
+            self.transaction = State::Open(engine.begin_with(route, self.idle_timeout, Some(interrupt))?);
         }
         match &mut self.transaction {
             State::Open(transaction) => Ok(Some(transaction)),
             State::Failed => Err(Error::failed_transaction()),
-            State::Begun | State::Idle => Ok(None),
+            State::Begun(_) | State::Idle => Ok(None),
         }
     }
 
@@ -403,7 +411,7 @@ impl Session {
     pub fn fail(&mut self) {
         match &mut self.transaction {
             State::Open(transaction) => transaction.fail(),
-            State::Begun => self.transaction = State::Failed,
+            State::Begun(_) => self.transaction = State::Failed,
             State::Failed | State::Idle => {}
         }
     }

@@ -3,11 +3,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use parking_lot::RwLock;
+
 use super::client::Client;
 use super::executor::{Executor, Heads};
 use super::handle::Handle;
 use super::holds::{HoldTimes, Holds};
 use super::interactive::{Begin, Interactive};
+use super::lock_table::LockTable;
 use super::program::{Journal, Program, Route};
 use super::queue::Queue;
 use super::releases::Releases;
@@ -75,16 +78,17 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction that a session leads statement by statement, over the partitions of this route;
-    /// waiting for them can be stopped. Until it ends it may do nothing for as long as the options say.
-    pub fn begin(&self, route: Route, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
+    /// Begins a transaction that a session leads statement by statement, with the partitions of this route; what its
+    /// statements need besides, it gets when they do. Waiting for partitions can be stopped. It may do nothing between
+    /// two statements for as long as the options say.
+    pub fn begin(&self, route: &Route, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
         self.begin_with(route, self.idle_max, interrupt)
     }
 
     /// The same with another idle timeout.
     pub fn begin_with(
         &self,
-        route: Route,
+        route: &Route,
         idle_max: Duration,
         interrupt: Option<&Arc<Interrupt>>,
     ) -> Result<Interactive<P>> {
@@ -94,7 +98,7 @@ impl<P: Program + ?Sized> Engine<P> {
 
     /// Requests that wait for a partition.
     pub fn queued(&self, partition: PartitionId) -> usize {
-        self.shared.queues.get(partition.0 as usize).map_or(0, Queue::len)
+        self.shared.queued(partition)
     }
 
     /// How long a partition was held.
@@ -163,6 +167,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
     let Options { queue_length, results_bytes_max, first_transaction, seed, clock: timestamps, .. } = options;
     let queues = members.iter().map(|member| Queue::new(queue_length, Arc::clone(member.partition.budget()))).collect();
     let holds = members.iter().map(|_| Holds::default()).collect();
+    let locks = RwLock::new(LockTable::new(members.len()));
     let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
     let Tuning { clock, batch_items, part_bytes } = tuning;
     let shared = Arc::new(Shared {
@@ -176,6 +181,9 @@ pub(crate) fn assemble<P: Program + ?Sized>(
         broken,
         restarts,
         holds,
+        locks,
+        waiting_max: queue_length,
+        sessions: AtomicU64::new(0),
     });
     let workers = (0_u64..).zip(members).map(|(number, member)| {
         let first = TransactionId(first_transaction.0 + number);

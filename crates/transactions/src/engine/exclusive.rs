@@ -56,7 +56,10 @@ impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
     /// The end of the meeting and not that of the work, because the record goes into the log in between.
     fn over(&mut self, sequence: Option<Sequence>) -> Result<()> {
         let withdrawn = || self.interrupt.as_ref().map_or_else(|| self.shared.refusal(), |of| of.error());
-        let sequence = sequence.ok_or_else(withdrawn)?;
+        let Some(sequence) = sequence else {
+            self.shared.withdraw(&self.meeting);
+            return Err(withdrawn());
+        };
         let result = self.result.try_recv().map_err(|_| self.shared.refusal())??;
         self.done = Some((result, sequence));
         Ok(())

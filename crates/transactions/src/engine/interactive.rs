@@ -1,112 +1,396 @@
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::executor::{Target, abort, commit, log_effects};
+use super::commit::Commit;
+use super::executor::{self, Target, abort};
+use super::lock_table::{Asking, Owner};
 use super::meeting::Meeting;
 use super::program::{Appended, Program, Route};
-use super::shared::Shared;
+use super::shared::{Shared, WIDENED_MAX};
 use crate::caught::caught;
 use crate::error::{Class, Error, Result};
-use crate::ids::Sequence;
+use crate::ids::{PartitionId, Sequence};
 use crate::interrupt::Interrupt;
 use crate::log::Batch;
-use crate::machine::{Machine, Step};
-use crate::partition::{Member, Scope};
+use crate::machine::{Machine, Step, run_steps};
+use crate::partition::{Head, Member, Scope};
 use crate::types::Value;
 
-/// A transaction that a session leads statement by statement. Until it ends it has its partitions to
-/// itself, so nothing else runs there: the compatible way, not the fast one.
+/// A transaction that a session leads statement by statement. It owns the partitions that its statements have needed,
+/// and nothing else runs there until it ends: the compatible way, not the fast one.
 ///
 /// ```text
-///          run (Ok)                 commit, rollback
-///  begin --------> open ---------------------------------> over
-///                   |  run (Err), idle for too long         ^
-///                   +--> failed: 25P02 -- rollback ---------+
+///            run, of partitions that it owns: nothing waits
+///                 +------+
+///   Begin         v      |          commit, rollback
+///  -------------> open --+---------------------------------------> over
+///                 ^  |   run (Err), idle for too long               ^
+///                 |  +--> failed: 25P02 -- rollback ----------------+
+///                 |  |
+///  what may be    |  | run, of others as well: their names go into the lock table
+///  read there is  |  v
+///  durable        |  coming: its rows wait with it -- stopped, deadlock --> failed
+///                 |  |
+///                 |  | the last one brings its rows to their meeting
+///                 +--+
 /// ```
 ///
-/// A failed one has given its partitions back already. Its effects are logged, not its statements. It waits in
-/// `Begin` and `Commit`, never in between.
+/// A statement that finds out while it runs that it needs another partition is undone, gets that and runs again. One
+/// that has failed has given its partitions back already. The effects of the transaction are logged, not its
+/// statements, in one record over all its partitions. What a statement comes to is told at once; therefore it waits,
+/// when partitions come, until all that it could read there is durable.
 pub struct Interactive<P: Program + ?Sized> {
-    shared: Arc<Shared<P>>,
-    meeting: Arc<Meeting>,
-    failed: bool,
+    pub(super) shared: Arc<Shared<P>>,
+    owner: Owner,
+    idle_max: Duration,
+    /// Where its partitions are, in the order in which they came.
+    meetings: Vec<Arc<Meeting>>,
+    /// The partitions, in the order of their numbers, during a statement; between two of them they are at their
+    /// meetings.
+    members: Vec<Member>,
+    /// Those of each meeting; they stay the same.
+    places: Vec<(PartitionId, usize)>,
+    /// How often the statement has turned out to need more.
+    widened: usize,
+    /// What the transaction is; `None` before the first partition has come.
+    head: Option<Head>,
+    pub(super) state: State,
+}
+
+/// How far a session's transaction is.
+pub(super) enum State {
+    /// No statement runs.
+    Open,
+    /// A statement has all partitions that the transaction owns.
+    Entered,
+    /// A statement waits for more of them.
+    Coming(Arc<Meeting>),
+    /// They are here; what may be read there need not be durable.
+    Here,
+    /// Until the log is durable up to here.
+    Durable(Sequence),
+    /// It has its partitions no longer.
+    Over,
 }
 
 impl<P: Program + ?Sized> Interactive<P> {
+    fn new(shared: Arc<Shared<P>>, idle_max: Duration) -> Self {
+        let owner = Owner(shared.sessions.fetch_add(1, Ordering::Relaxed));
+        let (meetings, members, places) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shared, owner, idle_max, meetings, members, places, widened: 0, head: None, state: State::Open }
+    }
+
     /// Runs a statement or a procedure in it. An error, also of having been stopped, ends the transaction.
     pub fn run(&mut self, program: &P, arguments: &[Value], interrupt: Option<&Arc<Interrupt>>) -> Result<P::Outcome> {
         let clock = self.shared.clock.clone();
-        self.with_members("a statement of a session's transaction", |members| {
+        run_steps(&clock, || self.step(program, arguments, interrupt))
+    }
+
+    /// The same for who drives it: with the same program and arguments until it is over.
+    pub(crate) fn step(
+        &mut self,
+        program: &P,
+        arguments: &[Value],
+        interrupt: Option<&Arc<Interrupt>>,
+    ) -> Step<Result<P::Outcome>> {
+        let clock = self.shared.clock.clone();
+        let work = |members: &mut [Member]| {
             let Some(stops) = interrupt else { return program.run(&mut Scope::new(members), arguments) };
             stops.start()?;
             let begun = clock.now();
             let result = program.run(&mut Scope::with_interrupt(members, interrupt), arguments);
             stops.add_held(clock.since(begun));
             result
+        };
+        self.step_with(|| program.route(arguments), interrupt, "a statement of a session's transaction", work)
+    }
+
+    /// Looks at all partitions of the database, and at what it changed there, which it owns from then on. An error
+    /// ends it as one of a statement does.
+    pub fn visit_all<T>(
+        &mut self,
+        interrupt: Option<&Arc<Interrupt>>,
+        look: impl FnOnce(&[Member]) -> Result<T>,
+    ) -> Result<T> {
+        let clock = self.shared.clock.clone();
+        let mut look = Some(look);
+        let mut looked = |members: &mut [Member]| {
+            let look = look.take().ok_or_else(|| Error::internal("a look that is taken twice"))?;
+            look(members)
+        };
+        let what = "a look at a session's transaction";
+        run_steps(&clock, || self.step_with(|| Ok(Route::All), interrupt, what, &mut looked))
+    }
+
+    /// Looks at the partitions that it owns.
+    pub(crate) fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> T) -> Result<T> {
+        self.enter()?;
+        let looked = look(&self.members);
+        self.put_back();
+        Ok(looked)
+    }
+
+    fn step_with<T>(
+        &mut self,
+        route: impl FnOnce() -> Result<Route>,
+        interrupt: Option<&Arc<Interrupt>>,
+        what: &str,
+        work: impl FnOnce(&mut [Member]) -> Result<T>,
+    ) -> Step<Result<T>> {
+        let next = match self.state {
+            State::Open => self.enter().and_then(|()| route()).and_then(|route| self.ask(&self.missing(&route))),
+            State::Entered => return self.attempt(what, work),
+            State::Coming(_) | State::Here | State::Durable(_) => match self.come(interrupt) {
+                Ok(Some(wait)) => return wait.map(|never: Infallible| match never {}),
+                come => come.map(|_| ()),
+            },
+            State::Over => Err(Error::failed_transaction()),
+        };
+        match next {
+            Ok(()) => Step::Go,
+            Err(error) => {
+                self.fail();
+                Step::Over(Err(error))
+            }
+        }
+    }
+
+    /// Has its partitions do the work, which is over then unless it needs another one.
+    fn attempt<T>(&mut self, what: &str, work: impl FnOnce(&mut [Member]) -> Result<T>) -> Step<Result<T>> {
+        let mut members = std::mem::take(&mut self.members);
+        let marks: Vec<_> = members.iter().map(|member| member.transaction.undo.len()).collect();
+        let done = caught(what, || work(&mut members));
+        self.members = members;
+        match done {
+            Ok(Ok(done)) => {
+                self.put_back();
+                Step::Over(Ok(done))
+            }
+            Ok(Err(Error::OtherPartition(wanted))) => {
+                if let Err(broken) = self.undo_to(&marks) {
+                    self.break_down(&broken);
+                    return Step::Over(Err(broken));
+                }
+                match self.widen(&wanted) {
+                    Ok(()) => Step::Go,
+                    Err(error) => {
+                        self.fail();
+                        Step::Over(Err(error))
+                    }
+                }
+            }
+            Ok(Err(error)) => {
+                self.fail();
+                Step::Over(Err(error))
+            }
+            Err(panic) => {
+                self.break_down(&panic);
+                Step::Over(Err(panic))
+            }
+        }
+    }
+
+    /// Undoes what a statement has changed, to where each partition was before it.
+    fn undo_to(&mut self, marks: &[usize]) -> Result<()> {
+        self.members.iter_mut().zip(marks).try_for_each(|(member, mark)| {
+            let (partition, transaction) = member.split();
+            partition.undo_to(transaction, *mark)
         })
     }
 
-    /// Looks at its partitions, and at what it changed there. An error ends it as one of a statement does.
-    pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> Result<T>) -> Result<T> {
-        self.with_members("a look at a session's transaction", |members| look(members))
+    /// Asks for what a statement turned out to need: for all if it names none, or has done so again and again.
+    fn widen(&mut self, wanted: &[u32]) -> Result<()> {
+        self.widened += 1;
+        let all = wanted.is_empty() || self.widened >= WIDENED_MAX;
+        let wanted = if all { self.shared.all() } else { wanted.to_vec() };
+        let missing: Vec<_> = wanted.into_iter().filter(|number| !self.owns(*number)).collect();
+        if missing.is_empty() {
+            return Err(Error::internal("a statement needs another partition, and has it"));
+        }
+        self.shared.restarts.fetch_add(1, Ordering::Relaxed);
+        self.ask(&missing)
     }
 
-    /// An error ends the transaction, a panic the engine.
-    fn with_members<T>(&mut self, what: &str, work: impl FnOnce(&mut [Member]) -> Result<T>) -> Result<T> {
-        let mut members = self.take().inspect_err(|_| self.failed = true)?;
-        match caught(what, || work(&mut members)) {
-            Ok(Ok(done)) => {
-                self.meeting.put_back(members);
-                Ok(done)
-            }
-            Ok(Err(error)) => {
-                self.end(members);
-                Err(error)
-            }
-            Err(panic) => {
-                self.failed = true;
-                self.meeting.cancel(panic.clone());
-                self.shared.stop(panic.clone());
-                Err(panic)
+    fn owns(&self, number: u32) -> bool {
+        self.places.iter().any(|(id, _)| u32::from(id.0) == number)
+    }
+
+    /// The partitions of a route that it does not own, ascending.
+    fn missing(&self, route: &Route) -> Vec<u32> {
+        let count = self.shared.queues.len() as u32;
+        // Which one does not matter, so it is one that it owns.
+        let own = self.places.first().map(|(id, _)| u32::from(id.0));
+        let any = own.unwrap_or(self.owner.0 as u32 % count.max(1));
+        let wanted = match Target::of(route, count, any) {
+            Target::One(only) => vec![only],
+            Target::Several(partitions) => partitions,
+        };
+        wanted.into_iter().filter(|number| !self.owns(*number)).collect()
+    }
+
+    /// Whether a statement needs no partition that is before one that it owns, as far as its route says.
+    pub(crate) fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
+        let last = self.places.iter().map(|(id, _)| u32::from(id.0)).max();
+        let first = program.route(arguments).ok().and_then(|route| self.missing(&route).first().copied());
+        first.is_none_or(|first| last.is_none_or(|last| first > last))
+    }
+
+    /// Asks for partitions that it does not own, if any.
+    fn ask(&mut self, missing: &[u32]) -> Result<()> {
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let meeting = Arc::new(Meeting::new(missing.len(), Some(self.idle_max), self.shared.clock.clone()));
+        let last = self.places.iter().map(|(id, _)| u32::from(id.0)).max();
+        self.shared.enter_for(Asking { owner: self.owner, last }, missing, &meeting)?;
+        self.state = State::Coming(meeting);
+        Ok(())
+    }
+
+    /// Goes on until all that it has asked for is here; what to wait for, if anything.
+    fn come(&mut self, interrupt: Option<&Arc<Interrupt>>) -> Result<Option<Step<Infallible>>> {
+        match &self.state {
+            State::Coming(meeting) => match meeting.enter(interrupt.map(Arc::as_ref)) {
+                Step::Wait(wait) => return Ok(Some(Step::Wait(wait))),
+                Step::Go => {}
+                Step::Over(entered) => {
+                    let meeting = Arc::clone(meeting);
+                    let members = entered?.ok_or_else(|| lost(&self.shared))?;
+                    self.add(meeting, members);
+                    self.state = State::Here;
+                }
+            },
+            State::Here => match self.shared.journal.append(&mut Batch::default())? {
+                Appended::At(sequence) => self.state = State::Durable(sequence),
+                Appended::Full(wait) => return Ok(Some(Step::Wait(wait))),
+            },
+            State::Durable(sequence) => match self.shared.releases.reach(*sequence) {
+                Step::Wait(wait) => return Ok(Some(Step::Wait(wait))),
+                Step::Go => {}
+                Step::Over(reached) => {
+                    reached?;
+                    self.state = State::Entered;
+                }
+            },
+            State::Open | State::Entered | State::Over => {
+                return Err(Error::internal("a session that waits for partitions that it has"));
             }
         }
+        Ok(None)
     }
 
-    /// Its partitions, unless it has lost them.
-    fn take(&self) -> Result<Vec<Member>> {
-        if self.failed {
+    /// More partitions belong to the transaction.
+    fn add(&mut self, meeting: Arc<Meeting>, mut members: Vec<Member>) {
+        let first = members.first().map(|member| member.transaction.head).unwrap_or_default();
+        executor::begin(&mut members, *self.head.get_or_insert(first));
+        self.places.extend(members.iter().map(|member| (member.partition.id(), self.meetings.len())));
+        self.meetings.push(meeting);
+        self.members.append(&mut members);
+        self.members.sort_unstable_by_key(|member| member.partition.id());
+    }
+
+    /// Takes its partitions from their meetings; an error if it has lost one of them, or has failed.
+    pub(super) fn enter(&mut self) -> Result<()> {
+        if !matches!(self.state, State::Open) {
             return Err(Error::failed_transaction());
         }
-        match self.meeting.enter(None) {
-            Step::Over(entered) => entered?.ok_or_else(|| lost(&self.shared)),
-            Step::Go | Step::Wait(_) => Err(Error::internal("a session that waits for partitions that it has")),
+        self.state = State::Entered;
+        let mut entered = Ok(());
+        for meeting in &self.meetings {
+            match meeting.enter(None) {
+                Step::Over(Ok(Some(members))) if self.members.is_empty() => self.members = members,
+                Step::Over(Ok(Some(mut members))) => self.members.append(&mut members),
+                Step::Over(Ok(None)) => entered = Err(lost(&self.shared)),
+                Step::Over(Err(error)) => entered = Err(error),
+                Step::Go | Step::Wait(_) => {
+                    entered = Err(Error::internal("a session that waits for partitions that it has"));
+                }
+            }
         }
+        if entered.is_err() {
+            self.fail();
+        }
+        self.members.sort_unstable_by_key(|member| member.partition.id());
+        entered
     }
 
-    /// Undoes what it changed and gives the partitions back.
-    fn end(&mut self, mut members: Vec<Member>) {
-        let aborted = abort(&mut members);
-        self.meeting.end(members, aborted.map(|()| Sequence::ZERO));
-        self.failed = true;
+    /// Takes them out of it, each meeting's to be given to it.
+    fn apart(&mut self) -> impl Iterator<Item = (&Arc<Meeting>, Vec<Member>)> {
+        let mut apart: Vec<Vec<Member>> = self.meetings.iter().map(|_| Vec::new()).collect();
+        if let [all] = &mut apart[..] {
+            std::mem::swap(all, &mut self.members);
+        }
+        for member in self.members.drain(..) {
+            let place = self.places.iter().find(|(id, _)| *id == member.partition.id());
+            if let Some(members) = place.and_then(|(_, place)| apart.get_mut(*place)) {
+                members.push(member);
+            }
+        }
+        self.meetings.iter().zip(apart)
+    }
+
+    /// A statement is over; it keeps its partitions.
+    fn put_back(&mut self) {
+        self.apart().for_each(|(meeting, members)| meeting.put_back(members));
+        (self.state, self.widened) = (State::Open, 0);
+    }
+
+    /// Gives its partitions back; what happened there may be told when the log is durable up to `sequence`.
+    pub(super) fn give_back(&mut self, sequence: Sequence) {
+        self.apart().filter(|(_, members)| !members.is_empty()).for_each(|(meeting, members)| {
+            meeting.end(members, Ok(sequence));
+        });
+        self.state = State::Over;
+    }
+
+    /// Its partitions during a statement or a commit.
+    pub(super) fn members(&mut self) -> &mut [Member] {
+        &mut self.members
+    }
+
+    /// Its partitions during a statement or a commit, to be read.
+    pub(super) fn entered(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Nothing can go on after this.
+    fn break_down(&mut self, error: &Error) {
+        self.state = State::Over;
+        self.members.clear();
+        self.meetings.iter().for_each(|meeting| meeting.cancel(error.clone()));
+        self.shared.stop(error.clone());
     }
 
     /// Whether it takes nothing but a rollback any more.
     pub const fn has_failed(&self) -> bool {
-        self.failed
+        matches!(self.state, State::Over)
     }
 
-    /// Undoes what it changed and gives the partitions back, because of an error that arose elsewhere. What
-    /// is left to do is [`Interactive::rollback`].
+    /// Undoes what it changed and gives the partitions back, because of an error. What is left to do is
+    /// [`Interactive::rollback`].
     pub fn fail(&mut self) {
-        if !self.failed {
-            match self.meeting.enter(None) {
-                Step::Over(Ok(Some(members))) => self.end(members),
-                // Not all of them are here yet.
-                Step::Go | Step::Wait(_) => self.meeting.give_up(),
-                Step::Over(_) => {}
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Over => return,
+            State::Open => {
+                for meeting in &self.meetings {
+                    // Those that it does nothing with may have been taken from it.
+                    if let Step::Over(Ok(Some(mut members))) = meeting.enter(None) {
+                        self.members.append(&mut members);
+                    }
+                }
             }
+            State::Coming(meeting) => {
+                self.shared.withdraw(&meeting);
+                meeting.give_up();
+            }
+            State::Entered | State::Here | State::Durable(_) => {}
         }
-        self.failed = true;
+        match abort(&mut self.members) {
+            Ok(()) => self.give_back(Sequence::ZERO),
+            Err(broken) => self.break_down(&broken),
+        }
     }
 
     /// Keeps what it changed, once that is durable.
@@ -117,7 +401,7 @@ impl<P: Program + ?Sized> Interactive<P> {
 
     /// The same, for who drives it.
     pub(crate) fn start_commit(self) -> Commit<P> {
-        Commit { session: self, state: Committing::Begun }
+        Commit::new(self)
     }
 
     /// Undoes what it changed.
@@ -137,63 +421,24 @@ fn lost<P: Program + ?Sized>(shared: &Shared<P>) -> Error {
     shared.broken.lock().clone().unwrap_or_else(idle)
 }
 
-/// The way to an [`Interactive`]: waits for its partitions, then until all that it could read there is durable,
-/// because its results are told at once.
+/// The way to an [`Interactive`]: waits for its first partitions.
 pub struct Begin<P: Program + ?Sized> {
     /// `None` once it was handed over.
     session: Option<Interactive<P>>,
     interrupt: Option<Arc<Interrupt>>,
-    /// Up to where the log has to be durable; `None` before it has its partitions.
-    sequence: Option<Sequence>,
 }
 
 impl<P: Program + ?Sized> Begin<P> {
     /// Asks for the partitions of the route.
     pub(crate) fn new(
         shared: Arc<Shared<P>>,
-        route: Route,
+        route: &Route,
         idle_max: Duration,
         interrupt: Option<&Arc<Interrupt>>,
     ) -> Result<Self> {
-        let count = shared.queues.len() as u32;
-        let partitions = match Target::of(&route, count, 0) {
-            Target::One(only) => vec![only],
-            Target::Several(partitions) => partitions,
-        };
-        let meeting = Arc::new(Meeting::new(partitions.len(), idle_max, shared.clock.clone()));
-        if !shared.meet(&partitions, &meeting, None, 0, false) {
-            return Err(shared.refusal());
-        }
-        let session = Interactive { shared, meeting, failed: false };
-        Ok(Self { session: Some(session), interrupt: interrupt.map(Arc::clone), sequence: None })
-    }
-
-    fn next(&mut self) -> Result<Step<Interactive<P>>> {
-        let Some(session) = &mut self.session else {
-            return Err(Error::internal("a transaction that begins twice"));
-        };
-        let Some(sequence) = self.sequence else {
-            let members = match session.meeting.enter(self.interrupt.as_deref()) {
-                Step::Wait(wait) => return Ok(Step::Wait(wait)),
-                Step::Go => return Ok(Step::Go),
-                Step::Over(entered) => entered?.ok_or_else(|| lost(&session.shared))?,
-            };
-            session.meeting.put_back(members);
-            match session.shared.journal.append(&mut Batch::default())? {
-                Appended::At(sequence) => self.sequence = Some(sequence),
-                Appended::Full(wait) => return Ok(Step::Wait(wait)),
-            }
-            return Ok(Step::Go);
-        };
-        match session.shared.releases.reach(sequence) {
-            Step::Wait(wait) => Ok(Step::Wait(wait)),
-            Step::Go => Ok(Step::Go),
-            Step::Over(reached) => {
-                reached?;
-                let session = self.session.take();
-                session.map(Step::Over).ok_or_else(|| Error::internal("a transaction that begins twice"))
-            }
-        }
+        let mut session = Interactive::new(shared, idle_max);
+        session.ask(&session.missing(route))?;
+        Ok(Self { session: Some(session), interrupt: interrupt.map(Arc::clone) })
     }
 }
 
@@ -201,88 +446,16 @@ impl<P: Program + ?Sized> Machine for Begin<P> {
     type Output = Result<Interactive<P>>;
 
     fn step(&mut self) -> Step<Self::Output> {
-        match self.next() {
-            Ok(step) => step.map(Ok),
-            Err(error) => Step::Over(Err(error)),
+        let Some(session) = &mut self.session else {
+            return Step::Over(Err(Error::internal("a transaction that begins twice")));
+        };
+        match session.come(self.interrupt.as_ref()) {
+            Ok(Some(wait)) => return wait.map(|never| match never {}),
+            Ok(None) if !matches!(session.state, State::Entered) => return Step::Go,
+            Ok(None) => session.put_back(),
+            Err(error) => return Step::Over(Err(error)),
         }
-    }
-}
-
-/// The end of an [`Interactive`] that is kept.
-///
-/// ```text
-///  Begun ---effects to a batch---> Logging ---record in the log, partitions given back---> Logged ---durable--->
-/// ```
-pub struct Commit<P: Program + ?Sized> {
-    session: Interactive<P>,
-    state: Committing,
-}
-
-enum Committing {
-    Begun,
-    /// Its partitions and its records, which wait for room in the log.
-    Logging(Vec<Member>, Batch),
-    Logged(Sequence),
-}
-
-/// One that nobody drives any more gives the partitions back.
-impl<P: Program + ?Sized> Drop for Commit<P> {
-    fn drop(&mut self) {
-        if let Committing::Logging(members, _) = std::mem::replace(&mut self.state, Committing::Begun) {
-            self.session.end(members);
-        }
-    }
-}
-
-impl<P: Program + ?Sized> Commit<P> {
-    /// The partitions whose records the next step gives to the log, if there is room.
-    pub(crate) fn appending(&self) -> &[Member] {
-        match &self.state {
-            Committing::Logging(members, batch) if !batch.is_empty() => members,
-            _ => &[],
-        }
-    }
-}
-
-impl<P: Program + ?Sized> Machine for Commit<P> {
-    type Output = Result<()>;
-
-    fn step(&mut self) -> Step<Result<()>> {
-        let Self { session, state } = self;
-        match std::mem::replace(state, Committing::Begun) {
-            Committing::Begun => {
-                let members = match session.take() {
-                    Ok(members) => members,
-                    Err(error) => return Step::Over(Err(error)),
-                };
-                let mut batch = session.shared.batch(&members);
-                if let Err(error) = log_effects(&members, &mut batch) {
-                    session.end(members);
-                    return Step::Over(Err(error));
-                }
-                *state = Committing::Logging(members, batch);
-            }
-            Committing::Logging(mut members, mut batch) => match session.shared.journal.append(&mut batch) {
-                Ok(Appended::Full(wait)) => {
-                    *state = Committing::Logging(members, batch);
-                    return Step::Wait(wait);
-                }
-                Ok(Appended::At(sequence)) => {
-                    session.failed = true;
-                    commit(&mut members);
-                    session.meeting.end(members, Ok(sequence));
-                    *state = Committing::Logged(sequence);
-                }
-                Err(error) => {
-                    session.end(members);
-                    return Step::Over(Err(error));
-                }
-            },
-            Committing::Logged(sequence) => {
-                *state = Committing::Logged(sequence);
-                return session.shared.releases.reach(sequence);
-            }
-        }
-        Step::Go
+        let session = self.session.take();
+        Step::Over(session.ok_or_else(|| Error::internal("a transaction that begins twice")))
     }
 }

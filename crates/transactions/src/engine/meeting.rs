@@ -31,8 +31,8 @@ pub struct Meeting {
     state: Mutex<State>,
     changed: Arc<EventCount>,
     expected: usize,
-    /// How long a session may do nothing while it has the partitions.
-    idle_max: Duration,
+    /// How long a session may do nothing while it has the partitions; `None` if the meeting is not for a session.
+    idle_max: Option<Duration>,
     clock: Clock,
 }
 
@@ -69,10 +69,15 @@ pub enum Arrival {
 }
 
 impl Meeting {
-    /// A meeting of this many partitions.
-    pub fn new(expected: usize, idle_max: Duration, clock: Clock) -> Self {
+    /// A meeting of this many partitions, for a session that may do nothing for so long.
+    pub fn new(expected: usize, idle_max: Option<Duration>, clock: Clock) -> Self {
         let state = State { members: Vec::with_capacity(expected), phase: Phase::Gathering };
         Self { state: Mutex::new(state), changed: EventCount::new(), expected, idle_max, clock }
+    }
+
+    /// Whether a session has the partitions when all are here.
+    pub const fn is_of_session(&self) -> bool {
+        self.idle_max.is_some()
     }
 
     /// Brings a partition.
@@ -107,9 +112,12 @@ impl Meeting {
             Phase::Over(Err(error)) => Step::Over(Err(error.clone())),
             Phase::Gathering => Step::Wait(wait),
             // Nobody is told when the session has done something: whoever looks too early looks again.
-            Phase::Taken => Step::Wait(wait.until(self.clock.after(self.idle_max))),
+            Phase::Taken => Step::Wait(match self.idle_max {
+                Some(idle_max) => wait.until(self.clock.after(idle_max)),
+                None => wait,
+            }),
             Phase::Ready(since) => {
-                let until = since.after(self.idle_max);
+                let until = since.after(self.idle_max.unwrap_or(Duration::MAX));
                 if self.clock.now() < until {
                     return Step::Wait(wait.until(until));
                 }
@@ -127,7 +135,7 @@ impl Meeting {
     }
 
     /// The partitions, for a session that waits for them; being stopped meanwhile gives back those that are here.
-    /// `None` if the meeting is over because the session did nothing for too long.
+    /// `None` if the meeting is over because the session did nothing for too long, an error if it was cancelled.
     pub fn enter(&self, interrupt: Option<&Interrupt>) -> Step<Result<Option<Vec<Member>>>> {
         let seen = self.changed.seen();
         let mut state = self.state.lock();
@@ -136,7 +144,8 @@ impl Meeting {
                 state.phase = Phase::Taken;
                 Step::Over(Ok(Some(std::mem::take(&mut state.members))))
             }
-            Phase::Over(_) => Step::Over(Ok(None)),
+            Phase::Over(Ok(_)) => Step::Over(Ok(None)),
+            Phase::Over(Err(error)) => Step::Over(Err(error.clone())),
             Phase::Gathering | Phase::Taken => {
                 let wait = Wait::new(&self.changed, seen);
                 let Some(interrupt) = interrupt else { return Step::Wait(wait) };
@@ -181,11 +190,12 @@ impl Meeting {
         }
     }
 
-    /// Nobody needs the partitions any more; has no effect once all are here.
+    /// The session needs the partitions no longer, of which it has taken none.
     pub fn give_up(&self) {
         let mut state = self.state.lock();
-        if matches!(state.phase, Phase::Gathering) {
-            self.over(&mut state, Ok(Sequence::ZERO));
+        if matches!(state.phase, Phase::Gathering | Phase::Ready(_)) {
+            let aborted = abort(&mut state.members);
+            self.over(&mut state, aborted.map(|()| Sequence::ZERO));
         }
     }
 

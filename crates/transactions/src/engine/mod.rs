@@ -15,8 +15,13 @@
 //! locked, so any two of them meet in the same order everywhere, and none can wait for one that waits
 //! for it. Each partition's worker brings its rows to the meeting; the last to come runs the
 //! transaction over all of them.
+//!
+//! **Owners.** A session's transaction gets its partitions one after the other, and waits while it has some. The
+//! `LockTable` keeps what needs one of its partitions out of all queues until it has ended, and finds sessions that wait
+//! for each other.
 
 mod client;
+mod commit;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod engine;
 mod exclusive;
@@ -25,6 +30,7 @@ mod handle;
 mod held;
 mod holds;
 mod interactive;
+mod lock_table;
 mod mailbox;
 mod meeting;
 mod program;
@@ -35,14 +41,15 @@ mod weigh;
 mod worker;
 
 pub use client::Client;
+pub(crate) use commit::Commit;
 pub use engine::{Engine, Options};
 pub(crate) use engine::{Tuning, assemble};
 pub use exclusive::Exclusive;
 pub use executor::{Executor, Heads, Ran};
 pub use handle::Handle;
 pub use holds::HoldTimes;
+pub(crate) use interactive::Begin;
 pub use interactive::Interactive;
-pub(crate) use interactive::{Begin, Commit};
 pub use mailbox::{Mailbox, Reply, Ticket};
 pub(crate) use meeting::Meeting;
 pub use program::{Appended, Journal, NoJournal, Program, Route};

@@ -1,29 +1,29 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::executor::{self, Ran, budget_of};
 use super::holds::Holds;
+use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
 use super::meeting::Meeting;
 use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::releases::Releases;
 use super::weigh::Weigh;
-use crate::error::{Error, Result};
-use crate::ids::Micros;
+use crate::error::{Class, Error, Result};
+use crate::ids::{Micros, PartitionId};
 use crate::interrupt::Interrupt;
 use crate::log::Batch;
 use crate::machine::Clock;
 use crate::partition::{Head, Member};
-use crate::table::Charge;
+use crate::table::{Charge, Working};
 use crate::types::Value;
 
 /// Partitions that a transaction gets one after the other, by running again, before it gets all.
-const WIDENED_MAX: usize = 4;
+pub const WIDENED_MAX: usize = 4;
 
 /// A transaction that a client asks for.
 pub struct Request<P: Program + ?Sized> {
@@ -90,29 +90,127 @@ pub struct Shared<P: Program + ?Sized> {
     pub restarts: AtomicU64,
     /// How long each partition was held.
     pub holds: Vec<Holds>,
+    /// Which partitions sessions' transactions own. Locked before queues and meetings are.
+    pub locks: RwLock<LockTable<Entrant<P::Outcome>>>,
+    /// Requests for one partition that wait for owners of partitions at most.
+    pub waiting_max: usize,
+    /// Sessions' transactions that have begun.
+    pub sessions: AtomicU64,
+}
+
+/// A meeting that is on the way into the queues of its partitions.
+pub struct Entrant<O> {
+    meeting: Arc<Meeting>,
+    job: JobPlace<O>,
+    /// Bytes that the job points to.
+    heap_bytes: usize,
+    /// These, while it waits for owners of its partitions.
+    charge: Charge,
 }
 
 impl<P: Program + ?Sized> Shared<P> {
     /// Nothing runs any more after this error.
     pub fn stop(&self, error: Error) {
-        self.broken.lock().get_or_insert(error);
+        let reason = self.broken.lock().get_or_insert(error).clone();
         self.queues.iter().for_each(Queue::close);
+        let waiting = self.locks.write().close();
+        waiting.iter().for_each(|request| request.what.meeting.cancel(reason.clone()));
     }
 
-    /// Has these partitions meet; false if one of their queues is full, which does not
-    /// matter to what is the engine's own, or if there is no memory for so many bytes of the job.
-    pub fn meet(
-        &self,
-        partitions: &[u32],
-        meeting: &Arc<Meeting>,
-        job: Option<Job<P::Outcome>>,
-        mut heap_bytes: usize,
-        own: bool,
-    ) -> bool {
-        let job = Arc::new(Mutex::new(job));
+    /// Puts a meeting into the queues of its partitions; false if one of them is full, which does not matter to what is
+    /// the engine's own, or closed, or if there is no memory for so many bytes of the job.
+    fn push(&self, partitions: &[u32], entrant: Entrant<P::Outcome>, own: bool) -> bool {
+        let Entrant { meeting, job, mut heap_bytes, charge } = entrant;
+        drop(charge);
         let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
-        let item = || Item::Meet(Arc::clone(meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
+        let item = || Item::Meet(Arc::clone(&meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
         Queue::push_to_all(&queues, own, item)
+    }
+
+    /// Has partitions meet for a job as soon as no session's transaction owns one of them; false as in
+    /// [`Shared::push`].
+    fn enter(&self, partitions: &[u32], mut entrant: Entrant<P::Outcome>, own: bool) -> bool {
+        let locks = self.locks.read();
+        if locks.is_free(partitions) {
+            return self.push(partitions, entrant, own);
+        }
+        drop(locks);
+        let mut locks = self.locks.write();
+        if locks.is_free(partitions) {
+            return self.push(partitions, entrant, own);
+        }
+        let full = |partition: &u32| locks.waiting_for(*partition) >= self.waiting_max;
+        if locks.is_closed() || !own && partitions.iter().any(full) {
+            return false;
+        }
+        if let Some(queue) = self.queues.first() {
+            entrant.charge = Charge::new(queue.budget(), Working::Queues);
+            let bytes = size_of::<Locks<Entrant<P::Outcome>>>() + entrant.heap_bytes;
+            if own {
+                entrant.charge.settle(bytes);
+            } else if entrant.charge.resize_exactly(bytes).is_err() {
+                return false;
+            }
+        }
+        locks.wait(Locks { partitions: partitions.into(), session: None, what: entrant });
+        true
+    }
+
+    /// Has partitions meet for a session's transaction, which owns them from then on, as soon as it can have them. If
+    /// it cannot, because sessions' transactions would wait for each other, the meeting ends with an error.
+    pub fn enter_for(&self, asking: Asking, partitions: &[u32], meeting: &Arc<Meeting>) -> Result<()> {
+        let (meeting, job) = (Arc::clone(meeting), Arc::default());
+        let what = Entrant { meeting, job, heap_bytes: 0, charge: Charge::default() };
+        let mut locks = self.locks.write();
+        if locks.is_closed() {
+            return Err(self.refusal());
+        }
+        match locks.ask(Locks { partitions: partitions.into(), session: Some(asking), what }, asking) {
+            Asked::Entered(Locks { what, .. }) => {
+                if self.push(partitions, what, true) {
+                    Ok(())
+                } else {
+                    Err(self.refusal())
+                }
+            }
+            Asked::Waits(victims) => {
+                victims.iter().for_each(|request| request.what.meeting.cancel(deadlock()));
+                Ok(())
+            }
+        }
+    }
+
+    /// A session's transaction owns the partition no longer.
+    pub fn release(&self, id: PartitionId) {
+        let mut locks = self.locks.write();
+        let entered = locks.release(id.0.into());
+        self.push_all(entered);
+    }
+
+    /// Whoever asked for the meeting waits for it no longer: it need not enter the queues.
+    pub fn withdraw(&self, meeting: &Arc<Meeting>) {
+        let mut locks = self.locks.write();
+        let (withdrawn, entered) = locks.withdraw(|entrant| Arc::ptr_eq(&entrant.meeting, meeting));
+        self.push_all(entered);
+        drop(locks);
+        // Whatever its job holds, and does when it goes.
+        drop(withdrawn);
+    }
+
+    /// Puts those into the queues that may enter them now, under the lock under which that was decided.
+    fn push_all(&self, entered: Vec<Locks<Entrant<P::Outcome>>>) {
+        for Locks { partitions, what, .. } in entered {
+            let meeting = Arc::clone(&what.meeting);
+            if !self.push(&partitions, what, true) {
+                meeting.cancel(self.refusal());
+            }
+        }
+    }
+
+    /// Requests that wait for a partition.
+    pub fn queued(&self, id: PartitionId) -> usize {
+        let queued = self.queues.get(usize::from(id.0)).map_or(0, Queue::len);
+        queued + self.locks.read().waiting_for(id.0.into())
     }
 
     /// All partitions.
@@ -123,8 +221,14 @@ impl<P: Program + ?Sized> Shared<P> {
     /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
     /// is dropped.
     pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
-        let meeting = Arc::new(Meeting::new(partitions.len(), Duration::MAX, self.clock.clone()));
-        self.meet(partitions, &meeting, Some(job), heap_bytes, own).then_some(meeting)
+        let meeting = Arc::new(Meeting::new(partitions.len(), None, self.clock.clone()));
+        let entrant = Entrant {
+            meeting: Arc::clone(&meeting),
+            job: Arc::new(Mutex::new(Some(job))),
+            heap_bytes,
+            charge: Charge::default(),
+        };
+        self.enter(partitions, entrant, own).then_some(meeting)
     }
 
     /// Runs a request again that ran over `had` and needs `wanted` as well, or all if none is named. It has nothing
@@ -199,4 +303,12 @@ impl<P: Program + ?Sized> Shared<P> {
         let broken = self.broken.lock().clone();
         broken.unwrap_or_else(|| Error::Retry("a partition's queue is full".into()))
     }
+}
+
+/// What ends a session's transaction that waits for one that waits for it.
+fn deadlock() -> Error {
+    Class::Deadlock.error(
+        "sessions' transactions wait for each other's partitions, and this one was rolled back; run it again, or make it \
+         a procedure, which gets all its partitions at once",
+    )
 }

@@ -324,7 +324,8 @@ impl<P: Program + ?Sized> Worker<P> {
             Arrival::First => {}
             Arrival::GivenUp(member) => {
                 self.executor.member = Some(*member);
-                (self.meeting, self.state) = (None, State::Run);
+                self.left();
+                self.state = State::Run;
             }
             Arrival::Last(mut members) => {
                 // This partition may have waited for the others, which have run later transactions meanwhile.
@@ -342,6 +343,13 @@ impl<P: Program + ?Sized> Worker<P> {
             }
         }
         Ok(())
+    }
+
+    /// It has its partition back from the meeting.
+    fn left(&mut self) {
+        if self.meeting.take().is_some_and(|meeting| meeting.is_of_session()) {
+            self.shared.release(self.id);
+        }
     }
 
     /// The last of a meeting has run what it is for.
@@ -383,7 +391,7 @@ impl<P: Program + ?Sized> Worker<P> {
         };
         self.executor.member = Some(member);
         self.held(self.arrived);
-        self.meeting = None;
+        self.left();
         self.last = self.last.max(sequence);
         // It may have waited for long.
         self.now = (self.shared.timestamps)();

@@ -7,9 +7,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::history::{Outcome, Step as Did, Transaction};
-use super::workload::{Ask, Ending, Over, Plan, Plans, Text, pair};
+use super::session::{Session, pause, statement, told};
+use super::workload::{Ending, Over, Part, Plan, Plans, Text, first};
 use crate::database::{Answer, Catalog, Definition, Work};
-use crate::engine::{self, Begin, Commit, Handle, Interactive, Program, Route, Shared};
+use crate::engine::{self, Begin, Commit, Handle, Program, Route, Shared};
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::interrupt::{Cause, Interrupt};
@@ -22,7 +23,9 @@ use crate::table::Budget;
 /// How long a session may do nothing inside a transaction.
 pub const IDLE_MAX: Duration = Duration::from_millis(50);
 /// What a session is told that did nothing for that long.
-const IDLE_TIMEOUT: &str = "25P03";
+pub const IDLE_TIMEOUT: &str = "25P03";
+/// What a session is told that waits for one that waits for it.
+pub const DEADLOCK: &str = "40P01";
 /// How often a call runs again because the schema changed.
 const ATTEMPTS_MAX: u32 = 16;
 
@@ -41,7 +44,7 @@ pub struct World {
 
 impl World {
     /// A statement or procedure of the schema as it is now.
-    fn work(&self, text: Text) -> Result<Arc<Work>> {
+    pub fn work(&self, text: Text) -> Result<Arc<Work>> {
         let mut prepared = self.prepared.lock();
         if let Some(work) = prepared.get(&text).filter(|work| !work.is_outdated()) {
             return Ok(Arc::clone(work));
@@ -96,7 +99,7 @@ impl Scene {
     }
 
     /// Somebody is told of what is in the log up to here.
-    fn tell(&mut self, world: &World, needs: Sequence) -> Result<(), String> {
+    pub fn tell(&mut self, world: &World, needs: Sequence) -> Result<(), String> {
         self.told = self.told.max(needs);
         let durable = world.log.durable();
         if world.synchronous && durable < needs {
@@ -120,19 +123,10 @@ pub struct Client {
 enum Doing {
     Nothing,
     Call { plan: Plan, work: Arc<Work>, tag: u64, interrupt: Option<Arc<Interrupt>>, attempt: u32 },
-    Begin { begin: Box<Begin<Work>>, interrupt: Option<Arc<Interrupt>>, asks: Vec<Ask>, ending: Ending },
+    Begin { begin: Box<Begin<Work>>, interrupt: Option<Arc<Interrupt>>, over: Over, parts: Vec<Part>, ending: Ending },
     Session(Box<Session>),
     Commit { commit: Box<Commit<Work>>, done: Vec<Did>, written: Vec<Did> },
     Define { definition: Box<Definition>, version: u64 },
-}
-
-/// A transaction that is open.
-struct Session {
-    transaction: Interactive<Work>,
-    asks: VecDeque<Ask>,
-    ending: Ending,
-    done: Vec<Did>,
-    written: Vec<Did>,
 }
 
 /// The next step, or what must not be.
@@ -177,30 +171,27 @@ impl Client {
                     }
                 }
             }
-            Doing::Begin { mut begin, interrupt, asks, ending } => {
+            Doing::Begin { mut begin, interrupt, over, parts, ending } => {
                 if let Some(interrupt) = interrupt.as_ref().filter(|_| scene.random.one_in(12)) {
                     interrupt.stop(Cause::User);
                 }
                 match begin.step() {
-                    Step::Over(Ok(mut transaction)) => {
-                        // What its statements come to is told at once.
-                        let last = |member: &Member| scene.last.get(usize::from(member.partition.id().0)).copied();
-                        let needs = transaction.visit(|members| Ok(members.iter().filter_map(last).max()));
-                        match needs {
-                            Ok(needs) => scene.tell(world, needs.unwrap_or(Sequence::ZERO))?,
-                            Err(error) => return self.failed(scene, &error, Vec::new()),
+                    Step::Over(Ok(transaction)) => {
+                        let written = parts.iter().flat_map(Part::written).collect();
+                        let (parts, done, is_late) = (parts.into(), Vec::new(), over != Over::All);
+                        let mut session = Session { transaction, parts, is_late, running: None, ending, done, written };
+                        if let Err(error) = told(world, scene, &mut session)? {
+                            return self.failed(scene, &error, Vec::new());
                         }
-                        let written = asks.iter().filter_map(|ask| ask.written()).collect();
-                        let (asks, done) = (asks.into(), Vec::new());
-                        self.doing = Doing::Session(Box::new(Session { transaction, asks, ending, done, written }));
+                        self.doing = Doing::Session(Box::new(session));
                         Ok(Step::Go)
                     }
-                    Step::Over(Err(error)) if error.sqlstate() == IDLE_TIMEOUT => {
+                    Step::Over(Err(error)) if matches!(error.sqlstate(), IDLE_TIMEOUT | DEADLOCK) => {
                         Err(format!("a transaction that its session waits for has ended: {error}"))
                     }
                     Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
                     step => {
-                        self.doing = Doing::Begin { begin, interrupt, asks, ending };
+                        self.doing = Doing::Begin { begin, interrupt, over, parts, ending };
                         Ok(step.map(|_| ()))
                     }
                 }
@@ -259,20 +250,13 @@ impl Client {
                 self.doing = Doing::Define { definition, version };
                 Ok(Step::Go)
             }
-            Plan::Session { over, asks, ending } => {
-                let first = match (over, &asks[..]) {
-                    (Over::All, _) | (_, []) => None,
-                    (Over::Two, [one, other, ..]) => Some(pair([one.key(), other.key()])),
-                    (_, [first, ..]) => {
-                        let first = first.statements().into_iter().next();
-                        first.map(|(sql, parameters)| (Text::Statement(sql), parameters))
-                    }
-                };
+            Plan::Session { over, parts, ending } => {
+                let first = first(over, &parts);
                 let route = first.and_then(|(text, parameters)| world.work(text).ok()?.route(&parameters).ok());
                 let route = route.unwrap_or(Route::All);
-                match Begin::new(Arc::clone(&world.shared), route, IDLE_MAX, interrupt.as_ref()) {
+                match Begin::new(Arc::clone(&world.shared), &route, IDLE_MAX, interrupt.as_ref()) {
                     Ok(begin) => {
-                        self.doing = Doing::Begin { begin: Box::new(begin), interrupt, asks, ending };
+                        self.doing = Doing::Begin { begin: Box::new(begin), interrupt, over, parts, ending };
                         Ok(Step::Go)
                     }
                     Err(error) => self.failed(scene, &error, Vec::new()),
@@ -340,66 +324,50 @@ impl Client {
                 self.end(scene, Outcome::Committed, "00000", plan.seen(&answer));
                 Ok(Step::Go)
             }
+            Err(error) if error.sqlstate() == DEADLOCK => Err(format!("{plan:?} of no session ends with {error}")),
             Err(error) => self.failed(scene, &error, plan.written()),
         }
     }
 
     /// The next statement of an open transaction, or its end.
     fn lead(&mut self, world: &World, scene: &mut Scene, mut session: Box<Session>) -> Stepped {
-        if let Some(ask) = session.asks.pop_front() {
-            return match self.statement(world, scene, &mut session, ask) {
-                Ok(()) => {
+        if session.running.is_some() || !session.parts.is_empty() {
+            return match statement(world, scene, &mut session)? {
+                Step::Over(Ok(())) => {
                     self.doing = Doing::Session(session);
                     Ok(Step::Go)
                 }
-                Err(error) => {
+                Step::Over(Err(error)) => {
                     // What is left to do is to roll back, which a failed transaction has done.
                     let written = std::mem::take(&mut session.written);
                     drop(session);
                     self.failed(scene, &error, written)
                 }
+                step => {
+                    self.doing = Doing::Session(session);
+                    Ok(step.map(|_| ()))
+                }
             };
         }
-        let Session { transaction, ending, done, written, .. } = *session;
-        match ending {
+        match session.ending {
             Ending::Pause => {
-                let (micros, asks) = (scene.random.below(80_000), VecDeque::new());
-                let pause = Duration::from_micros(micros);
-                let session = Session { transaction, asks, ending: Ending::Commit, done, written };
-                self.doing = Doing::Session(Box::new(session));
-                let nothing = EventCount::new();
-                Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(world.clock.after(pause))))
+                session.ending = Ending::Commit;
+                self.doing = Doing::Session(session);
+                Ok(pause(world, scene, 80_000))
             }
             Ending::Rollback => {
+                let Session { transaction, written, .. } = *session;
                 transaction.rollback();
                 self.end(scene, Outcome::Aborted, "rolled back", written);
                 Ok(Step::Go)
             }
             Ending::Commit => {
+                let Session { transaction, done, written, .. } = *session;
                 self.needs = Sequence::ZERO;
                 self.doing = Doing::Commit { commit: Box::new(transaction.start_commit()), done, written };
                 Ok(Step::Go)
             }
         }
-    }
-
-    fn statement(&mut self, world: &World, scene: &mut Scene, session: &mut Session, ask: Ask) -> Result<()> {
-        if ask == Ask::Abort {
-            session.transaction.fail();
-            return Err(crate::Class::Raised.error("on purpose"));
-        }
-        let interrupt = Arc::new(Interrupt::new(None));
-        if scene.random.one_in(30) {
-            interrupt.stop(Cause::Timeout);
-        }
-        let mut seen = None;
-        for (sql, parameters) in ask.statements() {
-            let work = world.work(Text::Statement(sql)).inspect_err(|_| session.transaction.fail())?;
-            let answer = session.transaction.run(&work, &parameters, Some(&interrupt))?;
-            seen.get_or_insert(answer);
-        }
-        session.done.extend(seen.map(|answer| ask.seen(&answer)).unwrap_or_default());
-        Ok(())
     }
 
     fn failed(&mut self, scene: &mut Scene, error: &Error, written: Vec<Did>) -> Stepped {

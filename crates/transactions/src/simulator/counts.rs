@@ -3,11 +3,12 @@ use std::fmt;
 use crate::disk::FaultCounts;
 
 /// Errors that end transactions, by SQLSTATE, and what they are counted as.
-pub const FAILURES: [(&str, &str); 8] = [
+pub const FAILURES: [(&str, &str); 9] = [
     ("P0001", "failed_on_purpose"),
     ("40001", "failed_retry"),
     ("57014", "failed_cancelled"),
     ("53200", "failed_memory"),
+    ("40P01", "failed_deadlock"),
     ("25P03", "failed_idle"),
     ("23505", "failed_unique"),
     ("rolled back", "rolled_back"),

@@ -1,12 +1,7 @@
 //! What clients ask for.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
-
 use super::history::Step;
 use crate::database::Answer;
-use crate::error::{Class, Result};
-use crate::procedure::{Context, Procedure, Registration};
 use crate::random::Random;
 use crate::sql::Rows;
 use crate::types::{Value, ValueRef};
@@ -55,22 +50,34 @@ const CHANGES: [&str; 10] = [
     "DROP PROCEDURE nothing",
 ];
 
-const APPEND: &str = "INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k) \
+pub const APPEND: &str = "INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k) \
                       DO UPDATE SET v = lists.v || ',' || excluded.v RETURNING v";
-const LIST: &str = "SELECT v FROM lists WHERE k = $1";
-const REGISTER: &str = "SELECT v, at > now() FROM registers WHERE k = $1";
-const REPLACE: &str = "INSERT INTO registers (k, v, note, at) VALUES ($1, $2, $3, now()) ON CONFLICT (k) \
+pub const LIST: &str = "SELECT v FROM lists WHERE k = $1";
+pub const REGISTER: &str = "SELECT v, at > now() FROM registers WHERE k = $1";
+pub const REPLACE: &str = "INSERT INTO registers (k, v, note, at) VALUES ($1, $2, $3, now()) ON CONFLICT (k) \
                        DO UPDATE SET v = excluded.v, note = excluded.note, at = excluded.at";
-const SETTING: &str = "SELECT v FROM settings WHERE k = $1";
-const SET: &str = "INSERT INTO settings (k, v, kind) VALUES ($1, $2, $3) ON CONFLICT (k) \
+pub const SETTING: &str = "SELECT v FROM settings WHERE k = $1";
+pub const SET: &str = "INSERT INTO settings (k, v, kind) VALUES ($1, $2, $3) ON CONFLICT (k) \
                    DO UPDATE SET v = excluded.v, kind = excluded.kind";
-const GROW: &str = "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = blobs.v || excluded.v";
+pub const GROW: &str =
+    "INSERT INTO blobs (k, v) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET v = blobs.v || excluded.v";
 const SHRINK: &str = "DELETE FROM blobs";
-const SCAN: &str = "SELECT k, v, at > now() FROM registers";
+pub const SCAN: &str = "SELECT k, v, at > now() FROM registers";
 const BY_VALUE: &str = "SELECT k, v, at > now() FROM registers WHERE v = $1";
 const PAIR: &str = "SELECT k, v, at > now() FROM registers WHERE k IN ($1, $2)";
 const NOTE: &str = "UPDATE registers SET note = $3 WHERE k IN ($1, $2)";
 const LISTS: &str = "SELECT k, v FROM lists";
+
+/// The same without a look at the time: of a transaction that gets a partition later than it has its time.
+pub fn late(sql: &'static str) -> &'static str {
+    match sql {
+        REGISTER => "SELECT v, false FROM registers WHERE k = $1",
+        SCAN => "SELECT k, v, false FROM registers",
+        BY_VALUE => "SELECT k, v, false FROM registers WHERE v = $1",
+        PAIR => "SELECT k, v, false FROM registers WHERE k IN ($1, $2)",
+        sql => sql,
+    }
+}
 
 /// One thing that a transaction does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,7 +120,7 @@ impl Ask {
         }
     }
 
-    fn decode(text: &str) -> Self {
+    pub fn decode(text: &str) -> Self {
         let mut words = text.split(' ');
         let name = words.next().unwrap_or_default();
         let mut number = || words.next().and_then(|word| word.parse().ok()).unwrap_or(0_i64);
@@ -182,8 +189,17 @@ impl Ask {
     }
 }
 
+/// What a session's transaction begins with, for its partitions; `None` for all of them.
+pub fn first(over: Over, parts: &[Part]) -> Option<(Text, Vec<Value>)> {
+    match (over, parts) {
+        (Over::All, _) | (_, []) => None,
+        (Over::Two, [one, other, ..]) => Some(pair([one.key()?, other.key()?])),
+        (_, [first, ..]) => first.statements(true).into_iter().next(),
+    }
+}
+
 /// Reads two registers.
-pub fn pair([one, other]: [i64; 2]) -> (Text, Vec<Value>) {
+fn pair([one, other]: [i64; 2]) -> (Text, Vec<Value>) {
     (Text::Statement(PAIR), vec![Value::Int(one), Value::Int(other)])
 }
 
@@ -194,7 +210,7 @@ fn note(value: i64) -> String {
 
 /// A value of a row; instead of a register's, which stands before whether it was written at a time that has not come,
 /// what nobody writes if that is so.
-fn value(rows: &Rows, row: usize, column: usize) -> ValueRef<'_> {
+pub fn value(rows: &Rows, row: usize, column: usize) -> ValueRef<'_> {
     let mut behind = rows.row(row).skip(column + 1);
     if behind.len() == 1 && behind.next() == Some(ValueRef::Boolean(true)) {
         return ValueRef::Int(FROM_THE_FUTURE);
@@ -228,12 +244,58 @@ pub enum Plan {
     /// A procedure in Lua; with so many turns of a loop.
     Lua { key: i64, value: i64, spin: i64 },
     /// A transaction that a session leads.
-    Session { over: Over, asks: Vec<Ask>, ending: Ending },
+    Session { over: Over, parts: Vec<Part>, ending: Ending },
     /// A change of the schema.
     Define(&'static str),
 }
 
-/// The partitions of a session's transaction.
+/// What a session does in one or several statements.
+#[derive(Debug, Clone)]
+pub enum Part {
+    Ask(Ask),
+    /// Of [`Plan::Steps`], which may need partitions that it is not called for, [`Plan::Scan`] or [`Plan::Pair`].
+    Call(Box<Plan>),
+}
+
+impl Part {
+    /// The statements that do it, with their parameters; whether its partitions may have come late.
+    pub fn statements(&self, is_late: bool) -> Vec<(Text, Vec<Value>)> {
+        let statements: Vec<_> = match self {
+            Self::Ask(ask) => {
+                ask.statements().into_iter().map(|(sql, parameters)| (Text::Statement(sql), parameters)).collect()
+            }
+            Self::Call(plan) => plan.call().into_iter().collect(),
+        };
+        let of = |(text, parameters)| match text {
+            Text::Statement(sql) if is_late => (Text::Statement(late(sql)), parameters),
+            Text::Procedure("steps_at") if is_late => (Text::Procedure("steps_late"), parameters),
+            text => (text, parameters),
+        };
+        statements.into_iter().map(of).collect()
+    }
+
+    /// What was done, from the answer of its first statement.
+    pub fn seen(&self, answer: &Answer) -> Vec<Step> {
+        match self {
+            Self::Ask(ask) => ask.seen(answer),
+            Self::Call(plan) => plan.seen(answer),
+        }
+    }
+
+    /// What it would have written.
+    pub fn written(&self) -> Vec<Step> {
+        match self {
+            Self::Ask(ask) => ask.written().into_iter().collect(),
+            Self::Call(plan) => plan.written(),
+        }
+    }
+
+    fn key(&self) -> Option<i64> {
+        if let Self::Ask(ask) = self { Some(ask.key()) } else { None }
+    }
+}
+
+/// The partitions of a session's transaction that it gets first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     All,
@@ -257,9 +319,8 @@ impl Plan {
     pub fn written(&self) -> Vec<Step> {
         match self {
             Self::Statement(ask) => ask.written().into_iter().collect(),
-            Self::Steps { asks, .. } | Self::Session { asks, .. } => {
-                asks.iter().filter_map(|ask| ask.written()).collect()
-            }
+            Self::Steps { asks, .. } => asks.iter().filter_map(|ask| ask.written()).collect(),
+            Self::Session { parts, .. } => parts.iter().flat_map(Part::written).collect(),
             Self::Lua { key, value, .. } => vec![Step::Append { key: *key, value: *value }],
             Self::Scan(_) | Self::Pair { .. } | Self::Lists | Self::Shrink | Self::Define(_) => Vec::new(),
         }
@@ -399,6 +460,22 @@ impl Plans {
         asks
     }
 
+    fn parts(&mut self, random: &mut Random) -> Vec<Part> {
+        let mut parts: Vec<_> = self.asks(random).into_iter().map(Part::Ask).collect();
+        if random.one_in(3) {
+            let plan = match random.below(4) {
+                0 => Plan::Scan(random.one_in(2).then(|| random.below(40).cast_signed())),
+                1 => {
+                    let mut key = || random.below(SLOTS).cast_signed() + self.era * ERA;
+                    Plan::Pair { keys: [key(), key()], note: random.one_in(2).then_some(7) }
+                }
+                _ => Plan::Steps { at_first: true, asks: vec![self.ask(random), self.ask(random), self.ask(random)] },
+            };
+            parts.insert(random.index(parts.len() + 1), Part::Call(Box::new(plan)));
+        }
+        parts
+    }
+
     /// Any plan.
     pub fn next(&mut self, random: &mut Random) -> Plan {
         match random.below(42) {
@@ -418,8 +495,10 @@ impl Plans {
             31 => Plan::Lists,
             32 => Plan::Shrink,
             33..38 => Plan::Session {
-                over: *random.pick(&[Over::All, Over::All, Over::First, Over::Two]).unwrap_or(&Over::All),
-                asks: self.asks(random),
+                over: *random
+                    .pick(&[Over::All, Over::First, Over::First, Over::First, Over::Two])
+                    .unwrap_or(&Over::All),
+                parts: self.parts(random),
                 ending: *random
                     .pick(&[Ending::Commit, Ending::Commit, Ending::Rollback, Ending::Pause])
                     .unwrap_or(&Ending::Commit),
@@ -432,52 +511,4 @@ impl Plans {
             _ => Plan::Define(random.pick(&CHANGES).copied().unwrap_or_default()),
         }
     }
-}
-
-/// Runs steps that it gets as text.
-struct Steps {
-    /// Added to what it writes and not logged; `None` unless that bug is put in.
-    noise: Option<Arc<AtomicI64>>,
-}
-
-/// In this order in [`Procedure::statements`].
-const STATEMENTS: [&str; 8] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN];
-
-impl Procedure for Steps {
-    fn statements(&self) -> &[&str] {
-        &STATEMENTS
-    }
-
-    fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
-        let Some(Value::Text(text)) = arguments.last() else { return Err(Class::Procedure.error("no steps")) };
-        let mut rows = Rows::new(2);
-        for ask in text.split(';').map(Ask::decode) {
-            if ask == Ask::Abort {
-                return Err(Class::Raised.error("on purpose"));
-            }
-            let mut first = None;
-            for (sql, mut parameters) in ask.statements() {
-                if let (Some(noise), REPLACE, Some(place)) = (&self.noise, sql, parameters.last_mut()) {
-                    *place = Value::Text(noise.fetch_add(1, Ordering::Relaxed).to_string().into());
-                }
-                let number = STATEMENTS.iter().position(|statement| *statement == sql).unwrap_or(0);
-                let rows = context.execute(number, &parameters)?.rows;
-                first.get_or_insert(rows);
-            }
-            let value = first.as_ref().filter(|rows| !rows.is_empty()).map(|rows| value(rows, 0, 0));
-            let value = value.unwrap_or(ValueRef::Null);
-            rows.push(if matches!(ask, Ask::List(_)) { value } else { ValueRef::Null })?;
-            rows.push(if matches!(ask, Ask::Register(_) | Ask::Replace(..)) { value } else { ValueRef::Null })?;
-        }
-        Ok(Answer { rows, ..Answer::default() })
-    }
-}
-
-/// The procedures in Rust.
-pub fn registrations(noise: Option<&Arc<AtomicI64>>) -> Result<Vec<Registration>> {
-    let steps = || Steps { noise: noise.map(Arc::clone) };
-    Ok(vec![
-        Registration::new("steps_at(k BIGINT, steps TEXT) PARTITION ON (k)", 1, steps())?,
-        Registration::new("steps(steps TEXT)", 1, steps())?,
-    ])
 }

@@ -1,0 +1,74 @@
+use super::executor::{commit, log_effects};
+use super::interactive::Interactive;
+use super::program::{Appended, Program};
+use crate::error::Result;
+use crate::ids::Sequence;
+use crate::log::Batch;
+use crate::machine::{Machine, Step};
+use crate::partition::Member;
+
+/// The end of an [`Interactive`] that is kept. One that nobody drives any more is rolled back, unless its record is in
+/// the log.
+///
+/// ```text
+///  Begun ---effects to a batch---> Logging ---record in the log, partitions given back---> Logged ---durable--->
+/// ```
+pub struct Commit<P: Program + ?Sized> {
+    session: Interactive<P>,
+    state: Committing,
+}
+
+enum Committing {
+    Begun,
+    /// Its records wait for room in the log.
+    Logging(Batch),
+    Logged(Sequence),
+}
+
+impl<P: Program + ?Sized> Commit<P> {
+    /// Before its first step.
+    pub(super) const fn new(session: Interactive<P>) -> Self {
+        Self { session, state: Committing::Begun }
+    }
+
+    /// The partitions whose records the next step gives to the log, if there is room.
+    pub(crate) fn appending(&self) -> &[Member] {
+        match &self.state {
+            Committing::Logging(batch) if !batch.is_empty() => self.session.entered(),
+            _ => &[],
+        }
+    }
+
+    fn next(&mut self) -> Result<Step<Result<()>>> {
+        let Self { session, state } = self;
+        match state {
+            Committing::Begun => {
+                session.enter()?;
+                let mut batch = session.shared.batch(session.entered());
+                log_effects(session.entered(), &mut batch)?;
+                *state = Committing::Logging(batch);
+            }
+            Committing::Logging(batch) => match session.shared.journal.append(batch)? {
+                Appended::Full(wait) => return Ok(Step::Wait(wait)),
+                Appended::At(sequence) => {
+                    commit(session.members());
+                    session.give_back(sequence);
+                    *state = Committing::Logged(sequence);
+                }
+            },
+            Committing::Logged(sequence) => return Ok(session.shared.releases.reach(*sequence)),
+        }
+        Ok(Step::Go)
+    }
+}
+
+impl<P: Program + ?Sized> Machine for Commit<P> {
+    type Output = Result<()>;
+
+    fn step(&mut self) -> Step<Result<()>> {
+        self.next().unwrap_or_else(|error| {
+            self.session.fail();
+            Step::Over(Err(error))
+        })
+    }
+}

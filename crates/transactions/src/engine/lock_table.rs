@@ -1,0 +1,242 @@
+use std::collections::BTreeSet;
+
+/// A session's transaction: the later it began, the larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u64);
+
+/// Which session's transaction owns which partition, and who waits for that.
+///
+/// ```text
+///                  ask, wait: all of them are free                 the worker takes its rows along
+///  a transaction -----------------------------------> in the queues ----------------------------> release
+///        |                                                 ^
+///        | one is owned by another session's               | release, withdraw
+///        +------------------> waiting --------------------+
+///                               | it closes a circle: the session's that asked out of order gets an error
+/// ```
+///
+/// Only sessions' transactions own partitions: from the moment at which they enter the partition's queue until its
+/// worker has left their meeting. Everything else enters its queues only while nobody owns one of its partitions, so
+///
+/// - nothing that is in several queues is behind a session's in one of them: it gets all its partitions without
+///   waiting for a session, and so does a session's that is behind it
+/// - what waits here has nothing that others wait for, unless it is a session's that owns partitions
+///
+/// Therefore circles consist of sessions' transactions alone. One arises only when such a one begins to wait: who
+/// gets a partition later waits for nobody at that moment.
+///
+/// Who owns nothing yet waits behind all who came earlier and want one of the same partitions, so that sessions that
+/// come and go keep nobody out for ever. Who owns something passes them: they may be waiting for what he owns.
+///
+/// Invariants:
+/// - no partition has two owners; who waits could not enter
+/// - `wanted` is of what is `waiting`
+/// - there is no circle
+#[derive(Debug)]
+pub struct LockTable<T> {
+    /// Of each partition.
+    owners: Vec<Option<Owner>>,
+    /// In the order in which they came.
+    waiting: Vec<Request<T>>,
+    /// How many of these want each partition.
+    wanted: Vec<usize>,
+    is_closed: bool,
+}
+
+/// What asks for partitions.
+#[derive(Debug)]
+pub struct Request<T> {
+    /// Those that it enters together, ascending.
+    pub partitions: Box<[u32]>,
+    /// Which session's transaction it is of; `None` if it is of none.
+    pub session: Option<Asking>,
+    /// What is to be put into the queues.
+    pub what: T,
+}
+
+/// A session's transaction that asks for partitions.
+#[derive(Debug, Clone, Copy)]
+pub struct Asking {
+    /// Which one.
+    pub owner: Owner,
+    /// The largest partition that it owns; `None` if it owns none.
+    pub last: Option<u32>,
+}
+
+/// What became of a session's request.
+#[derive(Debug)]
+pub enum Asked<T> {
+    /// It owns the partitions and has to be put into their queues.
+    Entered(Request<T>),
+    /// It waits, unless it is among these: they wait no longer, and their transactions have to end.
+    Waits(Vec<Request<T>>),
+}
+
+impl<T> Request<T> {
+    /// Whether it owns something that others may wait for.
+    fn owns(&self) -> bool {
+        self.session.is_some_and(|session| session.last.is_some())
+    }
+
+    /// Whether it asks for a partition after a larger one.
+    fn is_out_of_order(&self) -> bool {
+        let first = self.partitions.first();
+        self.session.is_some_and(|session| session.last.is_some_and(|last| first.is_some_and(|first| *first < last)))
+    }
+}
+
+impl<T> LockTable<T> {
+    /// For so many partitions, which nobody owns.
+    pub fn new(partitions: usize) -> Self {
+        Self { owners: vec![None; partitions], waiting: Vec::new(), wanted: vec![0; partitions], is_closed: false }
+    }
+
+    /// Whether no session's transaction owns one of these.
+    pub fn is_free(&self, partitions: &[u32]) -> bool {
+        partitions.iter().all(|partition| self.owner(*partition).is_none())
+    }
+
+    /// Whether it takes nothing any more.
+    pub const fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
+    fn owner(&self, partition: u32) -> Option<Owner> {
+        self.owners.get(partition as usize).copied().flatten()
+    }
+
+    /// How many wait that want this partition.
+    pub fn waiting_for(&self, partition: u32) -> usize {
+        self.wanted.get(partition as usize).copied().unwrap_or(0)
+    }
+
+    /// Has what is of no session wait.
+    pub fn wait(&mut self, request: Request<T>) {
+        for partition in &request.partitions {
+            if let Some(wanted) = self.wanted.get_mut(*partition as usize) {
+                *wanted += 1;
+            }
+        }
+        self.waiting.push(request);
+    }
+
+    /// The one that waits at this place, which waits no longer.
+    fn take(&mut self, place: usize) -> Request<T> {
+        let request = self.waiting.remove(place);
+        for partition in &request.partitions {
+            if let Some(wanted) = self.wanted.get_mut(*partition as usize) {
+                *wanted -= 1;
+            }
+        }
+        request
+    }
+
+    /// Gives partitions to a session's transaction, which asks for none that it owns, or has it wait.
+    pub fn ask(&mut self, request: Request<T>, asking: Asking) -> Asked<T> {
+        let is_wanted = |partition: &u32| self.waiting_for(*partition) > 0;
+        let behind_others = !request.owns() && request.partitions.iter().any(is_wanted);
+        if self.is_free(&request.partitions) && !behind_others {
+            self.own(&request.partitions, asking.owner);
+            return Asked::Entered(request);
+        }
+        self.wait(request);
+        let mut victims = Vec::new();
+        // One for each way back to it.
+        while let Some(victim) = self.victim(asking.owner) {
+            let is_meant = |request: &Request<T>| request.session.is_some_and(|session| session.owner == victim);
+            let Some(place) = self.waiting.iter().position(is_meant) else { break };
+            victims.push(self.take(place));
+        }
+        Asked::Waits(victims)
+    }
+
+    fn own(&mut self, partitions: &[u32], owner: Owner) {
+        for partition in partitions {
+            if let Some(place) = self.owners.get_mut(*partition as usize) {
+                debug_assert!(place.is_none(), "partition {partition} has two owners");
+                *place = Some(owner);
+            }
+        }
+    }
+
+    /// Of a circle through this one, the last to begin of those that asked for a partition after a larger one. There
+    /// is always one: if all had asked in order, each would wait for a larger partition than the one before.
+    fn victim(&self, start: Owner) -> Option<Owner> {
+        let circle = self.circle(start)?;
+        let of = |owner: &Owner| self.request_of(*owner).is_some_and(Request::is_out_of_order);
+        circle.iter().filter(|owner| of(owner)).max().or_else(|| circle.iter().max()).copied()
+    }
+
+    fn request_of(&self, owner: Owner) -> Option<&Request<T>> {
+        self.waiting.iter().find(|request| request.session.is_some_and(|session| session.owner == owner))
+    }
+
+    /// Transactions each of which waits for the next one, and the last for the first.
+    fn circle(&self, start: Owner) -> Option<Vec<Owner>> {
+        let waits_for = |owner: Owner| -> Vec<Owner> {
+            let partitions = self.request_of(owner).map_or(&[][..], |request| &request.partitions);
+            partitions.iter().rev().filter_map(|partition| self.owner(*partition)).collect()
+        };
+        let mut seen = BTreeSet::new();
+        let mut path = vec![start];
+        // Where to go on, with the length of the path before it.
+        let mut open: Vec<(usize, Owner)> = waits_for(start).into_iter().map(|next| (1, next)).collect();
+        while let Some((length, owner)) = open.pop() {
+            if owner == start {
+                path.truncate(length);
+                return Some(path);
+            }
+            if seen.insert(owner) {
+                path.truncate(length);
+                path.push(owner);
+                open.extend(waits_for(owner).into_iter().map(|next| (length + 1, next)));
+            }
+        }
+        None
+    }
+
+    /// Nobody owns the partition any more: gives back who enters the queues now, in this order.
+    pub fn release(&mut self, partition: u32) -> Vec<Request<T>> {
+        if let Some(place) = self.owners.get_mut(partition as usize) {
+            *place = None;
+        }
+        self.admit()
+    }
+
+    /// Takes out what waits no longer, if it does; gives it back with those that enter the queues now.
+    pub fn withdraw(&mut self, is_meant: impl Fn(&T) -> bool) -> (Option<Request<T>>, Vec<Request<T>>) {
+        let place = self.waiting.iter().position(|request| is_meant(&request.what));
+        let withdrawn = place.map(|place| self.take(place));
+        let entered = if withdrawn.is_some() { self.admit() } else { Vec::new() };
+        (withdrawn, entered)
+    }
+
+    fn admit(&mut self) -> Vec<Request<T>> {
+        let mut entered = Vec::new();
+        self.wanted.fill(0);
+        for request in std::mem::take(&mut self.waiting) {
+            // By those that came earlier and wait on. What is of no session waits for nobody but owners.
+            let is_wanted = |partition: &u32| self.waiting_for(*partition) > 0;
+            let is_behind = request.session.is_some() && !request.owns() && request.partitions.iter().any(is_wanted);
+            if self.is_free(&request.partitions) && !is_behind {
+                if let Some(session) = request.session {
+                    self.own(&request.partitions, session.owner);
+                }
+                entered.push(request);
+            } else {
+                self.wait(request);
+            }
+        }
+        entered
+    }
+
+    /// Takes nothing any more, and gives back what waits.
+    pub fn close(&mut self) -> Vec<Request<T>> {
+        self.is_closed = true;
+        self.wanted.fill(0);
+        std::mem::take(&mut self.waiting)
+    }
+}
+
+#[cfg(test)]
+mod tests;
