@@ -12,6 +12,7 @@ use super::settings::Settings;
 use super::snapshots::{SnapshotReport, SnapshotStatus, Snapshots, Source};
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
+use super::trimmer::Trimmer;
 use super::work::Work;
 use crate::backup::backup;
 use crate::disk::{DirectoryLock, Disk};
@@ -49,6 +50,7 @@ pub(super) struct Shared {
     /// `None` without a log.
     log: Option<LogThread>,
     pub budget: Arc<Budget>,
+    _trimmer: Trimmer,
     disk: Arc<dyn Disk>,
     pub idle_timeout: Duration,
     pub statement_timeout: Option<Duration>,
@@ -183,6 +185,7 @@ impl Database {
             notices,
         };
         let snapshots = log.as_ref().map(source).map(Snapshots::start).transpose()?;
+        let trimmer = Trimmer::start(&budget)?;
         let shared = Shared {
             snapshots,
             handle,
@@ -190,6 +193,7 @@ impl Database {
             catalog,
             log,
             budget,
+            _trimmer: trimmer,
             disk,
             idle_timeout,
             statement_timeout,

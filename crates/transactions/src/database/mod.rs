@@ -41,6 +41,7 @@ mod settings;
 mod snapshots;
 mod statistics;
 mod table_reader;
+mod trimmer;
 mod work;
 
 pub use database::Database;

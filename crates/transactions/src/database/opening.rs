@@ -6,6 +6,7 @@ use super::settings::Settings;
 use crate::disk::{DirectoryLock, Disk};
 use crate::error::{Class, Result};
 use crate::interrupt::Interrupt;
+use crate::machine;
 use crate::recovery::{Plan, Progress};
 
 /// A database that is about to be opened: its directory is taken and its files have a state, which has not been read.
@@ -38,6 +39,7 @@ impl Opening {
         if settings.partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
         }
+        machine::limit_arenas(settings.memory_bytes_max);
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;

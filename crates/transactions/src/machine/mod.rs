@@ -12,11 +12,13 @@
 //! where it waits; in the simulator a scheduler steps all machines of a node in any order, and one that waits
 //! only once its event has advanced. So a wake-up that is forgotten hangs both.
 
+mod allocator;
 mod clock;
 mod event_count;
 mod slot;
 mod turns;
 
+pub use allocator::{limit_arenas, trim};
 pub use clock::Clock;
 pub use event_count::{EventCount, Wait};
 pub use slot::{Receiver, Sender, slot};

@@ -1,5 +1,8 @@
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::machine::EventCount;
 
 /// The memory that a node may take: rows, indexes and locators, and what is needed while it runs.
 ///
@@ -22,6 +25,10 @@ pub struct Budget {
     reserve: AtomicU64,
     used: AtomicU64,
     working: [AtomicU64; Working::ALL.len()],
+    /// Bytes of working memory given back since [`Budget::take_trim`] was last true.
+    given_back: AtomicU64,
+    /// Advances when these are as many as [`Budget::trim_bytes`].
+    trim_due: Arc<EventCount>,
 }
 
 /// What memory is needed for besides tables.
@@ -59,6 +66,9 @@ pub enum Reach {
 /// Bytes of a holder that may take them wherever there are any.
 const SMALL_BYTES: usize = 128 << 10;
 
+/// Bytes that are worth returning to the system, whatever the limit.
+const TRIM_BYTES_MIN: u64 = 1 << 20;
+
 impl Working {
     /// All kinds and how they are called.
     pub const ALL: [(Self, &'static str); 8] = [
@@ -81,6 +91,8 @@ impl Budget {
             reserve: AtomicU64::new(0),
             used: AtomicU64::new(0),
             working: Default::default(),
+            given_back: AtomicU64::new(0),
+            trim_due: EventCount::new(),
         }
     }
 
@@ -100,6 +112,7 @@ impl Budget {
     pub fn set_limit(&self, limit: u64, reserve: u64) {
         self.limit.store(limit, Ordering::Relaxed);
         self.reserve.store(reserve, Ordering::Relaxed);
+        self.trim_due.advance();
     }
 
     /// Bytes that tables use.
@@ -168,7 +181,10 @@ impl Budget {
         if used <= limit {
             return Ok(());
         }
-        self.resize_working(kind, more, 0);
+        // Nothing was given back: there was no memory behind it yet.
+        if let Some(counter) = self.working.get(kind as usize) {
+            resize(counter, more, 0);
+        }
         Err(Full { bytes, used: used.saturating_sub(bytes), limit: self.limit(), of_share: false })
     }
 
@@ -181,7 +197,38 @@ impl Budget {
     pub fn resize_working(&self, kind: Working, before: usize, after: usize) {
         if let Some(bytes) = self.working.get(kind as usize).filter(|_| before != after) {
             resize(bytes, before, after);
+            if after < before {
+                self.give_back((before - after) as u64);
+            }
         }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        let (before, due) = (self.given_back.fetch_add(bytes, Ordering::Relaxed), self.trim_bytes());
+        if before < due && before + bytes >= due {
+            self.trim_due.advance();
+        }
+    }
+
+    /// Bytes of working memory given back after which the allocator's free memory is returned to the system: a quarter
+    /// of the limit.
+    pub fn trim_bytes(&self) -> u64 {
+        (self.limit() / 4).max(TRIM_BYTES_MIN)
+    }
+
+    /// Advances when so many were given back, and with the limit.
+    pub const fn trim_due(&self) -> &Arc<EventCount> {
+        &self.trim_due
+    }
+
+    /// Whether so many were given back, which then count no more.
+    pub fn take_trim(&self) -> bool {
+        let bytes = self.given_back.load(Ordering::Relaxed);
+        let is_due = bytes >= self.trim_bytes();
+        if is_due {
+            self.given_back.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        is_due
     }
 }
 
@@ -234,5 +281,32 @@ impl fmt::Display for Full {
         }
         let what = "(thermocline.row_memory_limit)";
         write!(f, "{bytes} bytes more would pass the limit of {limit} bytes {what}, of which {used} are used")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_limit_that_was_given_back_is_to_be_trimmed() {
+        let budget = Budget::new(64 << 20);
+        let take_and_give_back = |bytes: usize| {
+            budget.take_working(Working::Queries, Reach::Whole, 0, bytes).unwrap();
+            budget.resize_working(Working::Queries, bytes, 0);
+        };
+        let seen = budget.trim_due().seen();
+        take_and_give_back(15 << 20);
+        assert_eq!((budget.trim_due().seen() - seen, budget.take_trim()), (0, false));
+        take_and_give_back(1 << 20);
+        assert_eq!((budget.trim_due().seen() - seen, budget.take_trim(), budget.take_trim()), (1, true, false));
+        // What was refused was never there.
+        budget.take_working(Working::Queries, Reach::Whole, 0, 65 << 20).unwrap_err();
+        assert_eq!((budget.working_total(), budget.take_trim()), (0, false));
+        // With a lower limit, what was given back before is enough.
+        take_and_give_back(8 << 20);
+        budget.set_limit(32 << 20, 0);
+        assert_eq!((budget.trim_due().seen() - seen, budget.take_trim()), (2, true));
+        assert!(!Budget::unlimited().take_trim());
     }
 }

@@ -15,10 +15,6 @@ use workload::{KIND, LIMIT_BYTES, SEED, STEPS};
 /// clients of the test have of their own.
 const MARGIN_BYTES: u64 = 300 << 20;
 
-/// The same where all kinds of work are mixed. It should be 300 MiB as well: of what was charged and given back the
-/// allocator keeps up to 400 MiB, in the arenas of its threads.
-const MIXED_MARGIN_BYTES: u64 = 600 << 20;
-
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}: {text}")))
 }
@@ -27,10 +23,11 @@ fn number(name: &str, default: u64) -> u64 {
 #[test]
 #[ignore = "run by the tests below"]
 fn child() {
-    if std::env::var(KIND).unwrap() == workload::GIGABYTE {
-        return workload::gigabyte();
+    match std::env::var(KIND).unwrap().as_str() {
+        workload::GIGABYTE => workload::gigabyte(),
+        workload::THREADS => workload::threads(),
+        kind => workload::run(kind, number(SEED, 0), number(STEPS, 0)),
     }
-    workload::run(&std::env::var(KIND).unwrap(), number(SEED, 0), number(STEPS, 0));
 }
 
 /// Runs a kind of work in a process of its own; the most bytes that it had resident.
@@ -54,7 +51,7 @@ fn resident_bytes_max(kind: &str, seed: u64, steps: u64) -> u64 {
 fn a_random_workload_stays_within_the_limit() {
     let seed = number("THERMOCLINE_MEMORY_SEED", 14);
     let resident = resident_bytes_max("random", seed, number("THERMOCLINE_MEMORY_STEPS", 80));
-    assert!(resident <= LIMIT_BYTES + MIXED_MARGIN_BYTES, "{resident} bytes resident, seed {seed}");
+    assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{resident} bytes resident, seed {seed}");
 }
 
 /// One kind after the other, so that it is known which is at fault.
@@ -64,6 +61,12 @@ fn each_kind_of_work_stays_within_the_limit() {
         let resident = resident_bytes_max(kind, 1, 12);
         assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{kind}: {resident} bytes resident");
     }
+}
+
+#[test]
+fn what_many_threads_gave_back_does_not_stay() {
+    let resident = resident_bytes_max(workload::THREADS, 1, 1);
+    assert!(resident <= LIMIT_BYTES + MARGIN_BYTES, "{resident} bytes resident");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
 
 use parking_lot::Mutex;
 use rand::rngs::StdRng;
@@ -22,6 +22,9 @@ pub const LIMIT_BYTES: u64 = 256 << 20;
 
 /// The work of [`gigabyte`].
 pub const GIGABYTE: &str = "gigabyte";
+
+/// The work of [`threads`].
+pub const THREADS: &str = "threads";
 
 const CLIENTS: u64 = 6;
 /// Rows of the tables that are read.
@@ -405,6 +408,39 @@ pub fn gigabyte() {
         assert_eq!((error.sqlstate(), error.to_string().contains("statement longer")), ("54000", true), "{error}");
     }
     println!("resident_bytes_max {}", status("VmHWM:") - before);
+}
+
+/// Threads that read a long statement one after the other, keep a short one and stay: most of what each of them takes,
+/// it gives back before the next begins.
+pub fn threads() {
+    const THREADS: usize = 24;
+    let nothing = Arc::new(SimulatedDisk::new(1, Faults::default()));
+    let database = Database::open(nothing, Settings { memory_bytes_max: LIMIT_BYTES, ..Settings::default() }).unwrap();
+    database.session().execute("CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)", &[]).unwrap();
+    let list: String = (0..80_000).fold("1".to_owned(), |list, number| format!("{list},{}", number % 10));
+    let long = format!("SELECT count(*) FROM t WHERE k IN ({list})");
+    // As every larger buffer that any part of a program frees, this teaches glibc to keep more.
+    drop(std::hint::black_box(vec![1_u8; 31 << 20]));
+    let (turn, over) = (Mutex::new(()), Barrier::new(THREADS));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                let mut session = database.session();
+                {
+                    let _turn = turn.lock();
+                    session.execute(&long, &[]).unwrap();
+                    session.execute("SELECT k + 1 FROM t WHERE k = $1", &[Value::Int(1)]).unwrap();
+                }
+                over.wait();
+            });
+        }
+    });
+    println!(
+        "now {:?}\nresident_bytes {}\nresident_bytes_max {}",
+        database.memory(),
+        status("VmRSS:"),
+        status("VmHWM:")
+    );
 }
 
 fn prepare(database: &Arc<Database>) {
