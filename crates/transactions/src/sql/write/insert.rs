@@ -197,7 +197,7 @@ impl Insert {
         let (Some(plain), Values::Rows(rows)) = (&self.plain, &self.source) else { return Ok(false) };
         let ([row], true) = (rows.as_slice(), plain.is_of_parameters()) else { return Ok(false) };
         let end = |outcome: &Outcome| ends.push(outcome.rows.len());
-        plain.insert_each(&self.table, row, scope, (sets, environment), &self.returning, outcome, end)?;
+        plain.insert_each(&self.table, row, scope, (sets, environment), (&self.returning, outcome), end)?;
         Ok(true)
     }
 

@@ -56,8 +56,7 @@ impl Plain {
         row: &[Expr],
         scope: &mut Scope<'_>,
         (sets, environment): (&[P], &Environment),
-        returning: &Returning,
-        outcome: &mut Outcome,
+        (returning, outcome): (&Returning, &mut Outcome),
         mut inserted: impl FnMut(&Outcome),
     ) -> Result<()> {
         let mut sets = sets.iter().map(AsRef::as_ref).peekable();
