@@ -170,33 +170,55 @@ impl Prepared {
         outcome.rows.reserve(sets.len());
         let mut ends = Vec::with_capacity(sets.len());
         for sets in sets.chunks(LOOK_UPS_AHEAD) {
+            if sets.iter().all(|parameters| self.takes(parameters.as_ref())) {
+                self.run_some(scope, environment, sets, &mut outcome, &mut ends)?;
+                continue;
+            }
             let mut settled = OfLookUps::new();
             for parameters in sets {
                 settled.push(self.settle(parameters.as_ref())?);
             }
-            if settled.len() > 1 {
-                if self.run_points(scope, environment, &settled, &mut outcome, &mut ends)? {
-                    continue;
-                }
-                self.read_ahead(scope, environment, &settled)?;
-            }
-            for parameters in &settled {
-                self.run_settled(scope, environment, parameters, &mut outcome)?;
-                ends.push(outcome.rows.len());
-            }
+            self.run_some(scope, environment, &settled, &mut outcome, &mut ends)?;
         }
         self.texts.note(&outcome.rows);
         Ok(Batch::new(outcome, ends))
     }
 
-    /// Runs it for sets of parameters of which each finds at most one row, all in the same partition, where no
-    /// run changes what another one finds: then all rows are found first. False if it is not so, and nothing
-    /// is done.
-    fn run_points(
+    /// Runs it for a few sets of parameters of the right kinds.
+    fn run_some<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
         environment: &Environment,
-        sets: &[Cow<'_, [Value]>],
+        sets: &[P],
+        outcome: &mut Outcome,
+        ends: &mut Vec<usize>,
+    ) -> Result<()> {
+        if sets.len() > 1 {
+            if let Plan::Insert(insert) = &self.plan
+                && insert.run_each(scope, environment, sets, outcome, ends)?
+            {
+                return Ok(());
+            }
+            if self.run_points(scope, environment, sets, outcome, ends)? {
+                return Ok(());
+            }
+            self.read_ahead(scope, environment, sets)?;
+        }
+        for parameters in sets {
+            self.run_settled(scope, environment, parameters.as_ref(), outcome)?;
+            ends.push(outcome.rows.len());
+        }
+        Ok(())
+    }
+
+    /// Runs it for sets of parameters of which each finds at most one row, all in the same partition, where no
+    /// run changes what another one finds: then all rows are found first. False if it is not so, and nothing
+    /// is done.
+    fn run_points<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
         outcome: &mut Outcome,
         ends: &mut Vec<usize>,
     ) -> Result<bool> {
@@ -208,11 +230,13 @@ impl Prepared {
         let points = step.and_then(|step| Points::find(step, routing, scope, environment, sets));
         let Some(points) = points else { return Ok(false) };
         let (partition, transaction) = points.place(scope)?;
-        for (parameters, id) in sets.iter().zip(points.ids) {
+        for (parameters, id) in sets.iter().map(AsRef::as_ref).zip(&points.ids) {
             match (&self.plan, id) {
-                (Plan::Select(select), Some(id)) => select.push_row(partition, environment, parameters, id, outcome)?,
+                (Plan::Select(select), Some(id)) => {
+                    select.push_row(partition, environment, parameters, *id, outcome)?
+                }
                 (Plan::Update(update), Some(id)) => {
-                    update.change_in_place(partition, transaction, environment, parameters, id, outcome)?;
+                    update.change_in_place(partition, transaction, environment, parameters, *id, outcome)?;
                 }
                 _ => {}
             }
@@ -246,7 +270,12 @@ impl Prepared {
         }
     }
 
-    fn read_ahead(&self, scope: &mut Scope<'_>, environment: &Environment, sets: &[Cow<'_, [Value]>]) -> Result<()> {
+    fn read_ahead<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+    ) -> Result<()> {
         match &self.plan {
             Plan::Select(select) => match select.steps.first() {
                 Some(step) => read_ahead(step, &select.routing, scope, environment, sets),
@@ -268,6 +297,13 @@ impl Prepared {
         }
     }
 
+    /// Whether these are as many parameters as there are, of kinds that are taken as they are.
+    #[inline]
+    fn takes(&self, parameters: &[Value]) -> bool {
+        parameters.len() == self.kinds.len()
+            && parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0)
+    }
+
     #[inline]
     fn settle<'p>(&self, parameters: &'p [Value]) -> Result<Cow<'p, [Value]>> {
         if parameters.len() != self.parameters.len() {
@@ -277,7 +313,7 @@ impl Prepared {
                 parameters.len()
             )));
         }
-        if parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0) {
+        if self.takes(parameters) {
             return Ok(Cow::Borrowed(parameters));
         }
         settle(parameters, self.parameters.iter().copied())

@@ -5,7 +5,7 @@ use super::expression::{Expr, Like};
 use super::plan::{Access, Bounds, KeyPart, KeyRange, PartValues, PartitionKey, Routing, Step};
 use super::rows::OutputColumn;
 use super::select::{Group, Select, SortKey};
-use super::write::{Assignment, Check, Returning};
+use super::write::{Assignment, Check, IntegerAssignment, Returning};
 use crate::engine::Weigh;
 use crate::table::allocated;
 use crate::types::{DataType, Value};
@@ -25,6 +25,7 @@ pub(super) use weigh;
 weigh! {
     Aggregate: argument filter;
     Assignment: value integers;
+    IntegerAssignment: value;
     Check: name condition;
     Group: keys aggregates having;
     KeyPart: value;

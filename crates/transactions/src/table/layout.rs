@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use super::patch::IntegerPlace;
 use super::row::Row;
 use crate::error::{Class, Error, Result};
 use crate::schema::TableDefinition;
@@ -203,6 +204,12 @@ impl Layout {
         self.columns.get(column).copied()
     }
 
+    /// Where the integer of a column is; `None` for a column of another type.
+    pub(crate) fn integer_place(&self, column: usize) -> Option<IntegerPlace> {
+        let field = self.field(column)?;
+        matches!(field.kind, Kind::Int2 | Kind::Int4 | Kind::Int8).then_some(IntegerPlace { column, field })
+    }
+
     /// The offsets of these columns, if all are of type INTEGER and never NULL.
     pub(super) fn integers_at(&self, columns: impl Iterator<Item = usize>) -> Option<Box<[usize]>> {
         let offset = |column| {
@@ -230,7 +237,7 @@ impl Layout {
     }
 
     /// The bytes of a variable column.
-    #[inline]
+    #[inline(always)]
     pub(super) fn bytes_of<'a>(&self, image: &'a [u8], field: Field) -> Option<&'a [u8]> {
         image.get(self.range(image, field))
     }
@@ -263,7 +270,7 @@ impl Layout {
 
     /// Bytes of nulls and fixed part.
     #[inline]
-    pub(super) fn fixed_bytes(&self) -> usize {
+    pub(crate) fn fixed_bytes(&self) -> usize {
         self.fixed
     }
 

@@ -73,11 +73,17 @@ impl Locators {
     }
 
     /// Makes room for the locator of `id`.
+    #[inline]
     pub fn reserve(&mut self, id: TupleId, budget: &Budget, growth: Growth) -> Result<(), Full> {
         let (chunk, within) = (id.0 as usize / CHUNK, id.0 as usize % CHUNK);
         if self.chunks.get(chunk).is_some_and(|chunk| within < chunk.len()) {
             return Ok(());
         }
+        self.grow(chunk, within, budget, growth)
+    }
+
+    #[cold]
+    fn grow(&mut self, chunk: usize, within: usize, budget: &Budget, growth: Growth) -> Result<(), Full> {
         let mut after = 0;
         for number in 0..=chunk {
             let need = if number < chunk || number > 0 { CHUNK } else { (within + 1).next_power_of_two().max(32) };

@@ -42,6 +42,7 @@ pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 
+pub(crate) use patch::IntegerPlace;
 pub(crate) use row::Cell;
 pub(crate) use tuple_ids::TupleIds;
 pub(crate) use unread::Unread;

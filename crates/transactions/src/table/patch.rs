@@ -1,6 +1,6 @@
 use smallvec::SmallVec;
 
-use super::layout::{Field, Layout, put, put_slice, set_null};
+use super::layout::{Field, Kind, Layout, chunk, is_null, put, put_slice, set_null};
 use crate::error::Result;
 use crate::types::ValueRef;
 
@@ -43,16 +43,12 @@ impl Patch {
         Ok(())
     }
 
-    /// Adds the integer of a column; false if the column is not of integers or does not have this one.
+    /// Adds the integer of a column, which can have it.
     #[inline]
-    pub fn set_integer(&mut self, layout: &Layout, column: usize, number: i64) -> bool {
-        let Some(field) = layout.field(column) else { return false };
+    pub(crate) fn set_integer(&mut self, IntegerPlace { column, field }: IntegerPlace, number: i64) {
         let mut bytes = [0; 16];
-        let written = field.at_start().put_as_is(&mut bytes, ValueRef::Int(number));
-        if written {
-            self.0.push(Write { column, field, null: false, bytes });
-        }
-        written
+        IntegerPlace { column, field: field.at_start() }.put_number(&mut bytes, number);
+        self.0.push(Write { column, field, null: false, bytes });
     }
 
     /// Writes the values into an image of the same layout.
@@ -68,5 +64,59 @@ impl Patch {
                 _ => put_slice(image, at, bytes.get(..width).unwrap_or_default()),
             }
         }
+    }
+}
+
+/// Where the integer of a column is in a row's image.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct IntegerPlace {
+    pub(super) column: usize,
+    /// Of one of the three kinds of integers.
+    pub(super) field: Field,
+}
+
+impl IntegerPlace {
+    /// The integer in an image; `None` if it is NULL.
+    #[inline]
+    pub fn get(self, image: &[u8]) -> Option<i64> {
+        let Self { column, field } = self;
+        if field.nullable && is_null(image, column) {
+            return None;
+        }
+        match field.kind {
+            Kind::Int2 => Some(i16::from_le_bytes(chunk(image, field.at())?).into()),
+            Kind::Int4 => Some(i32::from_le_bytes(chunk(image, field.at())?).into()),
+            _ => Some(i64::from_le_bytes(chunk(image, field.at())?)),
+        }
+    }
+
+    /// Whether the column can have this integer.
+    #[inline]
+    pub fn holds(self, number: i64) -> bool {
+        match self.field.kind {
+            Kind::Int2 => i16::try_from(number).is_ok(),
+            Kind::Int4 => i32::try_from(number).is_ok(),
+            _ => true,
+        }
+    }
+
+    /// Writes an integer that the column can have.
+    #[inline]
+    pub(super) fn put(self, image: &mut [u8], number: i64) {
+        let Self { column, field } = self;
+        if field.nullable {
+            set_null(image, column, false);
+        }
+        self.put_number(image, number);
+    }
+
+    #[inline]
+    fn put_number(self, image: &mut [u8], number: i64) {
+        let field = self.field;
+        match field.kind {
+            Kind::Int2 => put(image, field.at(), (number as i16).to_le_bytes()),
+            Kind::Int4 => put(image, field.at(), (number as i32).to_le_bytes()),
+            _ => put(image, field.at(), number.to_le_bytes()),
+        };
     }
 }

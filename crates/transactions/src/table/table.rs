@@ -7,7 +7,7 @@ use super::index::Index;
 use super::layout::Layout;
 use super::loads::Loads;
 use super::locator::{Locator, Locators};
-use super::patch::Patch;
+use super::patch::{IntegerPlace, Patch};
 use super::row::Row;
 use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
 use super::tuple_ids::{TupleId, TupleIds};
@@ -328,6 +328,25 @@ impl Table {
         undo.push(self.definition.id, id, Some(image))?;
         patch.apply(image);
         Ok(Row::new(&self.layout, image))
+    }
+
+    /// Changes integers that no index holds to values that follow from the row's image, and gives back the row as it
+    /// is then; `None`, and nothing has changed, if the values cannot be said so.
+    #[inline]
+    pub(crate) fn change_integers<const N: usize>(
+        &mut self,
+        id: TupleId,
+        places: impl Iterator<Item = IntegerPlace>,
+        values: impl FnOnce(&[u8]) -> Option<[i64; N]>,
+        undo: &mut Undo,
+    ) -> Result<Option<Row<'_>>> {
+        let Place { item, .. } = self.place_of(id)?;
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
+        let Some(image) = image else { return Err(no_row(&self.definition, id)) };
+        let Some(values) = values(image) else { return Ok(None) };
+        undo.push(self.definition.id, id, Some(image))?;
+        places.zip(values).for_each(|(place, number)| place.put(image, number));
+        Ok(Some(Row::new(&self.layout, image)))
     }
 
     /// Writes changes in place; false if they do not fit there.

@@ -38,6 +38,7 @@ impl TupleIds {
     }
 
     /// The lowest free id.
+    #[inline]
     pub fn lowest_free(&self) -> TupleId {
         let mut at = 0;
         let top = match self.levels.last() {
@@ -63,11 +64,15 @@ impl TupleIds {
     }
 
     /// Takes an id; `false` if it was taken already.
+    #[inline]
     pub fn take(&mut self, id: TupleId, budget: &Budget, growth: Growth) -> Result<bool, Full> {
         if self.contains(id) {
             return Ok(false);
         }
-        self.grow(id.0 as usize / 64 + 1, budget, growth)?;
+        let words = id.0 as usize / 64 + 1;
+        if self.levels.first().is_none_or(|level| level.len() < words) {
+            self.grow(words, budget, growth)?;
+        }
         let mut at = id.0 as usize;
         for level in &mut self.levels {
             let Some(word) = level.get_mut(at / 64) else { break };
@@ -81,10 +86,8 @@ impl TupleIds {
         Ok(true)
     }
 
+    /// Has so many words from now on, more than there were.
     fn grow(&mut self, words: usize, budget: &Budget, growth: Growth) -> Result<(), Full> {
-        if self.levels.first().is_some_and(|level| level.len() >= words) {
-            return Ok(());
-        }
         let before = self.bytes();
         let capacity = self.levels.first().map_or(0, Vec::capacity);
         if words > capacity {

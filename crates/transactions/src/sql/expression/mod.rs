@@ -13,7 +13,7 @@ mod like;
 pub use environment::Environment;
 pub(crate) use evaluate::{Evaluated, Frame, Source};
 pub(crate) use function::{Function, Signature};
-pub(crate) use integers::IntegerSteps;
+pub(crate) use integers::IntegerExpr;
 pub(crate) use like::Pattern;
 
 use std::cmp::Ordering;

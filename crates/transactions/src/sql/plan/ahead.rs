@@ -1,7 +1,5 @@
 //! Reading ahead for the runs of a batch, and for the rows of a join.
 
-use std::borrow::Cow;
-
 use super::access::KeyPart;
 use super::key::push_parts;
 use super::{Routing, Step};
@@ -17,17 +15,17 @@ use crate::types::Value;
 /// A row lies behind four reads, each of which follows from the one before: the index's bucket, its entry, the
 /// locator, the row. Rows of a large table are in no cache, so that one look-up after the other waits four times
 /// for memory. Here each of the four is done for all sets before the next one is.
-pub(crate) fn read_ahead(
+pub(crate) fn read_ahead<P: AsRef<[Value]>>(
     step: &Step,
     routing: &Routing,
     scope: &mut Scope<'_>,
     environment: &Environment,
-    sets: &[Cow<'_, [Value]>],
+    sets: &[P],
 ) -> Result<()> {
     let Some((index, parts)) = step.access.hashed_key() else { return Ok(()) };
     let mut keys = Keys::new(environment.buffer());
     for parameters in sets {
-        let frame = Frame::new(parameters, environment);
+        let frame = Frame::new(parameters.as_ref(), environment);
         // What fails will fail again where it is looked up.
         let _ = keys.push(|key| push_parts(key, parts, &frame));
     }

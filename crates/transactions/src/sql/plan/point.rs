@@ -1,7 +1,5 @@
 //! Rows that are found one by one, by the whole key of a unique index.
 
-use std::borrow::Cow;
-
 use super::access::Access;
 use super::key::push_parts;
 use super::{Routing, Step};
@@ -43,17 +41,21 @@ pub(crate) struct Points {
 impl Points {
     /// Finds the rows, whose index entries and images are waited for together. `None` if they are in several
     /// partitions or something fails, which the runs one behind the other will tell.
-    pub fn find(
+    pub fn find<P: AsRef<[Value]>>(
         step: &Step,
         routing: &Routing,
         scope: &mut Scope<'_>,
         environment: &Environment,
-        sets: &[Cow<'_, [Value]>],
+        sets: &[P],
     ) -> Option<Self> {
         let Access::Key { index, parts, .. } = &step.access else { return None };
         let mut hash = None;
         if let Routing::One(_) = routing {
-            for parameters in sets {
+            let mut before: Option<&[Value]> = None;
+            for parameters in sets.iter().map(AsRef::as_ref) {
+                if before.replace(parameters).is_some_and(|before| routing.is_same(before, parameters)) {
+                    continue;
+                }
                 let next = routing.one(scope, parameters).ok()??;
                 match hash {
                     None => hash = Some(next),
@@ -68,7 +70,7 @@ impl Points {
         let mut keys = Keys::new(environment.buffer());
         let mut known: OfLookUps<bool> = OfLookUps::new();
         for parameters in sets {
-            let frame = Frame::new(parameters, environment);
+            let frame = Frame::new(parameters.as_ref(), environment);
             known.push(keys.push(|key| push_parts(key, parts, &frame)).ok()?);
         }
         let (partition, _) = Self::place_of(hash, scope).ok()?;

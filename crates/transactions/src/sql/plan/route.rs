@@ -121,6 +121,18 @@ impl Routing {
         Ok(first)
     }
 
+    /// Whether [`Routing::one`] surely gives the same with both sets of parameters: its only value is an integer that
+    /// is in both.
+    #[inline]
+    pub fn is_same(&self, one: &[Value], other: &[Value]) -> bool {
+        let Self::One(keys) = self else { return false };
+        let [PartitionKey { value: Expr::Parameter(position), .. }] = keys.as_slice() else { return false };
+        match (one.get(*position), other.get(*position)) {
+            (Some(Value::Int(one)), Some(Value::Int(other))) => one == other,
+            _ => false,
+        }
+    }
+
     /// The hashes of the values of which each row has one.
     pub fn several(&self, parameters: &[Value]) -> Result<Vec<PartitionHash>> {
         let Self::Several(keys) = self else { return Ok(Vec::new()) };

@@ -18,6 +18,7 @@ mod sort;
 pub use bind::output_name;
 pub(crate) use bind::{bind_select, outputs};
 pub(crate) use from::bind_table;
+pub(crate) use run::push_outputs;
 pub(crate) use sort::SortKey;
 
 use super::bind::Aggregate;

@@ -8,7 +8,7 @@ use crate::partition::{Partition, Scope};
 use crate::sql::expression::{Environment, Expr, Frame, Source};
 use crate::sql::plan::{Routing, Tables, all_hold, walk};
 use crate::sql::rows::{Outcome, Rows};
-use crate::table::TupleId;
+use crate::table::{Row, TupleId};
 use crate::types::{Value, ValueRef};
 
 impl Select {
@@ -67,14 +67,15 @@ impl Select {
         environment.spend(1)?;
         let Some(step) = self.steps.first() else { return Ok(()) };
         let row = partition.table(step.table.id)?.row(id)?;
-        let mut frame = Frame::new(parameters, environment);
-        frame.set(step.slot, Source::Row(row));
-        if !all_hold(&step.on, &frame)? {
-            return Ok(());
+        if !step.on.is_empty() {
+            let mut frame = Frame::new(parameters, environment);
+            frame.set(step.slot, Source::Row(row));
+            if !all_hold(&step.on, &frame)? {
+                return Ok(());
+            }
         }
-        for output in self.outputs.iter().take(self.visible) {
-            output.push_to(&frame, &mut outcome.rows)?;
-        }
+        let outputs = self.outputs.iter().take(self.visible);
+        push_outputs(outputs, (step.slot, row), &mut outcome.rows, parameters, environment)?;
         outcome.affected += 1;
         Ok(())
     }
@@ -137,6 +138,30 @@ impl Select {
         }
         sink.finish()
     }
+}
+
+/// Appends a row of a result whose values follow from one row of a table and from the parameters.
+#[inline]
+pub(crate) fn push_outputs<'e>(
+    outputs: impl Iterator<Item = &'e Expr>,
+    (slot, row): (usize, Row<'_>),
+    rows: &mut Rows,
+    parameters: &[Value],
+    environment: &Environment,
+) -> Result<()> {
+    for output in outputs {
+        match output {
+            Expr::Column { slot: of, column } if *of == slot => {
+                rows.push_column(row, *column, environment.memory())?;
+            }
+            _ => {
+                let mut frame = Frame::new(parameters, environment);
+                frame.set(slot, Source::Row(row));
+                output.push_to(&frame, rows)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Rows, and bytes of them, that are sorted for a small limit at once.

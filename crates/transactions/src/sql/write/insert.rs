@@ -184,6 +184,23 @@ impl Insert {
         Ok(())
     }
 
+    /// Runs it once for each set of parameters, in their order, and notes how many rows the result has behind each;
+    /// false, and nothing is done, if each run has to be made by itself.
+    pub fn run_each<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+        outcome: &mut Outcome,
+        ends: &mut Vec<usize>,
+    ) -> Result<bool> {
+        let (Some(plain), Values::Rows(rows)) = (&self.plain, &self.source) else { return Ok(false) };
+        let ([row], true) = (rows.as_slice(), plain.is_of_parameters()) else { return Ok(false) };
+        let end = |outcome: &Outcome| ends.push(outcome.rows.len());
+        plain.insert_each(&self.table, row, scope, (sets, environment), (&self.returning, outcome), end)?;
+        Ok(true)
+    }
+
     fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {
         let mut stored = OfRow::new();
         for (column, value) in self.table.columns.iter().zip(values) {

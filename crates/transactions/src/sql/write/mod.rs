@@ -18,12 +18,13 @@ use sqlparser::ast::{Assignment as AstAssignment, AssignmentTarget, SelectItem};
 use smallvec::SmallVec;
 
 use super::bind::Binder;
-use super::expression::{Environment, Expr, Frame, IntegerSteps, Source};
+use super::expression::{Environment, Expr, Frame, IntegerExpr, Source};
 use super::rows::{OutputColumn, Rows};
-use super::select::outputs;
+use super::select::{outputs, push_outputs};
 use crate::error::{Class, Error, Result};
 use crate::schema::names::object;
 use crate::schema::{ColumnDefinition, Schema, TableDefinition, bind_check};
+use crate::table::{IntegerPlace, Layout};
 use crate::types::{Value, ValueRef, assign};
 
 /// Values of a row, or what changes in it. Most rows have no more columns; of more they are on the heap.
@@ -36,8 +37,23 @@ pub(crate) struct Assignment {
     pub value: Expr,
     /// Whether the value is the same for all rows of a statement.
     pub fixed: bool,
-    /// The same for integers; `None` if it is of others too.
-    pub integers: Option<IntegerSteps>,
+    /// The same for a column of integers and a value of nothing else; `None` if it is of others too.
+    pub integers: Option<IntegerAssignment>,
+}
+
+/// The assignment of an integer, in the image of a row.
+#[derive(Debug, Clone)]
+pub(crate) struct IntegerAssignment {
+    pub place: IntegerPlace,
+    pub value: IntegerExpr,
+}
+
+impl IntegerAssignment {
+    /// The new integer, for a row of this image; `None` if it is none or does not fit the column.
+    #[inline]
+    fn integer(&self, image: &[u8], parameters: &[Value]) -> Option<i64> {
+        self.value.value(image, parameters).filter(|number| self.place.holds(*number))
+    }
 }
 
 /// A CHECK, over slot 0.
@@ -63,6 +79,9 @@ impl Returning {
     fn push(&self, rows: &mut Rows, source: Source<'_>, parameters: &[Value], environment: &Environment) -> Result<()> {
         if self.outputs.is_empty() {
             return Ok(());
+        }
+        if let Source::Row(row) = source {
+            return push_outputs(self.outputs.iter(), (0, row), rows, parameters, environment);
         }
         let mut frame = Frame::new(parameters, environment);
         frame.set(0, source);
@@ -143,6 +162,7 @@ fn bind_assignments(
     written: &[AstAssignment],
 ) -> Result<Vec<Assignment>> {
     let mut assignments: Vec<Assignment> = Vec::with_capacity(written.len());
+    let layout = Layout::new(table)?;
     for assignment in written {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {
             return Err(Error::not_here("an assignment to several columns"));
@@ -160,8 +180,9 @@ fn bind_assignments(
         }
         let value = bind_value(binder, &assignment.value, definition)?;
         let fixed = value.is_constant() && !value.is_volatile();
-        let is_integer = |column: usize| table.columns.get(column).is_some_and(|column| column.data_type.is_integer());
-        let integers = IntegerSteps::new(&value, &is_integer);
+        let place = layout.integer_place(column);
+        let integers =
+            place.and_then(|place| IntegerExpr::new(&value, &layout).map(|value| IntegerAssignment { place, value }));
         assignments.push(Assignment { column, value, fixed, integers });
     }
     Ok(assignments)

@@ -10,13 +10,15 @@ use crate::schema::TableDefinition;
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::rows::Outcome;
 use crate::table::{Encoder, Layout, Written, allocated};
-use crate::types::{PartitionHash, Value};
+use crate::types::{PartitionHash, Value, ValueRef};
 
 /// How a row of a partitioned table without checks is written as its values are made.
 #[derive(Debug, Clone)]
 pub(super) struct Plain {
     /// The partition column.
     by: usize,
+    /// The parameter that is its value; `None` if it is none.
+    by_parameter: Option<usize>,
     /// Columns whose values are neither parameters nor constants.
     computed: Vec<usize>,
     encoder: Encoder,
@@ -33,7 +35,67 @@ impl Plain {
         });
         let is_computed = |value: &Expr| !matches!(value, Expr::Parameter(_) | Expr::Literal(_));
         let computed = row.iter().enumerate().filter(|(_, value)| is_computed(value)).map(|(column, _)| column);
-        Ok(Some(Self { by, computed: computed.collect(), encoder: Encoder::new(&Layout::new(table)?, written)? }))
+        let by_parameter = match row.get(by) {
+            Some(Expr::Parameter(position)) => Some(*position),
+            _ => None,
+        };
+        let encoder = Encoder::new(&Layout::new(table)?, written)?;
+        Ok(Some(Self { by, by_parameter, computed: computed.collect(), encoder }))
+    }
+
+    /// Whether nothing of a row is computed, so that it can be inserted with [`Plain::insert_each`].
+    pub fn is_of_parameters(&self) -> bool {
+        self.computed.is_empty()
+    }
+
+    /// Inserts the row, which is the one that this was made of, once for each set of parameters. Calls `inserted`
+    /// behind each.
+    pub fn insert_each<P: AsRef<[Value]>>(
+        &self,
+        table: &TableDefinition,
+        row: &[Expr],
+        scope: &mut Scope<'_>,
+        (sets, environment): (&[P], &Environment),
+        (returning, outcome): (&Returning, &mut Outcome),
+        mut inserted: impl FnMut(&Outcome),
+    ) -> Result<()> {
+        let mut sets = sets.iter().map(AsRef::as_ref).peekable();
+        while let Some(first) = sets.next() {
+            environment.spend(1)?;
+            let by = convert(table, self.by, given(row, first, self.by))?;
+            let (partition, transaction) = scope.one(PartitionHash::of(by))?;
+            let rows = partition.table_mut(table.id)?;
+            let mut next = Some(first);
+            while let Some(parameters) = next {
+                let id = rows.insert_encoded(
+                    &self.encoder,
+                    parameters,
+                    |column| given(row, parameters, column),
+                    |column, value| convert(table, column, value),
+                    &mut transaction.undo,
+                )?;
+                outcome.affected += 1;
+                if !returning.outputs.is_empty() {
+                    returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)?;
+                }
+                inserted(outcome);
+                next = sets.next_if(|next| self.is_same_partition(first, next));
+                if next.is_some() {
+                    environment.spend(1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether rows of both sets surely belong to one partition.
+    #[inline]
+    fn is_same_partition(&self, one: &[Value], other: &[Value]) -> bool {
+        let integer = |set: &[Value]| match set.get(self.by_parameter?)? {
+            Value::Int(number) => Some(*number),
+            _ => None,
+        };
+        integer(one).is_some_and(|one| integer(other) == Some(one))
     }
 
     /// Inserts the row, which is the one that this was made of.
@@ -58,10 +120,7 @@ impl Plain {
             Some(Expr::Literal(value)) => value.as_ref(),
             _ => computed.iter().find(|(of, _)| *of == column).map(|(_, value)| value.get()).unwrap_or_default(),
         };
-        let convert = |column: usize, value| match table.columns.get(column) {
-            Some(column) => store(table, column, value),
-            None => Ok(value),
-        };
+        let convert = |column, value| convert(table, column, value);
         let (partition, transaction) = scope.one(PartitionHash::of(convert(self.by, other(self.by))?))?;
         let rows = partition.table_mut(table.id)?;
         let id = rows.insert_encoded(&self.encoder, parameters, other, convert, &mut transaction.undo)?;
@@ -70,6 +129,24 @@ impl Plain {
             return Ok(());
         }
         returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)
+    }
+}
+
+/// The value of a column, of a row of nothing but parameters and constants.
+fn given<'v>(row: &'v [Expr], parameters: &'v [Value], column: usize) -> ValueRef<'v> {
+    match row.get(column) {
+        Some(Expr::Parameter(position)) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
+        Some(Expr::Literal(value)) => value.as_ref(),
+        _ => ValueRef::Null,
+    }
+}
+
+/// The value as the column stores it.
+#[inline]
+fn convert<'v>(table: &TableDefinition, column: usize, value: ValueRef<'v>) -> Result<ValueRef<'v>> {
+    match table.columns.get(column) {
+        Some(column) => store(table, column, value),
+        None => Ok(value),
     }
 }
 

@@ -13,8 +13,11 @@ use crate::sql::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
 use crate::sql::weigh::weigh;
-use crate::table::{Patch, Structure, TupleId};
+use crate::table::{Layout, Patch, Structure, TupleId};
 use crate::types::{Value, ValueRef};
+
+/// Integers that are changed in one go at most.
+const INTEGERS_MAX: usize = 8;
 
 /// A planned `UPDATE`.
 #[derive(Debug, Clone)]
@@ -26,6 +29,10 @@ pub(crate) struct Update {
     returning: Returning,
     /// Whether it changes columns of fixed width that no index holds, of a table that is partitioned.
     pub in_place: bool,
+    /// Whether it changes a few integers to integers, in place.
+    of_integers: bool,
+    /// Bytes of the fixed part of the rows that it was made for.
+    fixed_bytes: usize,
 }
 
 impl Update {
@@ -53,7 +60,10 @@ impl Update {
                 let indexed = |index: &IndexDefinition| index.columns.iter().any(|held| held.column == *column);
                 fixed && !table.indexes.iter().any(indexed)
             });
-        Ok((Self { step, routing, assignments, checks, returning, in_place }, columns))
+        let of_integers =
+            in_place && assignments.len() <= INTEGERS_MAX && assignments.iter().all(|one| one.integers.is_some());
+        let fixed_bytes = Layout::new(table)?.fixed_bytes();
+        Ok((Self { step, routing, assignments, checks, returning, in_place, of_integers, fixed_bytes }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -165,6 +175,14 @@ impl Update {
         environment.spend(1)?;
         let definition = &*self.step.table;
         let table = partition.table_mut(definition.id)?;
+        if self.of_integers && self.step.on.is_empty() && self.is_of(table.layout()) {
+            let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
+            let values = |image: &[u8]| self.integers(image, parameters);
+            if let Some(row) = table.change_integers(id, places, values, &mut transaction.undo)? {
+                outcome.affected += 1;
+                return self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment);
+            }
+        }
         let mut frame = Frame::new(parameters, environment);
         let place = table.place_of(id)?;
         let row = table.row_at(place)?;
@@ -176,15 +194,36 @@ impl Update {
         for assignment in &self.assignments {
             let Some(column) = definition.columns.get(assignment.column) else { continue };
             let convert = |value| store(definition, column, value);
-            let number = assignment.integers.as_ref().and_then(|steps| steps.value(row, parameters));
-            if !number.is_some_and(|number| patch.set_integer(table.layout(), assignment.column, number)) {
-                let value = assignment.value.evaluate(&frame)?;
-                patch.set(table.layout(), assignment.column, value.get(), convert)?;
+            let integer = assignment.integers.as_ref().filter(|_| self.is_of(table.layout()));
+            let integer = integer.and_then(|change| Some((change.place, change.integer(row.image(), parameters)?)));
+            if let Some((place, number)) = integer {
+                patch.set_integer(place, number);
+                continue;
             }
+            let value = assignment.value.evaluate(&frame)?;
+            patch.set(table.layout(), assignment.column, value.get(), convert)?;
         }
         let row = table.patch_row(place, &patch, &mut transaction.undo)?;
         outcome.affected += 1;
         self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)
+    }
+}
+
+impl Update {
+    /// The new integers, for a row of this image; `None` if one of them is none or does not fit its column.
+    #[inline]
+    fn integers(&self, image: &[u8], parameters: &[Value]) -> Option<[i64; INTEGERS_MAX]> {
+        let mut numbers = [0; INTEGERS_MAX];
+        for (number, assignment) in numbers.iter_mut().zip(&self.assignments) {
+            *number = assignment.integers.as_ref()?.integer(image, parameters)?;
+        }
+        Some(numbers)
+    }
+
+    /// Whether rows are written as when this was made.
+    #[inline]
+    fn is_of(&self, layout: &Layout) -> bool {
+        self.fixed_bytes == layout.fixed_bytes()
     }
 }
 

@@ -276,10 +276,16 @@ impl HashMap {
             keys: &Keys,
             found: &mut impl FnMut(Option<u32>),
         ) {
-            let hashed: OfLookUps<(u64, [u8; W])> =
-                keys.iter().map(pad::<W>).map(|key| (hasher.hash_one(key), key)).collect();
+            // Pushed one by one: collecting asks for room at each.
+            let mut hashed: OfLookUps<(u64, [u8; W])> = OfLookUps::new();
+            for key in keys.iter().map(pad::<W>) {
+                hashed.push((hasher.hash_one(key), key));
+            }
             // The first entry whose tag is the key's: its address, which is read from the tags alone.
-            let entries: OfLookUps<Option<&Entry<W>>> = hashed.iter().map(|(hash, _)| segments.likely(*hash)).collect();
+            let mut entries: OfLookUps<Option<&Entry<W>>> = OfLookUps::new();
+            for (hash, _) in &hashed {
+                entries.push(segments.likely(*hash));
+            }
             for (entry, (hash, key)) in entries.iter().zip(&hashed) {
                 found(match entry {
                     Some(entry) if entry.key == *key => Some(u32::from_le_bytes(entry.value)),

@@ -104,15 +104,15 @@ impl Index {
 
     /// Writes a row's key; true if it may not be in another row.
     pub fn key(&self, row: Row<'_>, key: &mut Vec<u8>) -> Result<bool> {
-        key.clear();
         let mut distinct = self.definition.unique;
         if let Some(offsets) = &self.integers_at {
-            for at in offsets {
-                let number = chunk(row.image(), *at).map_or(0, i32::from_le_bytes);
-                key.extend_from_slice(&key::integer(number));
+            key.resize(size_of::<i32>() * offsets.len(), 0);
+            for (place, at) in key.as_chunks_mut().0.iter_mut().zip(offsets) {
+                *place = key::integer(chunk(row.image(), *at).map_or(0, i32::from_le_bytes));
             }
             return self.check_length(key).map(|()| distinct);
         }
+        key.clear();
         for (column, place) in self.columns.iter().zip(&self.definition.columns) {
             let value = row.value(place.column);
             distinct &= !value.is_null();

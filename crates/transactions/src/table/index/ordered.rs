@@ -1,3 +1,4 @@
+use std::cmp::Ordering;
 use std::ops::Bound;
 
 use super::page::{ENTRY_BYTES_MAX, NONE, PAGE_BYTES, Page, compare, entry_of};
@@ -34,7 +35,7 @@ pub struct OrderedSet {
     fingers: [Position; FINGERS],
 }
 
-const FINGERS: usize = 16;
+const FINGERS: usize = 64;
 /// Bytes of a key that choose its finger: of a key that has no more, the last finger is as good.
 const FINGER_BYTES: usize = 8;
 
@@ -52,6 +53,17 @@ fn finger_of(key: &[u8]) -> Option<usize> {
 struct Position {
     page: u32,
     index: usize,
+}
+
+/// What is on both sides of a place for an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Beside {
+    /// The entry belongs into another place.
+    Elsewhere,
+    /// An entry that starts alike is there.
+    Taken,
+    /// The entry belongs there, and none is there that starts alike.
+    Free,
 }
 
 const END: Position = Position { page: NONE, index: 0 };
@@ -116,14 +128,33 @@ impl OrderedSet {
         (path, Position { page: number, index })
     }
 
-    /// Whether `key` belongs to a finger itself.
+    /// What is on both sides of a finger, of an entry of which no other one may start with `prefix`: whether it belongs
+    /// there, and whether it may be there at all.
     #[inline]
-    fn is_at(&self, finger: Position, key: &[u8]) -> bool {
-        let Some(leaf) = self.pages.get(finger.page).map(Page) else { return false };
+    fn beside(&self, finger: Position, prefix: &[u8]) -> Beside {
+        let Some(leaf) = self.pages.get(finger.page).map(Page) else { return Beside::Elsewhere };
         let (index, count) = (finger.index, leaf.count());
-        let before = |index: usize| compare(leaf.entry(index), key).is_lt();
-        let is_first_behind = |index: usize| if index < count { !before(index) } else { leaf.next() == NONE };
-        index > 0 && index <= count && before(index - 1) && is_first_behind(index)
+        let head = |index: usize| {
+            let entry = leaf.entry(index);
+            compare(entry.get(..prefix.len()).unwrap_or(entry), prefix)
+        };
+        if index == 0 || index > count {
+            return Beside::Elsewhere;
+        }
+        match head(index - 1) {
+            Ordering::Less => {}
+            Ordering::Equal => return Beside::Taken,
+            Ordering::Greater => return Beside::Elsewhere,
+        }
+        if index == count {
+            // What is behind the leaf may belong before the entry.
+            return if leaf.next() == NONE { Beside::Free } else { Beside::Elsewhere };
+        }
+        match head(index) {
+            Ordering::Less => Beside::Elsewhere,
+            Ordering::Equal => Beside::Taken,
+            Ordering::Greater => Beside::Free,
+        }
     }
 
     /// Where `key` belongs if that is within the leaf of a finger, and not at one of its ends, where what is there
@@ -166,25 +197,35 @@ impl OrderedSet {
             self.page_mut(self.root).clear(0, NONE, NONE);
         }
         let prefix = key.get(..distinct).unwrap_or(key);
-        // The finger serves only where there is room: to split a leaf takes the way from the root.
         let own = finger_of(key);
         let own_finger = own.and_then(|own| self.fingers.get(own).copied()).unwrap_or(END);
-        let near = match () {
-            () if self.is_at(self.finger, key) => Some(self.finger),
-            () if own_finger != END && self.is_at(own_finger, key) => Some(own_finger),
-            () => self.find_by_finger(self.finger, key),
-        };
-        let near = near.filter(|at| self.page(at.page).has_room(key.len()));
-        let (path, at) = match near {
+        let mut near = None;
+        for finger in [self.finger, own_finger] {
+            match self.beside(finger, prefix) {
+                Beside::Taken => return Ok(false),
+                Beside::Free => {
+                    near = Some(finger);
+                    break;
+                }
+                Beside::Elsewhere => {}
+            }
+        }
+        // The finger serves only where there is room: to split a leaf takes the way from the root.
+        let has_room = |at: &Position| self.page(at.page).has_room(key.len());
+        let (path, at) = match near.filter(has_room) {
             Some(at) => (None, at),
             None => {
-                let (path, at) = self.find(key);
-                (Some(path), at)
+                let within = self.find_by_finger(self.finger, key).filter(has_room);
+                let (path, at) = within.map(|at| (None, at)).unwrap_or_else(|| {
+                    let (path, at) = self.find(key);
+                    (Some(path), at)
+                });
+                if self.is_beside(at, prefix) {
+                    return Ok(false);
+                }
+                (path, at)
             }
         };
-        if self.is_beside(at, prefix) {
-            return Ok(false);
-        }
         match path {
             Some(mut path) if !self.page(at.page).has_room(key.len()) => {
                 path.pop();

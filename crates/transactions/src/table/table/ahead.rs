@@ -27,20 +27,22 @@ impl Table {
         if self.is_loading() {
             found.iter_mut().for_each(|id| *id = id.filter(|id| self.is_visible(*id)));
         }
-        let ids: OfLookUps<TupleId> = found.iter().copied().flatten().collect();
-        self.read_rows_ahead(&ids);
+        self.read_each_ahead(found.iter().copied().flatten());
         Ok(found)
     }
 
     /// Brings rows into the processor's caches: first their locators, then themselves.
     pub fn read_rows_ahead(&self, ids: &[TupleId]) {
-        let items: OfLookUps<Item> = ids
-            .iter()
-            .filter_map(|id| match self.locators.get(*id) {
-                Some(Locator::Live(item)) => Some(item),
-                _ => None,
-            })
-            .collect();
+        self.read_each_ahead(ids.iter().copied());
+    }
+
+    fn read_each_ahead(&self, ids: impl Iterator<Item = TupleId>) {
+        let mut items: OfLookUps<Item> = OfLookUps::new();
+        for id in ids {
+            if let Some(Locator::Live(item)) = self.locators.get(id) {
+                items.push(item);
+            }
+        }
         let mut read = 0;
         for item in items {
             let lines = self.rows.get(item).unwrap_or_default().chunks(CACHE_LINE_BYTES);
