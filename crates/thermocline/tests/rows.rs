@@ -298,7 +298,6 @@ fn names_belong_to_one_engine() {
         (format!("{ACCOUNTS} SELECT * FROM accounts; SELECT * FROM accounts WHERE"), "syntax error"),
         ("CREATE TABLE n (a BIGINT)".to_owned(), "needs a PRIMARY KEY"),
         ("COMMIT".to_owned(), "there is no transaction"),
-        (format!("{ACCOUNTS} TRUNCATE accounts"), "DELETE FROM accounts"),
         (format!("{ACCOUNTS} ALTER TABLE accounts DROP COLUMN owner"), "ADD COLUMN"),
         (format!("{ACCOUNTS} UPDATE accounts SET balance = (SELECT 1)"), "not supported for row tables"),
     ] {

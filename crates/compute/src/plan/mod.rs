@@ -54,7 +54,7 @@ pub(crate) use physical_rules::physical_rules;
 pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;
-pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITIVE, register_stand_ins};
+pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, register_stand_ins};
 pub(crate) use temporal_literals::TemporalLiterals;
 pub(crate) use type_checks::TypeChecks;
 pub(crate) use unsupported::Unsupported;

@@ -12,8 +12,12 @@ use datafusion::logical_expr::{
 };
 use datafusion::prelude::SessionContext;
 
-/// Functions of text that are of bytes, too.
-const OF_TEXT_AND_BYTES: [&str; 5] = ["substr", "btrim", "ltrim", "rtrim", "strpos"];
+/// What a function of text and bytes is called, and DataFusion's of text.
+const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
+    [("substr", "substr"), ("btrim", "btrim"), ("ltrim", "ltrim"), ("rtrim", "rtrim"), (POSITION, "strpos")];
+
+/// `POSITION(part IN text)`, whose arguments are in the other order here.
+pub(crate) const POSITION: &str = "position";
 
 /// Names of the functions that operators become when a statement is parsed.
 pub(crate) const POSITIVE: &str = "sql_positive";
@@ -25,8 +29,8 @@ pub(crate) const NOT_DISTINCT: &str = "sql_is_not_distinct";
 /// # Errors
 /// If DataFusion has no function that one stands for.
 pub(crate) fn register_stand_ins(context: &SessionContext) -> Result<()> {
-    for name in OF_TEXT_AND_BYTES {
-        context.register_udf(TextOrBytes::new(context.udf(name)?).into());
+    for (name, of_text) in OF_TEXT_AND_BYTES {
+        context.register_udf(TextOrBytes::new(name, context.udf(of_text)?).into());
     }
     for written in [Written::Positive, Written::Distinct, Written::NotDistinct] {
         context.register_udf(OperatorStandIn::new(written).into());
@@ -37,25 +41,26 @@ pub(crate) fn register_stand_ins(context: &SessionContext) -> Result<()> {
 /// A function of text that takes bytes in its place.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct TextOrBytes {
+    name: &'static str,
     /// What it is of text.
     pub of_text: Arc<ScalarUDF>,
     signature: Signature,
 }
 
 impl TextOrBytes {
-    fn new(of_text: Arc<ScalarUDF>) -> Self {
+    fn new(name: &'static str, of_text: Arc<ScalarUDF>) -> Self {
         let signature = Signature::user_defined(of_text.signature().volatility);
-        Self { of_text, signature }
+        Self { name, of_text, signature }
     }
 }
 
 impl ScalarUDFImpl for TextOrBytes {
     fn name(&self) -> &str {
-        self.of_text.name()
+        self.name
     }
 
     fn aliases(&self) -> &[String] {
-        self.of_text.aliases()
+        if self.name == self.of_text.name() { self.of_text.aliases() } else { &[] }
     }
 
     fn signature(&self) -> &Signature {
@@ -70,7 +75,7 @@ impl ScalarUDFImpl for TextOrBytes {
         if !arguments.arg_fields.first().is_some_and(|first| first.data_type().is_binary()) {
             return self.of_text.return_field_from_args(arguments);
         }
-        let of = if self.name() == "strpos" { ArrowType::Int32 } else { ArrowType::Binary };
+        let of = if self.name == POSITION { ArrowType::Int32 } else { ArrowType::Binary };
         Ok(Arc::new(Field::new(self.name(), of, true)))
     }
 

@@ -14,7 +14,7 @@ use thermocline_pushdown::{SQL_EXTRACT, external};
 use thermocline_types::{Class, Error, Interval as Span};
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
-use crate::plan::{DISTINCT, NOT_DISTINCT, POSITIVE, merges_columns};
+use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, merges_columns};
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
@@ -233,7 +233,7 @@ fn called(expression: &Expr) -> Option<Expr> {
             let arguments: Vec<&Expr> = [expr.as_ref(), from].into_iter().chain(substring_for.as_deref()).collect();
             call("substr", &arguments)
         }
-        Expr::Position { expr, r#in } => call("strpos", &[r#in, expr]),
+        Expr::Position { expr, r#in } => call(POSITION, &[r#in, expr]),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } if !matches!(expr.as_ref(), Expr::Value(_)) => {
             call(POSITIVE, &[expr])
         }

@@ -20,6 +20,8 @@ const NAMES: &[&str] = &[
     "negative zero",
     "date_trunc",
     "case mapping",
+    "jsonb",
+    "to_char",
 ];
 
 /// Relative difference of floats that are equal but for the last digits.
@@ -48,6 +50,7 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             ("timestamp with time zone", "timestamp") if has(&["date_trunc("]) => Some("date_trunc"),
             _ => None,
         },
+        Difference::Refused { expected, .. } if expected == "jsonb" => Some("jsonb"),
         // At once, not when the first date is met.
         Difference::Refused { error, .. } if error.starts_with("0A000") && has(&["EXTRACT(", "date_part("]) => {
             Some("extract")
@@ -55,12 +58,27 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
         Difference::Accepted { .. } if has(&["%"]) && has(&["_f4", "_f8", "1e3"]) => Some("remainders"),
         // PostgreSQL's exponent is a decimal with a fraction, which no double of this size has.
         Difference::Value { expected: Outcome::Error(state), .. } if state == "2201F" && has(&["^"]) => Some("powers"),
+        Difference::Value { expected: Outcome::Error(state), found: Ok(Some(found)), .. }
+            if state == "22003" && has(&["to_char("]) && found.contains("##") =>
+        {
+            Some("to_char")
+        }
         Difference::Value { expected: Outcome::Value(Some(expected)), found, .. } => match found {
             Err(error) if error.starts_with("22008") && is_beyond_years(expected) => Some("years"),
             Err(error) if is_of_digits(error) && is_beyond_digits(expected) => Some("digits"),
             Err(error) if is_of_digits(error) => in_doubles().filter(|name| *name != "quotients"),
             Err(_) | Ok(None) => None,
             Ok(Some(found)) => {
+                if has(&["to_char("]) {
+                    let is_signed_zero = has(&["_f4", "_f8"]) && expected.contains("-0") && !found.contains('-');
+                    let is_rounded_up = has(&["EEEE"]) && expected.contains("10.");
+                    let is_wrapped = has(&["V99"]) && has(&["_i4"]) && found.contains("##");
+                    return match (is_signed_zero, is_rounded_up || is_wrapped) {
+                        (true, _) => Some("negative zero"),
+                        (_, true) => Some("to_char"),
+                        _ => None,
+                    };
+                }
                 let numbers = expected.parse::<f64>().ok().zip(found.parse::<f64>().ok());
                 if has(&["upper(", "initcap("]) && found.to_lowercase() != *expected {
                     Some("case mapping")
@@ -81,9 +99,14 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
                         {
                             Some("last digits")
                         }
-                        None if has(&["atan2("]) && one.abs() == std::f64::consts::PI && other == 0.0 => {
+                        None if has(&["atan2("])
+                            && one.abs() == std::f64::consts::PI
+                            && (other == 0.0 || other == -one) =>
+                        {
                             Some("negative zero")
                         }
+                        // An odd number of more than 53 bits is an even double.
+                        Some("powers") if one == -other && one.abs() == 1.0 => Some("powers"),
                         _ => None,
                     }
                 }

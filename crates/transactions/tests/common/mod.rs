@@ -36,7 +36,7 @@ impl Session {
     /// Runs a definition or a statement.
     pub fn run(&mut self, sql: &str) -> Result<(Outcome, usize)> {
         let first = sql.split_whitespace().next().unwrap_or_default().to_ascii_uppercase();
-        if matches!(first.as_str(), "CREATE" | "DROP" | "ALTER") {
+        if matches!(first.as_str(), "CREATE" | "DROP" | "ALTER" | "TRUNCATE") {
             self.define(sql)?;
             return Ok((Outcome::default(), 0));
         }

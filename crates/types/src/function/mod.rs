@@ -245,7 +245,7 @@ impl Function {
             },
             Self::ToChar if given(1).is_none_or(DataType::is_text) => match first {
                 None => Err(self.ambiguous(arguments)),
-                Some(Date | Timestamp) => call(vec![Timestamp, Text], Text),
+                Some(of @ (Date | Timestamp)) => call(vec![of, Text], Text),
                 Some(DataType::SmallInt) => call(vec![Double, Text], Text),
                 Some(of) if of.is_number() || of == Interval => call(vec![of.unbounded(), Text], Text),
                 _ => undefined(),

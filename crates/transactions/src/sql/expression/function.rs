@@ -42,12 +42,13 @@ functions! {
     NullIf "nullif" 2..2,
     PadLeft "lpad" 2..3,
     PadRight "rpad" 2..3,
-    Position "strpos" 2..2,
+    Position "position" 2..2,
     Random "random" 0..0,
     Repeat "repeat" 2..2,
     Replace "replace" 3..3,
     Right "right" 2..2,
     StartsWith "starts_with" 2..2,
+    TextPosition "strpos" 2..2,
     Substring "substring" | "substr" 2..3,
     Trim "btrim" | "trim" 1..2,
     TrimLeft "ltrim" 1..2,
@@ -82,7 +83,7 @@ impl Function {
             Self::Lower | Self::Upper | Self::Replace | Self::Trim | Self::TrimLeft | Self::TrimRight => {
                 Signature::Fixed(&[Text], Text)
             }
-            Self::Position => Signature::Fixed(&[Text], Integer),
+            Self::Position | Self::TextPosition => Signature::Fixed(&[Text], Integer),
             Self::StartsWith => Signature::Fixed(&[Text], Boolean),
         }
     }
@@ -198,7 +199,9 @@ impl Function {
                 make_text(environment, cased_bytes(text))?;
                 if self == Self::Lower { text.to_lowercase().into() } else { text.to_uppercase().into() }
             }
-            Self::Position => integer(text.find(other).map_or(0, |at| characters_before(text, at) + 1)),
+            Self::Position | Self::TextPosition => {
+                integer(text.find(other).map_or(0, |at| characters_before(text, at) + 1))
+            }
             Self::StartsWith => text.starts_with(other).into(),
             Self::Left => part(characters(text, 0, from_end(text, count)))?,
             Self::Right => {

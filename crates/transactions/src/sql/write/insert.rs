@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
 
 use super::plain::Plain;
+use super::touched::Touched;
 use super::{
     Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, bind_value, check_row, store,
 };
@@ -142,11 +143,15 @@ impl Insert {
         outcome: &mut Outcome,
     ) -> Result<()> {
         let frame = Frame::new(parameters, environment);
+        let is_of_many = !matches!(&self.source, Values::Rows(rows) if rows.len() < 2);
+        let updates = self.conflict.as_ref().is_some_and(|conflict| conflict.update.is_some());
+        let mut touched = (is_of_many && updates).then(|| Touched::new(environment));
+        let mut told = (outcome, touched.as_mut());
         match &self.source {
             Values::Rows(rows) => {
                 for row in rows {
                     if let Some(plain) = &self.plain {
-                        plain.insert(&self.table, row, scope, (parameters, environment), &self.returning, outcome)?;
+                        plain.insert(&self.table, row, scope, (parameters, environment), &self.returning, told.0)?;
                         continue;
                     }
                     environment.next_row();
@@ -160,7 +165,7 @@ impl Insert {
                         Expr::Parameter(position) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
                         _ => others.next().map(Evaluated::get).unwrap_or_default(),
                     }))?;
-                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, outcome))?;
+                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, &mut told))?;
                 }
             }
             Values::Query(select, columns) => {
@@ -177,7 +182,7 @@ impl Insert {
                         });
                     }
                     let refs = self.stored(values.iter().map(Evaluated::get))?;
-                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, outcome))?;
+                    environment.keeping_texts(|| self.insert(scope, &refs, parameters, environment, &mut told))?;
                 }
             }
         }
@@ -215,22 +220,23 @@ impl Insert {
         values: &[ValueRef<'_>],
         parameters: &[Value],
         environment: &Environment,
-        outcome: &mut Outcome,
+        told: &mut Told<'_, '_>,
     ) -> Result<()> {
         environment.spend(1)?;
         check_row(&self.checks, &self.table, Source::New(values), environment)?;
         match self.table.partition_by.and_then(|by| values.get(by)) {
             Some(value) => {
                 let (partition, transaction) = scope.one(PartitionHash::of(*value))?;
-                self.insert_into(partition, transaction, values, parameters, environment, Some(outcome))
+                self.insert_into((partition, transaction), values, parameters, environment, (Some(told.0), &mut told.1))
             }
             None => {
                 // Every copy; the first one tells.
                 let mark = environment.mark();
-                let mut tell = Some(outcome);
-                for (partition, transaction) in scope.all()? {
+                let (outcome, touched) = told;
+                let mut tell = Some(&mut **outcome);
+                for place in scope.all()? {
                     environment.rewind(mark);
-                    self.insert_into(partition, transaction, values, parameters, environment, tell.take())?;
+                    self.insert_into(place, values, parameters, environment, (tell.take(), touched))?;
                 }
                 Ok(())
             }
@@ -239,23 +245,25 @@ impl Insert {
 
     fn insert_into(
         &self,
-        partition: &mut Partition,
-        transaction: &mut Transaction,
+        (partition, transaction): (&mut Partition, &mut Transaction),
         values: &[ValueRef<'_>],
         parameters: &[Value],
         environment: &Environment,
-        outcome: Option<&mut Outcome>,
+        (outcome, touched): (Option<&mut Outcome>, &mut Option<&mut Touched<'_>>),
     ) -> Result<()> {
         let id = match &self.conflict {
             None => Some(partition.insert(self.table.id, values, transaction)?),
             Some(conflict) => match conflict.find(&self.table, partition, values)? {
                 None => Some(partition.insert(self.table.id, values, transaction)?),
                 Some(there) => {
-                    let row = (there, values);
+                    let row = (there, values, touched.as_deref());
                     conflict.update(&self.table, partition, transaction, row, parameters, environment)?
                 }
             },
         };
+        if let (Some(id), Some(touched)) = (id, touched) {
+            touched.note(partition.id(), id)?;
+        }
         if let (Some(id), Some(outcome)) = (id, outcome) {
             outcome.affected += 1;
             if !self.returning.outputs.is_empty() {
@@ -266,6 +274,9 @@ impl Insert {
         Ok(())
     }
 }
+
+/// What an INSERT has done so far: for its client, and the rows that it must not change again.
+type Told<'t, 'e> = (&'t mut Outcome, Option<&'t mut Touched<'e>>);
 
 impl Conflict {
     /// A row that has one of the new row's keys.
@@ -294,11 +305,14 @@ impl Conflict {
         table: &TableDefinition,
         partition: &mut Partition,
         transaction: &mut Transaction,
-        (there, values): (TupleId, &[ValueRef<'_>]),
+        (there, values, touched): (TupleId, &[ValueRef<'_>], Option<&Touched<'_>>),
         parameters: &[Value],
         environment: &Environment,
     ) -> Result<Option<TupleId>> {
         let Some(update) = &self.update else { return Ok(None) };
+        if let Some(touched) = touched {
+            touched.check(partition.id(), there)?;
+        }
         let mut computed: Vec<Value> = Vec::with_capacity(update.assignments.len());
         {
             let mut frame = Frame::new(parameters, environment);

@@ -239,9 +239,12 @@ struct Parts {
     day_of_year: i64,
     /// Days since 1970; an interval has none.
     days: Option<i32>,
+    /// What `TZ` writes.
+    zone: &'static str,
 }
 
-pub(super) fn format_timestamp(micros: i64, template: &str) -> Result<String> {
+/// A timestamp has no `zone`.
+pub(super) fn format_timestamp(micros: i64, zone: &'static str, template: &str) -> Result<String> {
     let days = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| crate::out_of_range())?;
     let (year, month, day) = to_civil(days);
     let time = micros.rem_euclid(MICROS_PER_DAY);
@@ -251,6 +254,7 @@ pub(super) fn format_timestamp(micros: i64, template: &str) -> Result<String> {
         day: day.into(),
         day_of_year: extract_whole(Field::DayOfYear, micros)?,
         days: Some(days),
+        zone,
         ..Parts::of_time(time)
     }
     .format(template)
@@ -367,7 +371,12 @@ impl Parts {
             // Of an interval without months, none.
             K::MonthRoman(case) => {
                 if self.month != 0 || self.year != 0 {
-                    let month = if self.month == 0 { 12 } else { self.month.rem_euclid(12).max(1) };
+                    // Those of negative intervals count from the end of the year.
+                    let month = match self.month {
+                        0 if self.year < 0 => 1,
+                        month @ ..=0 => month + 12 + i64::from(month != 0),
+                        month => month,
+                    };
                     let name = case.of(month_name(month, &ROMAN_MONTHS));
                     let width = if is_plain { 0 } else { ROMAN_WIDTH };
                     let _ = write!(out, "{name:width$}");
@@ -407,8 +416,10 @@ impl Parts {
             }
             K::Quarter if self.month == 0 => {}
             K::Quarter => number((self.month - 1) / 3 + 1, 0),
-            // There is no zone.
-            K::Zone => field(Field::Year).map(drop)?,
+            K::Zone => {
+                field(Field::Year)?;
+                out.push_str(self.zone);
+            }
             K::ZoneOffset | K::ZoneHour => {
                 field(Field::Year)?;
                 out.push_str("+00");

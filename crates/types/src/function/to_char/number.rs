@@ -113,16 +113,16 @@ impl Digits {
         })
     }
 
-    /// With so many digits after the point, which a float's digits may leave no room for.
-    fn with_places(self, places: usize) -> Result<String> {
+    /// With so many digits after the point; also how many those are for which a float's digits leave room.
+    fn with_places(self, places: usize) -> Result<(String, usize)> {
         match self {
-            Self::Exact(number) => fixed(number, places),
+            Self::Exact(number) => Ok((fixed(number, places)?, places)),
             Self::Float(number, digits) if number.is_finite() => {
                 let before = format!("{:.0}", number.abs()).len();
                 let places = if before >= digits { 0 } else { places.min(digits - before) };
-                Ok(format!("{number:.places$}"))
+                Ok((format!("{number:.places$}"), places))
             }
-            Self::Float(number, _) => Ok(ValueRef::Float(number).to_string()),
+            Self::Float(number, _) => Ok((ValueRef::Float(number).to_string(), places)),
         }
     }
 
@@ -276,7 +276,7 @@ impl Template {
 
 pub(super) fn format(number: &Digits, template: &str) -> Result<String> {
     let parts = parts(template, KEYWORDS);
-    let all = Template::new(&parts)?;
+    let mut all = Template::new(&parts)?;
     if all.is_roman {
         let text = roman(number.rounded());
         let text = if all.is_plain { text } else { format!("{text:>ROMAN_WIDTH$}") };
@@ -286,10 +286,13 @@ pub(super) fn format(number: &Digits, template: &str) -> Result<String> {
         return Ok(scientific(number, &all));
     }
     let before = all.before + all.shift.unwrap_or(0);
-    let written = match all.shift {
-        Some(shift) => number.shifted(shift)?.with_places(all.behind)?,
+    let (written, places) = match all.shift.map(|shift| number.shifted(shift)) {
+        Some(Ok(shifted)) => shifted.with_places(all.behind)?,
+        // It has more digits than there are places, whichever they are.
+        Some(Err(_)) => ("0".repeat(before + 1), all.behind),
         None => number.with_places(all.behind)?,
     };
+    all.behind = places;
     let (is_negative, written) = match written.strip_prefix('-') {
         Some(digits) => (true, digits.to_owned()),
         None => (false, written),
@@ -413,6 +416,8 @@ struct Writer<'w> {
     places: usize,
     is_in_number: bool,
     first_zero: Option<usize>,
+    /// Where the output ends, because there were more places than digits.
+    end: Option<usize>,
     out: String,
 }
 
@@ -447,6 +452,7 @@ impl<'w> Writer<'w> {
             places,
             is_in_number: false,
             first_zero: all.first_zero,
+            end: None,
             out: String::new(),
         }
     }
@@ -482,6 +488,7 @@ impl<'w> Writer<'w> {
                 K::Sign | K::Brackets | K::Plain | K::Roman { .. } | K::Shift | K::Exponent | K::Nothing => {}
             }
         }
+        self.out.truncate(self.end.unwrap_or(usize::MAX));
         self.out
     }
 
@@ -560,7 +567,7 @@ impl<'w> Writer<'w> {
                 self.out.push(char::from(digit));
                 self.is_in_number = true;
             }
-            None => {}
+            None => self.end = self.end.or(Some(self.out.len())),
         }
         if digit.is_some() {
             self.next += 1;
