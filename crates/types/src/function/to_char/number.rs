@@ -426,7 +426,7 @@ impl<'w> Writer<'w> {
         let mut sign = all.sign;
         let mut has_brackets = all.has_brackets;
         let has_sign = if all.has_plus || all.has_minus {
-            !(all.has_plus && !all.has_minus)
+            !all.has_plus || all.has_minus
         } else {
             if !is_negative && all.is_plain {
                 has_brackets = false;
