@@ -4,13 +4,11 @@
 
 mod support;
 
-use std::io::{Read, Write};
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 use support::program::{BINARY, rows, start};
+use support::terminal::Terminal;
 
 /// A table, and a procedure that changes it for as long as it may.
 const DEFINITIONS: &str = "\
@@ -72,62 +70,12 @@ fn a_statement_ends_when_its_time_is_over() {
     assert_eq!(rows(Some(&database), STATE), UNCHANGED);
 }
 
-/// The shell in a terminal.
-struct Terminal {
-    process: Child,
-    said: Arc<Mutex<String>>,
-}
-
-impl Terminal {
-    fn open(database: &Path) -> Self {
-        let command = format!("exec {BINARY} sql {}", database.display());
-        let mut process = Command::new("script")
-            .args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"])
-            .env("TERM", "dumb")
-            .env("XDG_STATE_HOME", database)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = Arc::new(Mutex::new(String::new()));
-        let (mut output, heard) = (process.stdout.take().unwrap(), Arc::clone(&said));
-        std::thread::spawn(move || {
-            let mut buffer = [0; 4096];
-            while let Ok(read @ 1..) = output.read(&mut buffer) {
-                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
-            }
-        });
-        Self { process, said }
-    }
-
-    fn types(&mut self, text: &str) {
-        let input = self.process.stdin.as_mut().unwrap();
-        input.write_all(text.as_bytes()).unwrap();
-        input.flush().unwrap();
-    }
-
-    /// Waits until it has said this since the last time; gives back all of that.
-    fn hears(&self, part: &str) -> String {
-        let began = Instant::now();
-        loop {
-            let mut said = self.said.lock().unwrap();
-            if let Some(at) = said.find(part) {
-                let rest = said.split_off(at + part.len());
-                return std::mem::replace(&mut said, rest);
-            }
-            assert!(began.elapsed() < Duration::from_secs(60), "waited for {part} in: {said}");
-            drop(said);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
 #[test]
 fn the_shell_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
     rows(Some(&database), DEFINITIONS);
-    let mut shell = Terminal::open(&database);
+    let mut shell = Terminal::open(&database, "");
     shell.hears("thermocline> ");
     for endless in ENDLESS {
         shell.types(&format!("{endless};\r"));
@@ -150,8 +98,7 @@ fn the_shell_goes_on() {
     shell.hears("done");
     shell.types("UPDATE n SET v = 0 WHERE n = 3; SELECT 'at ' || 'last' AS a;\r");
     shell.hears("at last");
-    shell.types("\\q\r");
-    assert!(shell.process.wait().unwrap().success());
+    shell.quits();
     assert_eq!(rows(Some(&database), STATE), UNCHANGED);
 }
 
@@ -161,7 +108,7 @@ fn a_script_in_the_shell_is_run_and_canceled() {
     let (database, script) = (folder.path().join("db"), folder.path().join("a script.sql"));
     rows(Some(&database), DEFINITIONS);
     std::fs::write(&script, "SELECT 'in' || 'side' AS a;\nCALL turn();\nSELECT 'ne' || 'ver' AS a;\n").unwrap();
-    let mut shell = Terminal::open(&database);
+    let mut shell = Terminal::open(&database, "");
     shell.hears("thermocline> ");
     shell.types(&format!("\\i {}\r", script.display()));
     shell.hears("inside");
@@ -177,7 +124,6 @@ fn a_script_in_the_shell_is_run_and_canceled() {
     shell.hears("times are not shown");
     shell.types("\\nothing\r");
     shell.hears("there is no command \\nothing");
-    shell.types("\\q\r");
-    assert!(shell.process.wait().unwrap().success());
+    shell.quits();
     assert_eq!(rows(Some(&database), STATE), UNCHANGED);
 }

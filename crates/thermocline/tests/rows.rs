@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use support::program::{BINARY, error, output, rows, start, text};
+use support::terminal::Terminal;
 
 const ACCOUNTS: &str = "\
 CREATE TABLE accounts (id BIGINT PRIMARY KEY, owner TEXT, balance DECIMAL(12, 2) NOT NULL) PARTITION BY (id);
@@ -243,22 +244,15 @@ fn a_failed_transaction_ends_with_rollback() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("db");
     rows(Some(&database), ACCOUNTS);
-    let mut shell = std::process::Command::new("script")
-        .args(["--quiet", "--flush", "--return", "--command"])
-        .arg(format!("exec {BINARY} sql {} --format csv", database.display()))
-        .arg("/dev/null")
-        .env("TERM", "dumb")
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    let script = "BEGIN;\nSELECT nothing;\nUPDATE accounts SET balance = 0;\nCOMMIT;\nCOMMIT;\n\
-                  BEGIN;\nDELETE FROM accounts;\nINSERT INTO accounts VALUES (1, 'x', NULL);\nSELECT 1;\nROLLBACK;\n\
-                  SELECT 'at ' || 'end' AS a, sum(balance) AS s FROM accounts;\n\\q\n";
-    shell.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-    let said = shell.wait_with_output().unwrap();
-    let said = text(&said.stdout);
-    for part in ["COMMIT has rolled it back", "there is no transaction", "at end,120.50"] {
+    let mut shell = Terminal::open(&database, "--format csv");
+    shell.types(
+        "BEGIN;\nSELECT nothing;\nUPDATE accounts SET balance = 0;\nCOMMIT;\nCOMMIT;\n\
+         BEGIN;\nDELETE FROM accounts;\nINSERT INTO accounts VALUES (1, 'x', NULL);\nSELECT 1;\nROLLBACK;\n\
+         SELECT 'at ' || 'end' AS a, sum(balance) AS s FROM accounts;\n",
+    );
+    let said = shell.hears("at end,120.50");
+    shell.quits();
+    for part in ["COMMIT has rolled it back", "there is no transaction"] {
         assert!(said.contains(part), "{said}\nwithout {part}");
     }
     assert_eq!(said.matches("nothing but ROLLBACK").count(), 2, "{said}");

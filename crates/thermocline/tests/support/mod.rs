@@ -9,4 +9,5 @@ pub mod oracle;
 pub mod program;
 pub mod rows;
 pub mod s3;
+pub mod terminal;
 pub mod topology;

@@ -1,0 +1,69 @@
+use std::io::{Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::program::BINARY;
+
+/// The shell in a terminal.
+pub struct Terminal {
+    process: Child,
+    said: Arc<Mutex<String>>,
+}
+
+impl Terminal {
+    /// A shell with further options of `thermocline sql`.
+    pub fn open(database: &Path, options: &str) -> Self {
+        let command = format!("exec {BINARY} sql {} {options}", database.display());
+        let mut process = Command::new("script")
+            .args(["--quiet", "--flush", "--return", "--command", &command, "/dev/null"])
+            .env("TERM", "dumb")
+            .env("XDG_STATE_HOME", database)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = Arc::new(Mutex::new(String::new()));
+        let (mut output, heard) = (process.stdout.take().unwrap(), Arc::clone(&said));
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = output.read(&mut buffer) {
+                heard.lock().unwrap().push_str(&String::from_utf8_lossy(&buffer[..read]));
+            }
+        });
+        Self { process, said }
+    }
+
+    pub fn types(&mut self, text: &str) {
+        let input = self.process.stdin.as_mut().unwrap();
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+    }
+
+    /// Waits until it has said this since the last time; gives back all of that.
+    pub fn hears(&self, part: &str) -> String {
+        let began = Instant::now();
+        loop {
+            let mut said = self.said.lock().unwrap();
+            if let Some(at) = said.find(part) {
+                let rest = said.split_off(at + part.len());
+                return std::mem::replace(&mut said, rest);
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "waited for {part} in: {said}");
+            drop(said);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Quits, and waits for the end. The input stays open until then: when it ends, `script` hangs up on a shell that
+    /// takes longer than some milliseconds to leave.
+    pub fn quits(mut self) {
+        self.hears("thermocline> ");
+        self.types("\\q\r");
+        let input = self.process.stdin.take();
+        let status = self.process.wait().unwrap();
+        drop(input);
+        assert!(status.success(), "{status}: {}", self.said.lock().unwrap());
+    }
+}
