@@ -152,6 +152,21 @@ fn what_ends_a_reading() {
 }
 
 #[test]
+fn a_database_is_closed_while_it_is_read() {
+    let database = open(2);
+    let mut session = database.session();
+    run(&mut session, "CREATE TABLE t (k BIGINT PRIMARY KEY) PARTITION BY (k)");
+    (0..50).for_each(|k| run(&mut session, &format!("INSERT INTO t VALUES ({k})")));
+    let rows = Rows::default();
+    let mut readers = session.read_tables(vec![request(&database, "t", &rows, 100)]).unwrap().remove(0);
+    drop(session);
+    database.close().unwrap();
+    let error = readers[0].step(1).unwrap_err();
+    assert_eq!((error.sqlstate(), error.to_string().as_str()), ("57014", "cancelled: the database is closed"));
+    assert!(rows.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_transaction_reads_its_own_changes() {
     let database = open(2);
     let mut session = database.session();

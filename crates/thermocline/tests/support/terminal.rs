@@ -56,8 +56,8 @@ impl Terminal {
         }
     }
 
-    /// Quits, and waits for the end. The input stays open until then: when it ends, `script` hangs up on a shell that
-    /// takes longer than some milliseconds to leave.
+    /// Quits at the next prompt, and waits for the end. The input stays open until then, so that `script` types nothing
+    /// of its own.
     pub fn quits(mut self) {
         self.hears("thermocline> ");
         self.types("\\q\r");

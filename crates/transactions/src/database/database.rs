@@ -337,7 +337,7 @@ impl Shared {
             }
             Ok(reads)
         })?;
-        let reader = |(partition, read)| TableReader::new(Arc::clone(self), partition, read);
+        let reader = |(partition, read)| TableReader::new(self.handle.clone(), partition, read);
         Ok(reads.into_iter().map(|of_table| of_table.into_iter().map(reader).collect()).collect())
     }
 

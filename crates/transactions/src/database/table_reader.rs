@@ -1,7 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::database::Shared;
+use super::work::Work;
+use crate::engine::Handle;
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::reader::{ReadStep, SharedRead};
@@ -9,8 +10,9 @@ use crate::reader::{ReadStep, SharedRead};
 /// Reads one table of one partition, as it was when the reading began; see [`crate::reader`]. Dropping it
 /// ends the reading.
 pub struct TableReader {
-    /// `None` if all rows have been handed on already.
-    read: Option<(Arc<Shared>, PartitionId, SharedRead)>,
+    /// `None` if all rows have been handed on already. It does not keep the database open: a query that was given up
+    /// may take a while to let go of it.
+    read: Option<(Handle<Work>, PartitionId, SharedRead)>,
 }
 
 impl fmt::Debug for TableReader {
@@ -20,8 +22,8 @@ impl fmt::Debug for TableReader {
 }
 
 impl TableReader {
-    pub(super) const fn new(shared: Arc<Shared>, partition: PartitionId, read: SharedRead) -> Self {
-        Self { read: Some((shared, partition, read)) }
+    pub(super) const fn new(handle: Handle<Work>, partition: PartitionId, read: SharedRead) -> Self {
+        Self { read: Some((handle, partition, read)) }
     }
 
     pub(super) const fn done() -> Self {
@@ -29,10 +31,13 @@ impl TableReader {
     }
 
     /// Has the partition look at up to `ids` rows, and waits for that.
+    ///
+    /// # Errors
+    /// If the database has been closed.
     pub fn step(&mut self, ids: u32) -> Result<ReadStep> {
-        let Some((shared, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
+        let Some((handle, partition, read)) = &self.read else { return Ok(ReadStep::Done) };
         let read = Arc::clone(read);
-        let step = match shared.handle.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
+        let step = match handle.visit(*partition, move |member| read.lock().step(&member.partition, ids)) {
             Err(Error::Retry(_)) => return Ok(ReadStep::Busy),
             step => step??,
         };
