@@ -17,6 +17,7 @@ use datafusion::common::{Result, exec_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
 };
+use thermocline_types::{canonical_f32, canonical_f64};
 
 /// Name of the function that gives floats in their one form.
 pub const CANONICAL_FLOAT: &str = "canonical_float";
@@ -36,17 +37,6 @@ pub fn float_functions() -> Vec<Arc<ScalarUDF>> {
 
 /// Native floats of half precision.
 type Half = <Float16Type as ArrowPrimitiveType>::Native;
-
-/// Adding 0.0 leaves every number as it is, except that -0.0 becomes 0.0.
-#[inline]
-fn canonical_f64(value: f64) -> f64 {
-    if value.is_nan() { f64::NAN } else { value + 0.0 }
-}
-
-#[inline]
-fn canonical_f32(value: f32) -> f32 {
-    if value.is_nan() { f32::NAN } else { value + 0.0 }
-}
 
 fn canonical_half(value: Half) -> Half {
     match value {

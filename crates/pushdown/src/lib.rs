@@ -75,4 +75,5 @@ pub use sql::{
     Column, SQL_EXTRACT, arrow_span, arrow_type, bytes_of_characters, call_function, casts_otherwise,
     characters_of_bytes, external, interval_length, operate, sql_cast, sql_type, written_functions,
 };
+pub use thermocline_types::{canonical_f32, canonical_f64};
 pub use validate::Limits;

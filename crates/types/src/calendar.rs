@@ -7,6 +7,25 @@ use crate::error::{Class, Error, Result};
 /// Microseconds of a day.
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 
+/// Names of months.
+pub const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// Names of days of the week.
+pub const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
+
 const DAYS_PER_ERA: i64 = 146_097;
 
 /// 0001-01-01.

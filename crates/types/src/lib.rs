@@ -20,6 +20,7 @@ mod cast;
 mod data_type;
 mod decimal;
 pub mod error;
+mod float;
 mod function;
 mod interval;
 mod interval_text;
@@ -27,14 +28,15 @@ mod operator;
 mod value;
 
 pub use calendar::{
-    MICROS_PER_DAY, days_in_month, format_date, format_timestamp, from_civil, is_day, parse_date, parse_timestamp,
-    to_civil,
+    MICROS_PER_DAY, MONTHS, WEEKDAYS, days_in_month, format_date, format_timestamp, from_civil, is_day, parse_date,
+    parse_timestamp, to_civil,
 };
 pub use cast::{Rounded, assign, cast, parse_text, round_into};
 pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
 pub use error::{Class, Error, Result};
+pub use float::{canonical_f32, canonical_f64};
 pub use function::{Call, Field, Function};
 pub use interval::Interval;
-pub use operator::{Operator, Resolved, division_by_zero, negate, out_of_range, wider_integer};
+pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of_range, wider_integer};
 pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};

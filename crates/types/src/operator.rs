@@ -301,11 +301,27 @@ pub(crate) fn narrowed(number: f64) -> Option<f32> {
 }
 
 /// The wider of two types of integers.
-pub fn wider_integer(one: DataType, other: DataType) -> DataType {
+pub const fn wider_integer(one: DataType, other: DataType) -> DataType {
     match (one, other) {
         (DataType::BigInt, _) | (_, DataType::BigInt) => DataType::BigInt,
         (DataType::Integer, _) | (_, DataType::Integer) => DataType::Integer,
         _ => DataType::SmallInt,
+    }
+}
+
+/// What `nullif` compares its two arguments as, and the type of its result, which is that of its first argument unless
+/// that is compared as a double; `None` where it is that of both, brought to one.
+pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, DataType)> {
+    use DataType::{Date, Double, Real, Timestamp};
+    match (first, second) {
+        (Real, Real) | (Double, Double) => None,
+        (Real, other) if other.is_number() => Some((Double, Real)),
+        (one, other) if one.is_number() && other.is_number() && (one.is_float() || other.is_float()) => {
+            Some((Double, Double))
+        }
+        (one, other) if one.is_integer() && other.is_integer() => Some((wider_integer(one, other), one)),
+        (Date, Timestamp) => Some((Timestamp, Date)),
+        _ => None,
     }
 }
 

@@ -252,8 +252,7 @@ fn compare_floats(left: f64, right: f64) -> Ordering {
 }
 
 fn hash_float(value: f64, state: &mut impl Hasher) {
-    let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
-    value.to_bits().hash(state);
+    crate::canonical_f64(value).to_bits().hash(state);
 }
 
 impl PartialEq for ValueRef<'_> {

@@ -26,7 +26,8 @@ use super::outer_references::with_current_types;
 /// Levels of subqueries, of which the parser takes fewer.
 const LEVELS_MAX: usize = 64;
 
-/// Takes decimals for doubles where they meet floats, before types are coerced.
+/// Takes decimals for doubles where they meet floats, before types are coerced; for REALs where they have to become one
+/// type and no float is a double.
 ///
 /// DataFusion would take the floats for `DECIMAL(30, 15)`, which neither holds their small values nor their
 /// large ones, wherever both are compared or have to become one type. A decimal that is compared with text, or
@@ -120,7 +121,12 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
 fn coerced(types: &[&DataType]) -> Option<DataType> {
     let mut values = types.iter().filter(|of| !of.is_null());
     let first = *values.next()?;
-    let coerced = values.try_fold(first.clone(), |coerced, of| type_union_coercion(&coerced, of))?;
+    let coerced = values.try_fold(first.clone(), |coerced, of| match (coerced, of) {
+        // Nanoseconds would hold the dates of a few hundred years.
+        (DataType::Date32, moment @ DataType::Timestamp(..)) => Some(moment.clone()),
+        (moment @ DataType::Timestamp(..), DataType::Date32) => Some(moment),
+        (coerced, of) => type_union_coercion(&coerced, of),
+    })?;
     types.iter().any(|of| !of.is_null() && **of != coerced).then_some(coerced)
 }
 
@@ -199,8 +205,9 @@ fn common<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> Option<DataT
     if !all.clone().all(DataType::is_numeric) || numbers.clone().all(|of| of == first) {
         return None;
     }
-    match meet(all) {
-        true => Some(DataType::Float64),
+    match meet(all.clone()) {
+        true if all.clone().any(|of| *of == DataType::Float64) => Some(DataType::Float64),
+        true => Some(DataType::Float32),
         false => numbers.try_fold(first.clone(), |common, of| type_union_coercion(&common, of)),
     }
 }
@@ -295,9 +302,26 @@ fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Exp
         }
         _ => {
             let args: Vec<_> = args.iter().collect();
-            doubles_of(&args, |_| false, schema)
+            match function {
+                // One of them is the result.
+                "coalesce" | "nvl" | "ifnull" | "nvl2" | "greatest" | "least" if meet(types.iter()) => {
+                    unified(&args, &types)
+                }
+                _ => doubles_of(&args, |_| false, schema),
+            }
         }
     }
+}
+
+/// Numbers of several types as those of one; `None` if there is nothing to change.
+fn unified(numbers: &[&Expr], types: &[DataType]) -> Option<Vec<Expr>> {
+    let common = common(types.iter())?;
+    let unified = |(number, of): (&&Expr, &DataType)| match nearest(number, &common) {
+        Some(nearest) => nearest,
+        None if *of == common => (*number).clone(),
+        None => cast((*number).clone(), common.clone()),
+    };
+    Some(numbers.iter().zip(types).map(unified).collect())
 }
 
 /// The quotient of decimals, in doubles; `None` of other numbers.
@@ -322,17 +346,33 @@ pub(super) fn as_double(expression: &Expr, schema: &DFSchema) -> Option<Expr> {
 
 /// The double that is nearest to a decimal that is written.
 fn written(expression: &Expr) -> Option<f64> {
-    let text = match expression {
+    decimal_text(expression)?.parse().ok()
+}
+
+/// The float of a type that is nearest to a decimal that is written; `None` of other types.
+fn nearest(expression: &Expr, of: &DataType) -> Option<Expr> {
+    Some(match of {
+        DataType::Float64 => lit(written(expression)?),
+        DataType::Float32 => lit(decimal_text(expression)?.parse::<f32>().ok()?),
+        _ => return None,
+    })
+}
+
+/// A decimal that is written.
+fn decimal_text(expression: &Expr) -> Option<String> {
+    Some(match expression {
         Expr::Literal(ScalarValue::Decimal128(Some(digits), precision, scale), _) => {
             Decimal128Type::format_decimal(*digits, *precision, *scale)
         }
         Expr::Literal(ScalarValue::Decimal256(Some(digits), precision, scale), _) => {
             Decimal256Type::format_decimal(*digits, *precision, *scale)
         }
-        Expr::Negative(of) => return written(of).map(|number| -number),
+        Expr::Negative(of) => {
+            let text = decimal_text(of)?;
+            text.strip_prefix('-').map_or_else(|| format!("-{text}"), str::to_owned)
+        }
         _ => return None,
-    };
-    text.parse().ok()
+    })
 }
 
 /// An operand and the column of a subquery, one of which becomes a double.
@@ -358,14 +398,7 @@ fn branches(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let results: Vec<_> = thens.iter().copied().chain(case.else_expr.as_deref()).collect();
     let compared = case.expr.as_ref().and_then(|_| doubles_of(&bases, is_text, schema));
     let types: Vec<_> = results.iter().map(|result| result.get_type(schema)).collect::<Result<_>>().ok()?;
-    let unified = common(types.iter()).map(|common| {
-        let unified = |(result, of): (&&Expr, &DataType)| match written(result) {
-            Some(number) if common == DataType::Float64 => lit(number),
-            _ if *of == common => (*result).clone(),
-            _ => cast((*result).clone(), common.clone()),
-        };
-        results.iter().zip(&types).map(unified).collect::<Vec<_>>()
-    });
+    let unified = unified(&results, &types);
     if compared.is_none() && unified.is_none() {
         return None;
     }

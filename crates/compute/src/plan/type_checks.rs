@@ -9,7 +9,7 @@ use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::{bytes_of_characters, call_function, characters_of_bytes, external};
+use thermocline_pushdown::{arrow_type, bytes_of_characters, call_function, characters_of_bytes, external};
 use thermocline_types::{Class, DataType, Function};
 
 use super::expressions::rewrite_expressions;
@@ -72,6 +72,9 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Between(Between { expr, low, high, negated }) => {
             check_comparable(expr, low, ">=", schema)?;
             check_comparable(expr, high, "<=", schema)?;
+            if let Some([expr, low, high]) = moments([expr.as_ref(), low, high], schema) {
+                return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
+            }
             if has_reals_and_others([expr, low, high].into_iter().map(Box::as_ref), schema) {
                 let [expr, low, high] = [expr, low, high].map(|side| Box::new(double_of(side)));
                 return Ok(Some(Expr::Between(Between { expr, negated: *negated, low, high })));
@@ -79,14 +82,16 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             list.iter().try_for_each(|item| check_comparable(expr, item, "=", schema))?;
+            if let Some(mut list) = moments_of(list.iter().chain([expr.as_ref()]), schema) {
+                let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
+                return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
+            }
             if has_reals_and_others(list.iter().chain([expr.as_ref()]), schema) {
                 let list = list.iter().map(double_of).collect();
                 return Ok(Some(Expr::InList(InList::new(Box::new(double_of(expr)), list, *negated))));
             }
         }
-        Expr::Case(Case { expr: Some(base), when_then_expr, .. }) => {
-            when_then_expr.iter().try_for_each(|(when, _)| check_comparable(base, when, "=", schema))?;
-        }
+        Expr::Case(case) => return branches(case, schema),
         Expr::Like(Like { negated, expr, pattern, escape_char, case_insensitive }) => {
             let sides = [expr.as_ref(), pattern.as_ref()].map(|side| operand(side, schema));
             let is_bytes = |side: &Operand| matches!(side, Operand::Of(DataType::Bytea));
@@ -142,7 +147,11 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             Some(Operand::Of(of)) if of.is_text() => Err(undefined(func.name(), &of.to_string())),
             _ => Ok(None),
         },
-        "coalesce" => check_alike(args, schema).map(|()| None),
+        name @ ("coalesce" | "greatest" | "least") => {
+            check_alike(&name.to_ascii_uppercase(), args.iter(), schema)?;
+            Ok(moments_of(args.iter(), schema).map(|args| call(func, args)))
+        }
+        "nullif" => null_if(func, args, schema),
         "overlay" if is_of_bytes => of_bytes(func, args, schema).map(Some),
         name if TEXT_FUNCTIONS.contains(&name) => {
             let Some(first) = args.first() else { return Ok(None) };
@@ -223,16 +232,78 @@ fn of_bytes(of_text: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Resul
     Ok(if name == "strpos" { called } else { bytes_of_characters(called) })
 }
 
-/// An error unless the arguments of `coalesce` are of types that SQL brings to one.
-fn check_alike(args: &[Expr], schema: &DFSchema) -> Result<()> {
-    let mut types = args.iter().filter_map(|argument| match operand(argument, schema) {
+/// `nullif`, with the types of its arguments and of its result.
+fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Option<Expr>> {
+    let [first, second] = args else { return Ok(None) };
+    check_comparable(first, second, "=", schema)?;
+    let (Operand::Of(one), Operand::Of(other)) = (operand(first, schema), operand(second, schema)) else {
+        return Ok(None);
+    };
+    let Some((compared, result)) = thermocline_types::null_if(one, other) else {
+        return Ok(moments_of(args.iter(), schema).map(|args| call(func, args)));
+    };
+    let to = |of: &Expr, from: DataType, to: DataType| match from == to {
+        true => of.clone(),
+        false => cast(of.clone(), arrow_type(to)),
+    };
+    let called = call(func, vec![to(first, one, compared), to(second, other, compared)]);
+    Ok(Some(to(&called, compared, result)))
+}
+
+/// A CASE whose base can be compared, and whose results are of types that SQL brings to one.
+fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
+    let (whens, thens): (Vec<_>, Vec<_>) =
+        case.when_then_expr.iter().map(|(when, then)| (when.as_ref(), then.as_ref())).unzip();
+    let base = case.expr.as_deref();
+    if let Some(base) = base {
+        whens.iter().try_for_each(|when| check_comparable(base, when, "=", schema))?;
+    }
+    let results: Vec<_> = thens.iter().copied().chain(case.else_expr.as_deref()).collect();
+    check_alike("CASE", results.iter().copied(), schema)?;
+    let bases: Vec<_> = base.into_iter().chain(whens).collect();
+    let compared = base.and_then(|_| moments_of(bases.iter().copied(), schema));
+    let given = moments_of(results.iter().copied(), schema);
+    if compared.is_none() && given.is_none() {
+        return Ok(None);
+    }
+    let owned = |expressions: Vec<&Expr>| expressions.into_iter().cloned().map(Box::new).collect::<Vec<_>>();
+    let boxed = |expressions: Vec<Expr>| expressions.into_iter().map(Box::new).collect::<Vec<_>>();
+    let mut bases = compared.map_or_else(|| owned(bases), boxed).into_iter();
+    let mut results = given.map_or_else(|| owned(results), boxed).into_iter();
+    let base = base.and_then(|_| bases.next());
+    let whens = bases.zip(results.by_ref().take(thens.len())).collect();
+    Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
+}
+
+/// Dates beside timestamps as their midnights; `None` if there are not both. DataFusion would make nanoseconds of both,
+/// which most years of SQL's do not fit.
+fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> Option<Vec<Expr>> {
+    let is = |of: &Expr, wanted| matches!(operand(of, schema), Operand::Of(of) if of == wanted);
+    let any = |wanted| expressions.clone().any(|of| is(of, wanted));
+    (any(DataType::Date) && any(DataType::Timestamp)).then(|| {
+        let moment = |of: &Expr| match is(of, DataType::Date) {
+            true => cast(of.clone(), arrow_type(DataType::Timestamp)),
+            false => of.clone(),
+        };
+        expressions.clone().map(moment).collect()
+    })
+}
+
+/// The same of so many.
+fn moments<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
+    moments_of(expressions.into_iter(), schema)?.try_into().ok()
+}
+
+/// An error unless values among which `what` chooses are of types that SQL brings to one.
+fn check_alike<'a>(what: &str, args: impl Iterator<Item = &'a Expr>, schema: &DFSchema) -> Result<()> {
+    let mut types = args.filter_map(|argument| match operand(argument, schema) {
         Operand::Of(of) => Some(of),
         Operand::Unknown | Operand::Other => None,
     });
     let Some(first) = types.next() else { return Ok(()) };
     match types.find(|of| !of.compares_to(first)) {
         Some(other) => {
-            let message = format!("COALESCE types {first} and {other} cannot be matched");
+            let message = format!("{what} types {first} and {other} cannot be matched");
             Err(external(Class::TypeMismatch.error(message)))
         }
         None => Ok(()),

@@ -7,7 +7,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{DataType, i256};
 use thermocline_pushdown::{arrow_span, arrow_type};
-use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef};
+use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
 /// A column being filled.
@@ -77,13 +77,9 @@ impl Column {
             (Self::BigInt(column), ValueRef::Int(value)) => column.append_value(value),
             (Self::BigInt(column), ValueRef::Null) => column.append_null(),
             // The one form of equal floats, which is what the analytic engine compares.
-            (Self::Real(column), ValueRef::Real(value)) => {
-                column.append_value(if value.is_nan() { f32::NAN } else { value + 0.0 });
-            }
+            (Self::Real(column), ValueRef::Real(value)) => column.append_value(canonical_f32(value)),
             (Self::Real(column), ValueRef::Null) => column.append_null(),
-            (Self::Double(column), ValueRef::Float(value)) => {
-                column.append_value(if value.is_nan() { f64::NAN } else { value + 0.0 });
-            }
+            (Self::Double(column), ValueRef::Float(value)) => column.append_value(canonical_f64(value)),
             (Self::Double(column), ValueRef::Null) => column.append_null(),
             (Self::Decimal(column, scale), ValueRef::Decimal(value)) => {
                 column.append_value(units(value, *scale).ok_or_else(|| misfit(ValueRef::Decimal(value)))?);

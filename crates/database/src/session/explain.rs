@@ -83,13 +83,14 @@ impl Session {
         let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
         let Some(explain) = explain.into_iter().next() else { return plan_err!("there is no query to explain") };
         let below = self.analytic.collect(self.analytic(explain, interrupt).await?).await?;
-        let first: Vec<ArrayRef> = [
-            "insert".to_owned(),
-            format!("into row table {}, all rows in one transaction, which holds all partitions", insert.table),
-        ]
-        .into_iter()
-        .map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef)
-        .collect();
+        let way = match self.rows.in_transaction() {
+            true => "in the open transaction, which holds the partitions of the rows",
+            false => "in one transaction if they are few, otherwise in batches that are seen together at the end",
+        };
+        let first: Vec<ArrayRef> = ["insert".to_owned(), format!("into row table {}, {way}", insert.table)]
+            .into_iter()
+            .map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef)
+            .collect();
         let first = RecordBatch::try_new(Arc::clone(&below.schema), first)?;
         let all = concat_batches(&below.schema, [first].iter().chain(&below.batches))?;
         Ok(self.analytic.answer(below.schema, vec![all]))

@@ -9,6 +9,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute;
 use arrow::datatypes::*;
 
+use thermocline_pushdown::{canonical_f32, canonical_f64};
+
 use super::field::{BadField, FieldRules, unquote};
 use super::number;
 use super::records::Records;
@@ -360,7 +362,7 @@ impl Parser<f64> for Float {
 
     fn parse(&self, text: &[u8]) -> Option<f64> {
         let value: f64 = number::float(text)?;
-        Some(if value.is_nan() { f64::NAN } else { value + 0.0 })
+        Some(canonical_f64(value))
     }
 }
 
@@ -373,7 +375,7 @@ impl Parser<f32> for Float {
 
     fn parse(&self, text: &[u8]) -> Option<f32> {
         let value: f32 = number::float(text)?;
-        Some(if value.is_nan() { f32::NAN } else { value + 0.0 })
+        Some(canonical_f32(value))
     }
 }
 

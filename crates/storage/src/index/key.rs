@@ -10,7 +10,7 @@ use arrow::datatypes::{
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, i256,
 };
 use datafusion::common::ScalarValue;
-use thermocline_pushdown::{Lookup, ValueRange};
+use thermocline_pushdown::{Lookup, ValueRange, canonical_f32, canonical_f64};
 
 /// Longer keys are cut. Cutting keeps the order, so a lookup finds too much and never too little.
 pub(crate) const KEY_BYTES_MAX: usize = 64;
@@ -126,13 +126,11 @@ ordered_bytes! {
     u32: |value| value;
     u64: |value| value;
     f32: |value| {
-        let value = if value.is_nan() { f32::NAN } else { value + 0.0 };
-        let bits = value.to_bits();
+        let bits = canonical_f32(value).to_bits();
         bits ^ if bits >> 31 == 1 { u32::MAX } else { 1 << 31 }
     };
     f64: |value| {
-        let value = if value.is_nan() { f64::NAN } else { value + 0.0 };
-        let bits = value.to_bits();
+        let bits = canonical_f64(value).to_bits();
         bits ^ if bits >> 63 == 1 { u64::MAX } else { 1 << 63 }
     };
 }

@@ -70,7 +70,11 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             Err(_) | Ok(None) => None,
             Ok(Some(found)) => {
                 if has(&["to_char("]) {
-                    let is_signed_zero = has(&["_f4", "_f8"]) && expected.contains("-0") && !found.contains('-');
+                    let signs = ['-', '<'];
+                    let is_signed_zero = has(&["_f4", "_f8"])
+                        && expected.contains(signs)
+                        && !found.contains(signs)
+                        && !expected.contains(|digit| ('1'..='9').contains(&digit));
                     let is_rounded_up = has(&["EEEE"]) && expected.contains("10.");
                     let is_wrapped = has(&["V99"]) && has(&["_i4"]) && found.contains("##");
                     return match (is_signed_zero, is_rounded_up || is_wrapped) {

@@ -15,6 +15,17 @@ pub struct Expression {
 const OPERATORS: &[&str] =
     &["+", "-", "*", "/", "%", "^", "||", "=", "<>", "<", "<=", "IS DISTINCT FROM", "AND", "OR", "LIKE"];
 
+/// What gives one of several values, of whatever types.
+const CHOICES: &[&str] = &[
+    "coalesce(x, y)",
+    "greatest(x, y)",
+    "least(x, y)",
+    "nullif(x, y)",
+    "CASE WHEN x IS NULL THEN y ELSE x END",
+    "CASE x WHEN y THEN 1 ELSE 2 END",
+    "x IN (y, y)",
+];
+
 /// Literals beside a column, whose type depends on it or not.
 const LITERALS: &[&str] = &[
     "1",
@@ -105,10 +116,6 @@ const FUNCTIONS: &[&str] = &[
     "degrees(x)",
     "radians(x)",
     "factorial(x)",
-    "greatest(x, y)",
-    "least(x, y)",
-    "coalesce(x, y)",
-    "nullif(x, y)",
     "coalesce(x, 1)",
     "coalesce(x, 2.5)",
     "coalesce(x, 'a')",
@@ -281,6 +288,10 @@ pub fn all() -> Vec<Expression> {
                     rows: pairs(left, right),
                 });
             }
+            for choice in CHOICES {
+                let class = format!("{choice} of {} and {}", left.name, right.name);
+                all.push(Expression { class, sql: with_columns(choice, left, right), rows: pairs(left, right) });
+            }
         }
     }
     for of in TYPES {
@@ -295,14 +306,18 @@ pub fn all() -> Vec<Expression> {
         }
         for function in FUNCTIONS {
             let rows = if has_word(function, 'y') { pairs(of, of) } else { singles(of) };
-            all.push(Expression { sql: with_columns(function, of), class: format!("{function} of {}", of.name), rows });
+            all.push(Expression {
+                sql: with_columns(function, of, of),
+                class: format!("{function} of {}", of.name),
+                rows,
+            });
         }
     }
     all
 }
 
 fn single(of: &Values, template: String) -> Expression {
-    Expression { sql: with_columns(&template, of), class: format!("{template} of {}", of.name), rows: singles(of) }
+    Expression { sql: with_columns(&template, of, of), class: format!("{template} of {}", of.name), rows: singles(of) }
 }
 
 fn has_word(template: &str, word: char) -> bool {
@@ -310,11 +325,11 @@ fn has_word(template: &str, word: char) -> bool {
 }
 
 /// The columns in the place of `x` and `y`, but not within strings.
-fn with_columns(template: &str, of: &Values) -> String {
+fn with_columns(template: &str, left: &Values, right: &Values) -> String {
     words(template)
         .map(|(text, is_word)| match text {
-            "x" if is_word => format!("l_{}", of.name),
-            "y" if is_word => format!("r_{}", of.name),
+            "x" if is_word => format!("l_{}", left.name),
+            "y" if is_word => format!("r_{}", right.name),
             _ => text.to_owned(),
         })
         .collect()

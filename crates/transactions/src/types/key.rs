@@ -17,7 +17,7 @@
 //! given values are exactly those from [`encode`]'s bytes up to [`successor`]'s.
 
 use crate::error::{Error, Result};
-use crate::types::{DataType, Decimal, Value, ValueRef};
+use crate::types::{DataType, Decimal, Value, ValueRef, canonical_f32, canonical_f64};
 
 /// One column of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,13 +159,13 @@ fn wrong(value: ValueRef<'_>, data_type: DataType) -> Error {
 
 /// Floats as integers that sort alike: -0 is 0, and every NaN is the largest.
 fn float_bits(number: f64) -> u64 {
-    let bits = if number.is_nan() { f64::NAN.to_bits() & !(1 << 63) } else { (number + 0.0).to_bits() };
+    let bits = canonical_f64(number).to_bits();
     if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }
 }
 
 /// The same of 32 bits.
 fn real_bits(number: f32) -> u32 {
-    let bits = if number.is_nan() { f32::NAN.to_bits() & !(1 << 31) } else { (number + 0.0).to_bits() };
+    let bits = canonical_f32(number).to_bits();
     if bits >> 31 == 0 { bits | 1 << 31 } else { !bits }
 }
 

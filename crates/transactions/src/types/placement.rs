@@ -1,6 +1,6 @@
 //! Which partition a value belongs to.
 
-use crate::types::{Decimal, ValueRef};
+use crate::types::{Decimal, ValueRef, canonical_f64};
 
 /// 2^64 divided by the golden ratio: its multiples spread evenly over the circle, so that consecutive
 /// numbers, such as the warehouses of TPC-C, fall on the partitions in equal shares.
@@ -60,8 +60,7 @@ fn of_decimal(number: Decimal) -> u64 {
 
 /// Equal floats are one, as are all that are NaN.
 fn of_float(number: f64) -> u64 {
-    let number = if number.is_nan() { f64::NAN } else { number + 0.0 };
-    of_bytes(&number.to_bits().to_le_bytes())
+    of_bytes(&canonical_f64(number).to_bits().to_le_bytes())
 }
 
 /// FNV-1a, then spread.

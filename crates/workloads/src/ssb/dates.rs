@@ -4,27 +4,11 @@ use std::ops::Range;
 
 use arrow::array::RecordBatch;
 use arrow::error::ArrowError;
+use thermocline_transactions::types::{MONTHS, WEEKDAYS};
 
 use super::calendar::{DAYS, Day};
 use super::schema::DATES;
 use crate::generate::{Source, Table, Words, integers, texts};
-
-const WEEKDAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
-
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
 
 const SEASONS: [&str; 5] = ["Winter", "Spring", "Summer", "Fall", "Christmas"];
 

@@ -404,7 +404,7 @@ fn negate_if(not: bool, typed: Typed) -> Typed {
     if not { negated(typed) } else { typed }
 }
 
-fn folded_cast(expr: Expr, to: DataType) -> Expr {
+pub(super) fn folded_cast(expr: Expr, to: DataType) -> Expr {
     folded(Typed::new(Expr::Cast(Box::new(expr), to), to)).expr
 }
 

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, DuplicateTreatment, FunctionArg, FunctionArgExpr, FunctionArguments};
 
-use super::expression::in_range;
+use super::expression::{folded_cast, in_range};
 use super::literal::field_name;
 use super::{AGGREGATES_FROM, Binder, Typed};
 use crate::error::{Class, Error, Result};
@@ -106,6 +106,21 @@ impl Binder<'_> {
         self.call(Function::Of(types::Function::Extract(field)), &[moment])
     }
 
+    fn null_if(&mut self, typed: Vec<Typed>) -> Result<Typed> {
+        let ways = match typed.as_slice() {
+            [Typed { data_type: Some(first), .. }, Typed { data_type: Some(second), .. }] => {
+                types::null_if(*first, *second)
+            }
+            _ => None,
+        };
+        let Some((compared, result)) = ways else {
+            let (arguments, data_type) = self.alike(typed, "function argument")?;
+            return Ok(Typed { expr: Expr::Call(Function::NullIf, arguments), data_type });
+        };
+        let arguments = typed.into_iter().map(|argument| folded_cast(argument.expr, compared)).collect();
+        Ok(Typed::new(folded_cast(Expr::Call(Function::NullIf, arguments), result), result))
+    }
+
     /// Checks arguments and gives the call its type.
     pub(super) fn call(&mut self, function: Function, arguments: &[&ast::Expr]) -> Result<Typed> {
         let mut typed = Vec::with_capacity(arguments.len());
@@ -113,6 +128,7 @@ impl Binder<'_> {
             typed.push(self.expression(argument)?);
         }
         match function.signature() {
+            Signature::Alike if function == Function::NullIf => self.null_if(typed),
             Signature::Alike => {
                 let (arguments, data_type) = self.alike(typed, "function argument")?;
                 Ok(Typed { expr: Expr::Call(function, arguments), data_type })

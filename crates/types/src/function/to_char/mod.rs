@@ -34,6 +34,28 @@ pub(super) fn bytes_max(template: &str) -> usize {
     template.len().saturating_mul(BYTES_OF_CHARACTER).saturating_add(64)
 }
 
+/// What keywords of templates stand for. Their names are in capitals, or begin with one.
+trait Keyword: Copy + 'static {
+    /// Longer names before those that they begin with.
+    const NAMES: &'static [(&'static str, Self)];
+
+    /// What the name stands for in small letters.
+    fn lowered(self) -> Self;
+
+    /// The first one of the list with which a template begins, and how many bytes of it.
+    fn at_start(template: &str) -> Option<(Self, usize)> {
+        Self::NAMES.iter().find_map(|(name, keyword)| {
+            let written = template.get(..name.len())?;
+            let keyword = match () {
+                () if written == *name => *keyword,
+                () if written.bytes().eq(name.bytes().map(|letter| letter.to_ascii_lowercase())) => keyword.lowered(),
+                () => return None,
+            };
+            Some((keyword, name.len()))
+        })
+    }
+}
+
 /// A part of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part<'t, K> {
@@ -41,17 +63,16 @@ enum Part<'t, K> {
     Literal(&'t str),
 }
 
-/// Splits a template: keywords, of which the first one of the list that fits is taken, text in double quotes, and
-/// characters that stand for themselves. A backslash takes its meaning from a quote, and within quotes from any
+/// Splits a template: keywords, text in double quotes, and characters that stand for themselves. A backslash takes its meaning from a quote, and within quotes from any
 /// character.
-fn parts<'t, K: Copy>(template: &'t str, keywords: &[(&str, K)]) -> Vec<Part<'t, K>> {
+fn parts<K: Keyword>(template: &str) -> Vec<Part<'_, K>> {
     let mut parts = vec![];
     let mut rest = template;
     let mut is_quoted = false;
     while let Some(first) = rest.chars().next() {
-        let keyword = keywords.iter().find(|(name, _)| !is_quoted && rest.starts_with(name));
+        let keyword = if is_quoted { None } else { K::at_start(rest) };
         let (part, length) = match (keyword, first) {
-            (Some((name, keyword)), _) => (Some(Part::Keyword(*keyword)), name.len()),
+            (Some((keyword, length)), _) => (Some(Part::Keyword(keyword)), length),
             (None, '"') => {
                 is_quoted = !is_quoted;
                 (None, 1)

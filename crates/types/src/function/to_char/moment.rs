@@ -5,23 +5,8 @@ use std::fmt::Write;
 use super::super::moment::{Field, extract_whole};
 use super::{Part, ordinal_ending, parts};
 use crate::error::{Class, Result};
-use crate::{Interval, MICROS_PER_DAY, to_civil};
+use crate::{Interval, MICROS_PER_DAY, MONTHS, WEEKDAYS, to_civil};
 
-const MONTHS: [&str; 12] = [
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
-];
-const DAYS: [&str; 7] = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 const ROMAN_MONTHS: [&str; 12] = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X", "XI", "XII"];
 
 /// Characters to which names of months and days are padded.
@@ -98,133 +83,90 @@ enum Keyword {
     ZoneMinute,
 }
 
-/// Longer ones before those that they begin with.
-const KEYWORDS: &[(&str, Keyword)] = {
-    use Case::{First, Lower, Upper};
-    use Keyword as K;
-    &[
-        ("A.D.", K::Era(Upper, true)),
-        ("A.M.", K::Noon(Upper, true)),
-        ("AD", K::Era(Upper, false)),
-        ("AM", K::Noon(Upper, false)),
-        ("B.C.", K::Era(Upper, true)),
-        ("BC", K::Era(Upper, false)),
-        ("CC", K::Century),
-        ("DAY", K::DayName(Upper)),
-        ("DDD", K::DayOfYear),
-        ("DD", K::Day),
-        ("DY", K::DayShort(Upper)),
-        ("Day", K::DayName(First)),
-        ("Dy", K::DayShort(First)),
-        ("D", K::DayOfWeek),
-        ("FF1", K::Fraction(1)),
-        ("FF2", K::Fraction(2)),
-        ("FF3", K::Fraction(3)),
-        ("FF4", K::Fraction(4)),
-        ("FF5", K::Fraction(5)),
-        ("FF6", K::Fraction(6)),
-        ("FM", K::Plain),
-        ("FX", K::Exact),
-        ("HH24", K::Hour24),
-        ("HH12", K::Hour12),
-        ("HH", K::Hour12),
-        ("IDDD", K::IsoDayOfYear),
-        ("ID", K::IsoDayOfWeek),
-        ("IW", K::IsoWeek),
-        ("IYYY", K::IsoYear(4)),
-        ("IYY", K::IsoYear(3)),
-        ("IY", K::IsoYear(2)),
-        ("I", K::IsoYear(1)),
-        ("J", K::Julian),
-        ("MI", K::Minute),
-        ("MM", K::Month),
-        ("MONTH", K::MonthName(Upper)),
-        ("MON", K::MonthShort(Upper)),
-        ("MS", K::Fraction(3)),
-        ("Month", K::MonthName(First)),
-        ("Mon", K::MonthShort(First)),
-        ("OF", K::ZoneOffset),
-        ("P.M.", K::Noon(Upper, true)),
-        ("PM", K::Noon(Upper, false)),
-        ("Q", K::Quarter),
-        ("RM", K::MonthRoman(Upper)),
-        ("SSSSS", K::SecondOfDay),
-        ("SSSS", K::SecondOfDay),
-        ("SS", K::Second),
-        ("SP", K::Spelled),
-        ("TH", K::Ordinal(Upper)),
-        ("TM", K::Local),
-        ("TZH", K::ZoneHour),
-        ("TZM", K::ZoneMinute),
-        ("TZ", K::Zone),
-        ("US", K::Fraction(6)),
-        ("WW", K::WeekOfYear),
-        ("W", K::WeekOfMonth),
-        ("Y,YYY", K::YearWithComma),
-        ("YYYY", K::Year(4)),
-        ("YYY", K::Year(3)),
-        ("YY", K::Year(2)),
-        ("Y", K::Year(1)),
-        ("a.d.", K::Era(Lower, true)),
-        ("a.m.", K::Noon(Lower, true)),
-        ("ad", K::Era(Lower, false)),
-        ("am", K::Noon(Lower, false)),
-        ("b.c.", K::Era(Lower, true)),
-        ("bc", K::Era(Lower, false)),
-        ("cc", K::Century),
-        ("day", K::DayName(Lower)),
-        ("ddd", K::DayOfYear),
-        ("dd", K::Day),
-        ("dy", K::DayShort(Lower)),
-        ("d", K::DayOfWeek),
-        ("ff1", K::Fraction(1)),
-        ("ff2", K::Fraction(2)),
-        ("ff3", K::Fraction(3)),
-        ("ff4", K::Fraction(4)),
-        ("ff5", K::Fraction(5)),
-        ("ff6", K::Fraction(6)),
-        ("fm", K::Plain),
-        ("fx", K::Exact),
-        ("hh24", K::Hour24),
-        ("hh12", K::Hour12),
-        ("hh", K::Hour12),
-        ("iddd", K::IsoDayOfYear),
-        ("id", K::IsoDayOfWeek),
-        ("iw", K::IsoWeek),
-        ("iyyy", K::IsoYear(4)),
-        ("iyy", K::IsoYear(3)),
-        ("iy", K::IsoYear(2)),
-        ("i", K::IsoYear(1)),
-        ("j", K::Julian),
-        ("mi", K::Minute),
-        ("mm", K::Month),
-        ("month", K::MonthName(Lower)),
-        ("mon", K::MonthShort(Lower)),
-        ("ms", K::Fraction(3)),
-        ("of", K::ZoneOffset),
-        ("p.m.", K::Noon(Lower, true)),
-        ("pm", K::Noon(Lower, false)),
-        ("q", K::Quarter),
-        ("rm", K::MonthRoman(Lower)),
-        ("sssss", K::SecondOfDay),
-        ("ssss", K::SecondOfDay),
-        ("ss", K::Second),
-        ("sp", K::Spelled),
-        ("th", K::Ordinal(Lower)),
-        ("tm", K::Local),
-        ("tzh", K::ZoneHour),
-        ("tzm", K::ZoneMinute),
-        ("tz", K::Zone),
-        ("us", K::Fraction(6)),
-        ("ww", K::WeekOfYear),
-        ("w", K::WeekOfMonth),
-        ("y,yyy", K::YearWithComma),
-        ("yyyy", K::Year(4)),
-        ("yyy", K::Year(3)),
-        ("yy", K::Year(2)),
-        ("y", K::Year(1)),
-    ]
-};
+impl super::Keyword for Keyword {
+    const NAMES: &'static [(&'static str, Self)] = {
+        use Case::{First, Upper};
+        use Keyword as K;
+        &[
+            ("A.D.", K::Era(Upper, true)),
+            ("A.M.", K::Noon(Upper, true)),
+            ("AD", K::Era(Upper, false)),
+            ("AM", K::Noon(Upper, false)),
+            ("B.C.", K::Era(Upper, true)),
+            ("BC", K::Era(Upper, false)),
+            ("CC", K::Century),
+            ("DAY", K::DayName(Upper)),
+            ("DDD", K::DayOfYear),
+            ("DD", K::Day),
+            ("DY", K::DayShort(Upper)),
+            ("Day", K::DayName(First)),
+            ("Dy", K::DayShort(First)),
+            ("D", K::DayOfWeek),
+            ("FF1", K::Fraction(1)),
+            ("FF2", K::Fraction(2)),
+            ("FF3", K::Fraction(3)),
+            ("FF4", K::Fraction(4)),
+            ("FF5", K::Fraction(5)),
+            ("FF6", K::Fraction(6)),
+            ("FM", K::Plain),
+            ("FX", K::Exact),
+            ("HH24", K::Hour24),
+            ("HH12", K::Hour12),
+            ("HH", K::Hour12),
+            ("IDDD", K::IsoDayOfYear),
+            ("ID", K::IsoDayOfWeek),
+            ("IW", K::IsoWeek),
+            ("IYYY", K::IsoYear(4)),
+            ("IYY", K::IsoYear(3)),
+            ("IY", K::IsoYear(2)),
+            ("I", K::IsoYear(1)),
+            ("J", K::Julian),
+            ("MI", K::Minute),
+            ("MM", K::Month),
+            ("MONTH", K::MonthName(Upper)),
+            ("MON", K::MonthShort(Upper)),
+            ("MS", K::Fraction(3)),
+            ("Month", K::MonthName(First)),
+            ("Mon", K::MonthShort(First)),
+            ("OF", K::ZoneOffset),
+            ("P.M.", K::Noon(Upper, true)),
+            ("PM", K::Noon(Upper, false)),
+            ("Q", K::Quarter),
+            ("RM", K::MonthRoman(Upper)),
+            ("SSSSS", K::SecondOfDay),
+            ("SSSS", K::SecondOfDay),
+            ("SS", K::Second),
+            ("SP", K::Spelled),
+            ("TH", K::Ordinal(Upper)),
+            ("TM", K::Local),
+            ("TZH", K::ZoneHour),
+            ("TZM", K::ZoneMinute),
+            ("TZ", K::Zone),
+            ("US", K::Fraction(6)),
+            ("WW", K::WeekOfYear),
+            ("W", K::WeekOfMonth),
+            ("Y,YYY", K::YearWithComma),
+            ("YYYY", K::Year(4)),
+            ("YYY", K::Year(3)),
+            ("YY", K::Year(2)),
+            ("Y", K::Year(1)),
+        ]
+    };
+
+    fn lowered(self) -> Self {
+        match self {
+            Self::Ordinal(_) => Self::Ordinal(Case::Lower),
+            Self::Noon(_, has_points) => Self::Noon(Case::Lower, has_points),
+            Self::Era(_, has_points) => Self::Era(Case::Lower, has_points),
+            Self::MonthName(_) => Self::MonthName(Case::Lower),
+            Self::MonthShort(_) => Self::MonthShort(Case::Lower),
+            Self::MonthRoman(_) => Self::MonthRoman(Case::Lower),
+            Self::DayName(_) => Self::DayName(Case::Lower),
+            Self::DayShort(_) => Self::DayShort(Case::Lower),
+            other => other,
+        }
+    }
+}
 
 /// The numbers that keywords write.
 #[derive(Debug, Default)]
@@ -286,7 +228,7 @@ impl Parts {
     }
 
     fn format(&self, template: &str) -> Result<String> {
-        let parts = parts(template, KEYWORDS);
+        let parts = parts(template);
         let mut out = String::new();
         let (mut is_plain, mut is_local) = (false, false);
         for (place, part) in parts.iter().enumerate() {
@@ -467,7 +409,7 @@ fn month_name(month: i64, names: &[&'static str; 12]) -> &'static str {
 }
 
 fn day_name(day: i64) -> &'static str {
-    usize::try_from(day).ok().and_then(|place| DAYS.get(place)).copied().unwrap_or_default()
+    usize::try_from(day).ok().and_then(|place| WEEKDAYS.get(place)).copied().unwrap_or_default()
 }
 
 /// The Julian day of the year, month and day that an interval has, as PostgreSQL computes it.

@@ -50,48 +50,41 @@ enum Keyword {
     Nothing,
 }
 
-/// Longer ones before those that they begin with.
-const KEYWORDS: &[(&str, Keyword)] = {
-    use Keyword as K;
-    &[
-        (",", K::Comma),
-        (".", K::Point),
-        ("0", K::Zero),
-        ("9", K::Nine),
-        ("B", K::Nothing),
-        ("C", K::Nothing),
-        ("D", K::Point),
-        ("EEEE", K::Exponent),
-        ("FM", K::Plain),
-        ("G", K::Separator),
-        ("L", K::Currency),
-        ("MI", K::Minus),
-        ("PL", K::Plus),
-        ("PR", K::Brackets),
-        ("RN", K::Roman { is_lower: false }),
-        ("SG", K::Both),
-        ("SP", K::Nothing),
-        ("S", K::Sign),
-        ("TH", K::Ordinal { is_lower: false }),
-        ("V", K::Shift),
-        ("b", K::Nothing),
-        ("c", K::Nothing),
-        ("d", K::Point),
-        ("eeee", K::Exponent),
-        ("fm", K::Plain),
-        ("g", K::Separator),
-        ("l", K::Currency),
-        ("mi", K::Minus),
-        ("pl", K::Plus),
-        ("pr", K::Brackets),
-        ("rn", K::Roman { is_lower: true }),
-        ("sg", K::Both),
-        ("sp", K::Nothing),
-        ("s", K::Sign),
-        ("th", K::Ordinal { is_lower: true }),
-        ("v", K::Shift),
-    ]
-};
+impl super::Keyword for Keyword {
+    const NAMES: &'static [(&'static str, Self)] = {
+        use Keyword as K;
+        &[
+            (",", K::Comma),
+            (".", K::Point),
+            ("0", K::Zero),
+            ("9", K::Nine),
+            ("B", K::Nothing),
+            ("C", K::Nothing),
+            ("D", K::Point),
+            ("EEEE", K::Exponent),
+            ("FM", K::Plain),
+            ("G", K::Separator),
+            ("L", K::Currency),
+            ("MI", K::Minus),
+            ("PL", K::Plus),
+            ("PR", K::Brackets),
+            ("RN", K::Roman { is_lower: false }),
+            ("SG", K::Both),
+            ("SP", K::Nothing),
+            ("S", K::Sign),
+            ("TH", K::Ordinal { is_lower: false }),
+            ("V", K::Shift),
+        ]
+    };
+
+    fn lowered(self) -> Self {
+        match self {
+            Self::Roman { .. } => Self::Roman { is_lower: true },
+            Self::Ordinal { .. } => Self::Ordinal { is_lower: true },
+            other => other,
+        }
+    }
+}
 
 /// A number that is to be written.
 #[derive(Debug, Clone, Copy)]
@@ -117,12 +110,12 @@ impl Digits {
     fn with_places(self, places: usize) -> Result<(String, usize)> {
         match self {
             Self::Exact(number) => Ok((fixed(number, places)?, places)),
-            Self::Float(number, digits) if number.is_finite() => {
-                let before = format!("{:.0}", number.abs()).len();
+            Self::Float(number, digits) => {
+                // `Infinity` has eight, whatever it means.
+                let before = float_text(number.abs(), 0).len();
                 let places = if before >= digits { 0 } else { places.min(digits - before) };
-                Ok((format!("{number:.places$}"), places))
+                Ok((float_text(number, places), places))
             }
-            Self::Float(number, _) => Ok((ValueRef::Float(number).to_string(), places)),
         }
     }
 
@@ -146,6 +139,11 @@ impl Digits {
                 .and_then(|number| if let crate::Value::Int(number) = number { Some(number) } else { None }),
         }
     }
+}
+
+/// A float with so many digits after the point, or its name if it is no number.
+fn float_text(number: f64, places: usize) -> String {
+    if number.is_finite() { format!("{number:.places$}") } else { ValueRef::Float(number).to_string() }
 }
 
 /// A decimal with exactly so many digits after the point.
@@ -275,7 +273,7 @@ impl Template {
 }
 
 pub(super) fn format(number: &Digits, template: &str) -> Result<String> {
-    let parts = parts(template, KEYWORDS);
+    let parts = parts(template);
     let mut all = Template::new(&parts)?;
     if all.is_roman {
         let text = roman(number.rounded());
