@@ -271,6 +271,12 @@ impl Database {
         self.shared.snapshots.as_ref().map(Snapshots::status).unwrap_or_default()
     }
 
+    /// What a test drives itself.
+    #[cfg(test)]
+    pub(super) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
     /// Writes a backup into an empty directory: the state of a moment after this call began.
     pub fn backup(&self, into: &dyn Disk) -> Result<Manifest> {
         self.snapshot()?;

@@ -3,11 +3,12 @@ use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::work::Work;
-use crate::engine::{Exclusive, Handle};
+use crate::engine::{Exclusive, Filling, Handle, Made};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Step, Turn};
-use crate::schema::Change;
+use crate::schema::{Change, TableId};
+use crate::table::Build;
 
 /// How often a definition that waits for another one looks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -16,22 +17,45 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 ///
 /// ```text
 ///  new ---> waits for its turn ---> reads the newest schema ---> runs over all partitions ---> durable
-///                                                                and installs the next one
+///               ^                                                and installs the next one
+///               |                                                      |
+///               +------- fills it in steps <--- an index of many rows: begins it, and gives back the turn
 /// ```
+///
+/// While it fills an index other definitions run, but those of its table: they get an error. Nothing of it is in the log
+/// before the index is complete, so a crash leaves none, and replay builds at the record what was installed there.
+/// Dropping it before that drops what was built.
 pub(crate) struct Definition {
     catalog: Arc<Catalog>,
     handle: Handle<Work>,
     sql: Box<str>,
     interrupt: Option<Arc<Interrupt>>,
-    /// What runs, and the turn that keeps others from reading the schema meanwhile; `None` before that.
-    running: Option<(Exclusive<Work, ()>, Turn)>,
+    stage: Stage,
+    /// The index that it builds; `None` for another definition, or once it is the table's.
+    building: Option<(TableId, Arc<Build>)>,
+}
+
+enum Stage {
+    /// Waits for its turn.
+    Waits,
+    /// Runs over all partitions; the turn keeps others from reading the schema meanwhile.
+    Runs {
+        running: Exclusive<Work, Made>,
+        _turn: Turn,
+    },
+    Fills(Filling<Work>),
 }
 
 impl Definition {
     /// Before it waits for its turn.
     pub fn new(catalog: &Arc<Catalog>, handle: &Handle<Work>, sql: &str, interrupt: Option<&Arc<Interrupt>>) -> Self {
         let (catalog, handle, interrupt) = (Arc::clone(catalog), handle.clone(), interrupt.map(Arc::clone));
-        Self { catalog, handle, sql: sql.into(), interrupt, running: None }
+        Self { catalog, handle, sql: sql.into(), interrupt, stage: Stage::Waits, building: None }
+    }
+
+    /// Whether it fills an index.
+    pub const fn is_filling(&self) -> bool {
+        matches!(self.stage, Stage::Fills(_))
     }
 
     /// Starts it; false if there is nothing to change.
@@ -39,15 +63,43 @@ impl Definition {
         let before = self.catalog.current();
         before.check_writable()?;
         let (after, change) = before.define(&self.sql)?;
-        if change == Change::None {
-            return Ok(false);
+        match &change {
+            Change::None => return Ok(false),
+            Change::CreateIndex { table, .. } => {
+                self.building.get_or_insert_with(|| (table.id, Arc::default()));
+            }
+            _ => {}
         }
         let catalog = Arc::clone(&self.catalog);
         let installed = move || catalog.install(after);
-        let schema = before.schema.clone();
-        let running = self.handle.start_define(&self.sql, change, schema, self.interrupt.as_ref(), installed)?;
-        self.running = Some((running, turn));
+        let (change, interrupt) = ((change, before.schema.clone()), self.interrupt.as_ref());
+        let build = self.building.as_ref().map(|(_, build)| build);
+        let running = self.handle.start_define(&self.sql, change, build, interrupt, installed)?;
+        self.stage = Stage::Runs { running, _turn: turn };
         Ok(true)
+    }
+
+    /// It ran over all partitions.
+    fn ran(&mut self, made: Result<Made>) -> Step<Result<()>> {
+        match (made, &self.building) {
+            (Ok(Made::Begun), Some((table, build))) => {
+                if let Some(interrupt) = &self.interrupt {
+                    interrupt.wait_again();
+                }
+                // That gives back the turn.
+                self.stage = Stage::Fills(self.handle.fill(*table, build, self.interrupt.as_ref()));
+                Step::Go
+            }
+            (Ok(Made::Begun), None) => {
+                Step::Over(Err(Error::internal("a definition that builds no index has begun one")))
+            }
+            (Ok(Made::Defined), _) => {
+                self.building = None;
+                Step::Over(Ok(()))
+            }
+            (Err(Error::OtherPartition(_)), _) => Step::Over(Err(Error::internal("a definition for some partitions"))),
+            (Err(error), _) => Step::Over(Err(error)),
+        }
     }
 }
 
@@ -55,13 +107,23 @@ impl Machine for Definition {
     type Output = Result<()>;
 
     fn step(&mut self) -> Step<Result<()>> {
-        if let Some((running, _)) = &mut self.running {
-            return match running.step() {
-                Step::Over(Err(Error::OtherPartition(_))) => {
-                    Step::Over(Err(Error::internal("a definition for some partitions")))
-                }
-                step => step,
-            };
+        match &mut self.stage {
+            Stage::Runs { running, .. } => {
+                return match running.step() {
+                    Step::Over(made) => self.ran(made),
+                    step => step.map(|_| Ok(())),
+                };
+            }
+            Stage::Fills(filling) => {
+                return match filling.step() {
+                    Step::Over(Ok(())) => {
+                        self.stage = Stage::Waits;
+                        Step::Go
+                    }
+                    step => step,
+                };
+            }
+            Stage::Waits => {}
         }
         match self.catalog.defining.take() {
             Step::Go => Step::Go,
@@ -80,3 +142,14 @@ impl Machine for Definition {
         }
     }
 }
+
+impl Drop for Definition {
+    fn drop(&mut self) {
+        if let Some((_, build)) = &self.building {
+            self.handle.give_up(build);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

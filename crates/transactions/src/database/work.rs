@@ -13,7 +13,7 @@ use crate::sql::{
     Environment, Outcome, OutputColumn, Parsed, Prepared, Rows, STATEMENT_BYTES_MAX, charge_statement, parse,
     parse_bytes,
 };
-use crate::table::{Budget, Charge, Working, allocated, out_of_memory};
+use crate::table::{Budget, Charge, Table, Working, allocated, out_of_memory};
 use crate::types::{PartitionHash, Value};
 
 /// What a statement or a procedure gives back.
@@ -100,6 +100,10 @@ impl LoadBatch {
         let known = scope.any()?.0.table(self.table.id).ok();
         if known.is_none_or(|known| **known.definition() != *self.table) {
             let message = format!("table \"{}\" was changed while rows were loaded into it", self.table.name);
+            return Err(Class::ObjectInUse.error(message));
+        }
+        if known.is_some_and(Table::is_building) {
+            let message = format!("an index is being built on table \"{}\"; try again when it is", self.table.name);
             return Err(Class::ObjectInUse.error(message));
         }
         let (load, images) = self.of();

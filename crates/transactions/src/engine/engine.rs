@@ -137,11 +137,16 @@ pub(crate) struct Tuning {
     pub batch_items: usize,
     /// Bytes of a session's changes after which another record begins.
     pub part_bytes: usize,
+    /// Rows that are added to an index before others have the partition again.
+    pub build_rows: u32,
 }
+
+/// Some, so that a step takes a fraction of a millisecond to a few.
+const BUILD_ROWS: u32 = 2048;
 
 impl Default for Tuning {
     fn default() -> Self {
-        Self { clock: Clock::real(), batch_items: 128, part_bytes: PART_BYTES }
+        Self { clock: Clock::real(), batch_items: 128, part_bytes: PART_BYTES, build_rows: BUILD_ROWS }
     }
 }
 
@@ -169,7 +174,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
     let holds = members.iter().map(|_| Holds::default()).collect();
     let locks = RwLock::new(LockTable::new(members.len()));
     let (broken, restarts) = (Arc::default(), AtomicU64::new(0));
-    let Tuning { clock, batch_items, part_bytes } = tuning;
+    let Tuning { clock, batch_items, part_bytes, build_rows } = tuning;
     let shared = Arc::new(Shared {
         queues,
         journal,
@@ -178,6 +183,7 @@ pub(crate) fn assemble<P: Program + ?Sized>(
         clock,
         results_bytes_max,
         part_bytes,
+        build_rows,
         broken,
         restarts,
         holds,

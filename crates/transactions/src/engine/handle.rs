@@ -3,15 +3,17 @@ use std::time::Duration;
 
 use super::exclusive::Exclusive;
 use super::executor::with_log_head;
+use super::filling::Filling;
 use super::program::Program;
 use super::shared::{Item, Shared, Visit};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
 use crate::log::{Batch, LoadOutcome, TableLoad};
-use crate::machine::{self, Clock, Receiver, Step, run_steps, slot};
+use crate::machine::{self, Clock, Receiver, Sender, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
-use crate::schema::{Change, Schema};
+use crate::schema::{Change, IndexId, Schema, TableDefinition, TableId};
+use crate::table::Build;
 
 /// How often somebody who waits for a visit looks whether he was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -97,7 +99,16 @@ impl<P: Program + ?Sized> Handle<P> {
         partition: PartitionId,
         work: impl FnOnce(&mut Member) -> T + Send + 'static,
     ) -> Result<Receiver<T>> {
-        let (sender, receiver) = slot();
+        self.start_visit_in(slot(), partition, work)
+    }
+
+    /// The same with this place for the result.
+    pub(super) fn start_visit_in<T: Send + 'static>(
+        &self,
+        (sender, receiver): (Sender<T>, Receiver<T>),
+        partition: PartitionId,
+        work: impl FnOnce(&mut Member) -> T + Send + 'static,
+    ) -> Result<Receiver<T>> {
         let visit: Visit = Box::new(move |member| sender.send(work(member)));
         let queue = self.shared.queues.get(partition.0 as usize);
         let queue = queue.ok_or_else(|| Error::internal(format_args!("there is no partition {}", partition.0)))?;
@@ -105,6 +116,11 @@ impl<P: Program + ?Sized> Handle<P> {
             return Err(self.shared.refusal());
         }
         Ok(receiver)
+    }
+
+    /// Why nothing runs any more.
+    pub(super) fn refusal(&self) -> Error {
+        self.shared.refusal()
     }
 
     /// Removes up to so many rows of a load from each partition, and says how many there were.
@@ -152,21 +168,39 @@ impl<P: Program + ?Sized> Handle<P> {
         interrupt: Option<&Arc<Interrupt>>,
         defined: impl FnOnce() + Send + 'static,
     ) -> Result<()> {
-        let mut exclusive = self.start_define(sql, change, before, interrupt, defined)?;
-        machine::run(&mut exclusive, &self.shared.clock)
+        let mut exclusive = self.start_define(sql, (change, before), None, interrupt, defined)?;
+        machine::run(&mut exclusive, &self.shared.clock).map(|_| ())
     }
 
-    /// The same, for who drives it.
+    /// The same, for who drives it. With a `build`, an index of many rows is begun only; once [`Filling`] has come to
+    /// its end, the same again makes it one of the table's.
     pub(crate) fn start_define(
         &self,
         sql: &str,
-        change: Change,
-        before: Schema,
+        (change, before): (Change, Schema),
+        build: Option<&Arc<Build>>,
         interrupt: Option<&Arc<Interrupt>>,
         defined: impl FnOnce() + Send + 'static,
-    ) -> Result<Exclusive<P, ()>> {
+    ) -> Result<Exclusive<P, Made>> {
         let (sql, stop) = (sql.to_owned(), interrupt.map(Arc::clone));
+        let (build, rows_at_once) = (build.map(Arc::clone), self.shared.build_rows as usize);
         Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
+            if let (Some(build), Change::CreateIndex { table, index }) = (&build, &change) {
+                match meet_build(members, build, (table, *index), rows_at_once) {
+                    Ok(Met::Small) => {}
+                    Ok(Met::Begun) => return Ok(Ok(Made::Begun)),
+                    Ok(Met::Complete) => {
+                        let record = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql));
+                        if let Err(error) = record {
+                            return Ok(Err(error));
+                        }
+                        members.iter_mut().try_for_each(|member| member.partition.install_build(table))?;
+                        defined();
+                        return Ok(Ok(Made::Defined));
+                    }
+                    Err(error) => return Ok(Err(error)),
+                }
+            }
             let stopped = || stop.as_ref().map_or(Ok(()), |stop| stop.check());
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.definition(head, &sql)) {
                 return Ok(Err(error));
@@ -186,7 +220,68 @@ impl<P: Program + ?Sized> Handle<P> {
                 }
             }
             defined();
-            Ok(Ok(()))
+            Ok(Ok(Made::Defined))
         })
     }
+
+    /// Fills the index that a `build` has begun.
+    pub(crate) fn fill(&self, table: TableId, build: &Arc<Build>, interrupt: Option<&Arc<Interrupt>>) -> Filling<P> {
+        Filling::new(self.clone(), (table, self.shared.build_rows), build, interrupt)
+    }
+
+    /// Drops what a `build` has built in all partitions, each as soon as it comes to that.
+    pub(crate) fn give_up(&self, build: &Build) {
+        build.give_up();
+        for number in 0..self.partitions() {
+            let Ok(number) = u16::try_from(number) else { continue };
+            // Whoever has stopped the engine takes the partitions with it.
+            let _ = self.start_visit(PartitionId(number), |member| member.partition.drop_builds_given_up());
+        }
+    }
+}
+
+/// What became of a definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Made {
+    /// It is made.
+    Defined,
+    /// Its index is to be filled in steps, and is none yet.
+    Begun,
+}
+
+/// How far the index of a build is when all partitions meet.
+enum Met {
+    /// Not begun, and no partition has more rows than a step adds.
+    Small,
+    /// Begun now.
+    Begun,
+    /// To be made one of the table's.
+    Complete,
+}
+
+fn meet_build(
+    members: &mut [Member],
+    build: &Arc<Build>,
+    (definition, index): (&Arc<TableDefinition>, IndexId),
+    rows_at_once: usize,
+) -> Result<Met> {
+    let mut rows_most = 0;
+    for member in &*members {
+        let table = member.partition.table(definition.id)?;
+        if table.has_build(build) {
+            members.iter().try_for_each(|member| member.partition.check_build(build, definition, index))?;
+            return Ok(Met::Complete);
+        }
+        rows_most = rows_most.max(table.rows());
+    }
+    if rows_most <= rows_at_once {
+        return Ok(Met::Small);
+    }
+    if build.is_given_up() {
+        return Err(Error::Cancelled("nobody waits for the index any more".into()));
+    }
+    let change = Change::CreateIndex { table: Arc::clone(definition), index };
+    members.iter().try_for_each(|member| member.partition.check_definable(&change))?;
+    members.iter_mut().try_for_each(|member| member.partition.begin_build(build, definition, index))?;
+    Ok(Met::Begun)
 }

@@ -84,6 +84,8 @@ pub struct Shared<P: Program + ?Sized> {
     pub results_bytes_max: usize,
     /// Bytes of a session's changes after which another record begins.
     pub part_bytes: usize,
+    /// Rows that are added to an index before others have the partition again.
+    pub build_rows: u32,
     /// Why nothing runs any more.
     pub broken: Stopped,
     /// Transactions that were begun on one partition and needed others.

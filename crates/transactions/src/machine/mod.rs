@@ -21,7 +21,7 @@ mod turns;
 pub use allocator::{limit_arenas, trim};
 pub use clock::Clock;
 pub use event_count::{EventCount, Wait};
-pub use slot::{Receiver, Sender, slot};
+pub use slot::{Receiver, Sender, slot, slot_of};
 pub use turns::{Turn, Turns};
 
 /// What a step came to.

@@ -6,8 +6,13 @@ use super::{EventCount, Step, Wait};
 
 /// A place for one value that somebody waits for.
 pub fn slot<T>() -> (Sender<T>, Receiver<T>) {
-    let place =
-        Arc::new(Place { state: Mutex::new(State { value: None, is_over: false }), changed: EventCount::new() });
+    slot_of(&EventCount::new())
+}
+
+/// The same for somebody who waits for any of several, which have one event.
+pub fn slot_of<T>(changed: &Arc<EventCount>) -> (Sender<T>, Receiver<T>) {
+    let state = Mutex::new(State { value: None, is_over: false });
+    let place = Arc::new(Place { state, changed: Arc::clone(changed) });
     (Sender { place: Arc::clone(&place) }, Receiver { place })
 }
 

@@ -10,8 +10,8 @@ use crate::ids::PartitionId;
 use crate::log::TableLoad;
 use crate::machine::Wait;
 use crate::reader::{ReadRequest, SharedRead};
-use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{self, Budget, Table, TupleId};
+use crate::schema::{Change, IndexDefinition, IndexId, Schema, TableDefinition, TableId};
+use crate::table::{self, Budget, Build, Table, TupleId};
 use crate::types::{PartitionHash, ValueRef};
 
 /// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
@@ -268,7 +268,7 @@ impl Partition {
         self.readers.retain(|reader| !reader.lock().is_over());
     }
 
-    /// An error if a change of the schema is of a table that rows are being loaded into.
+    /// An error if a change of the schema is of a table that rows are being loaded into, or an index is built on.
     pub fn check_definable(&self, change: &Change) -> Result<()> {
         let (Change::DropTable(table)
         | Change::TruncateTable { before: table, .. }
@@ -278,11 +278,49 @@ impl Partition {
         else {
             return Ok(());
         };
-        if self.table(table.id)?.is_loading() {
+        let held = self.table(table.id)?;
+        if held.is_loading() {
             let message = format!("rows are being loaded into table \"{}\"; try again when they are", table.name);
             return Err(Class::ObjectInUse.error(message));
         }
+        if held.is_building() {
+            let message = format!("an index is being built on table \"{}\"; try again when it is", table.name);
+            return Err(Class::ObjectInUse.error(message));
+        }
         Ok(())
+    }
+
+    /// Drops indexes that nobody wants any more, and that are not complete.
+    pub(crate) fn drop_builds_given_up(&mut self) {
+        self.tables.iter_mut().flatten().for_each(Table::drop_build_given_up);
+    }
+
+    /// An error unless an index was built to its end here, and the rows can have it.
+    pub(crate) fn check_build(&self, build: &Arc<Build>, definition: &TableDefinition, index: IndexId) -> Result<()> {
+        self.table(definition.id)?.check_build(build, new_index(definition, index)?)
+    }
+
+    /// Makes an index that was built one of the table's, which has been [checked](Self::check_build).
+    pub(crate) fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<()> {
+        self.before_defining();
+        self.table_mut(definition.id)?.install_build(Arc::clone(definition));
+        Ok(())
+    }
+
+    /// Begins to build an index in steps.
+    pub(crate) fn begin_build(
+        &mut self,
+        build: &Arc<Build>,
+        definition: &TableDefinition,
+        index: IndexId,
+    ) -> Result<()> {
+        let index = new_index(definition, index)?;
+        self.table_mut(definition.id)?.begin_build(build, definition, index);
+        Ok(())
+    }
+
+    fn before_defining(&mut self) {
+        self.pre_images.drain(..).for_each(|mut one| one.defined());
     }
 
     /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
@@ -294,8 +332,9 @@ impl Partition {
     /// The same unless `stopped` gives an error, which it is asked for while rows are read.
     pub fn define_unless(&mut self, change: &Change, stopped: &dyn Fn() -> Result<()>) -> Result<()> {
         if !matches!(change, Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_)) {
-            self.pre_images.drain(..).for_each(|mut one| one.defined());
+            self.before_defining();
         }
+        self.drop_builds_given_up();
         match change {
             Change::CreateTable(definition) => self.create_table(definition),
             Change::DropTable(definition) => {
@@ -310,9 +349,7 @@ impl Partition {
                 self.create_table(table)
             }
             Change::CreateIndex { table, index } => {
-                let definition = table.index(*index);
-                let definition =
-                    definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
+                let definition = new_index(table, *index)?;
                 self.table_mut(table.id)?.add_index_unless(Arc::clone(table), definition, stopped)
             }
             Change::DropIndex { table, index } => {
@@ -384,6 +421,10 @@ impl Partition {
         }
         Ok(())
     }
+}
+
+fn new_index(table: &TableDefinition, index: IndexId) -> Result<&IndexDefinition> {
+    table.index(index).ok_or_else(|| Error::internal("a new index that its table does not have"))
 }
 
 #[cold]

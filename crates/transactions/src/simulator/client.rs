@@ -77,6 +77,8 @@ pub struct Scene {
     pub last: Vec<Sequence>,
     /// The largest sequence that somebody was told of.
     pub told: Sequence,
+    /// Indexes that were filled in steps.
+    pub built: u64,
     /// How many transactions ended in which way, by SQLSTATE; "00000" for those that are kept.
     pub ended: BTreeMap<String, u64>,
 }
@@ -94,6 +96,7 @@ impl Scene {
             tag_next: 0,
             last: Vec::new(),
             told: Sequence::ZERO,
+            built: 0,
             ended: BTreeMap::new(),
         }
     }
@@ -126,7 +129,7 @@ enum Doing {
     Begin { begin: Box<Begin<Work>>, interrupt: Option<Arc<Interrupt>>, over: Over, parts: Vec<Part>, ending: Ending },
     Session(Box<Session>),
     Commit { commit: Box<Commit<Work>>, done: Vec<Did>, written: Vec<Did> },
-    Define { definition: Box<Definition>, version: u64 },
+    Define { definition: Box<Definition>, version: u64, interrupt: Option<Arc<Interrupt>>, is_filled: bool },
 }
 
 /// The next step, or what must not be.
@@ -138,7 +141,8 @@ impl Client {
         Self { number, engine, begin: 0, doing: Doing::Nothing, needs: Sequence::ZERO }
     }
 
-    /// A definition has been given to the log: that of whoever is at one, because only one at a time is.
+    /// A definition has been given to the log: that of whoever is at one, or an earlier one. Only one at a time gives
+    /// its record, and no other one does before it is told.
     pub fn defined(&mut self, sequence: Sequence) {
         if let Doing::Define { .. } = self.doing {
             self.needs = sequence;
@@ -209,20 +213,28 @@ impl Client {
                     Ok(step.map(|_| ()))
                 }
             },
-            Doing::Define { mut definition, version } => match definition.step() {
-                Step::Over(Ok(())) => {
-                    if world.catalog.version() > version {
-                        scene.tell(world, self.needs)?;
+            Doing::Define { mut definition, version, interrupt, is_filled } => {
+                if let Some(interrupt) = interrupt.as_ref().filter(|_| scene.random.one_in(30)) {
+                    interrupt.stop(Cause::User);
+                }
+                let step = definition.step();
+                let is_filled = is_filled || definition.is_filling();
+                match step {
+                    Step::Over(Ok(())) => {
+                        scene.built += u64::from(is_filled);
+                        if world.catalog.version() > version {
+                            scene.tell(world, self.needs)?;
+                        }
+                        *scene.ended.entry("defined".into()).or_default() += 1;
+                        Ok(Step::Go)
                     }
-                    *scene.ended.entry("defined".into()).or_default() += 1;
-                    Ok(Step::Go)
+                    Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
+                    step => {
+                        self.doing = Doing::Define { definition, version, interrupt, is_filled };
+                        Ok(step.map(|_| ()))
+                    }
                 }
-                Step::Over(Err(error)) => self.failed(scene, &error, Vec::new()),
-                step => {
-                    self.doing = Doing::Define { definition, version };
-                    Ok(step.map(|_| ()))
-                }
-            },
+            }
         }
     }
 
@@ -247,7 +259,7 @@ impl Client {
                 let definition = Definition::new(&world.catalog, &world.handle, sql, interrupt.as_ref());
                 let (definition, version) = (Box::new(definition), world.catalog.version());
                 self.needs = Sequence::ZERO;
-                self.doing = Doing::Define { definition, version };
+                self.doing = Doing::Define { definition, version, interrupt, is_filled: false };
                 Ok(Step::Go)
             }
             Plan::Session { over, parts, ending } => {

@@ -28,6 +28,8 @@ pub struct Counts {
     pub commits_in_parts: u64,
     /// Definitions among them.
     pub definitions: u64,
+    /// Of those, indexes that were filled in steps.
+    pub built: u64,
     /// Transactions that ran again over all partitions.
     pub restarts: u64,
     /// Transactions that clients were told to be kept.
@@ -62,6 +64,7 @@ impl Counts {
         self.commits += other.commits;
         self.commits_in_parts += other.commits_in_parts;
         self.definitions += other.definitions;
+        self.built += other.built;
         self.restarts += other.restarts;
         self.kept += other.kept;
         self.failed.iter_mut().zip(other.failed).for_each(|(of, other)| *of += other);
@@ -86,6 +89,7 @@ impl fmt::Display for Counts {
             ("commits", self.commits),
             ("commits_in_parts", self.commits_in_parts),
             ("definitions", self.definitions),
+            ("indexes_in_steps", self.built),
             ("restarts", self.restarts),
             ("kept", self.kept),
             ("unknown", self.unknown),

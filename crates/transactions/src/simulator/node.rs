@@ -134,7 +134,8 @@ impl Node {
             seed: random.next(),
             clock: Box::new(move || Micros(timestamp.0.saturating_add(time.now().0))),
         };
-        let tuning = Tuning { clock: clock.clone(), batch_items: 1 + random.index(6), part_bytes: PART_BYTES };
+        let (batch_items, build_rows) = (1 + random.index(6), if random.one_in(3) { 3 } else { 1 });
+        let tuning = Tuning { clock: clock.clone(), batch_items, part_bytes: PART_BYTES, build_rows };
         let journal: Arc<dyn Journal> = Arc::new(Planted { log: log.clone(), bug });
         let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&releases))?;
         let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));

@@ -443,6 +443,7 @@ impl Simulation {
     }
 
     fn count_ends(&mut self) {
+        self.counts.built += self.scene.built;
         for (state, count) in &self.scene.ended {
             match state.as_str() {
                 "00000" => self.counts.kept += count,

@@ -26,6 +26,7 @@ fn nothing_is_lost_and_every_fault_happens() {
         (counts.commits, 10_000),
         (counts.commits_in_parts, 200),
         (counts.definitions, 1000),
+        (counts.built, 50),
         (counts.restarts, 200),
         (counts.kept, 10_000),
         (counts.unknown, 100),

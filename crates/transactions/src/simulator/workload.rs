@@ -37,9 +37,13 @@ pub const DEFINITIONS: [&str; 5] = [
 ];
 
 /// Definitions that come and go while transactions run; some fail where they do not fit.
-const CHANGES: [&str; 10] = [
+const CHANGES: [&str; 14] = [
     "CREATE INDEX registers_v ON registers (v)",
     "DROP INDEX registers_v",
+    "CREATE INDEX lists_v ON lists (v)",
+    "DROP INDEX lists_v",
+    "CREATE UNIQUE INDEX registers_kv ON registers USING HASH (v, k)",
+    "DROP INDEX registers_kv",
     "CREATE UNIQUE INDEX settings_kind ON settings (kind)",
     "DROP INDEX settings_kind",
     "CREATE TABLE scratch (a BIGINT PRIMARY KEY, b TEXT) PARTITION BY (a)",

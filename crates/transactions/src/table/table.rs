@@ -2,6 +2,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::budget::{Budget, Full, Growth};
+use super::building::Building;
 use super::encoder::Encoder;
 use super::index::Index;
 use super::layout::Layout;
@@ -18,6 +19,7 @@ use crate::schema::{IndexId, TableDefinition, TableId};
 use crate::types::{Value, ValueRef};
 
 mod ahead;
+mod building;
 mod loading;
 mod reshape;
 mod verify;
@@ -54,6 +56,8 @@ pub struct Table {
     locators: Locators,
     rows: Slabs,
     indexes: Vec<Index>,
+    /// An index that is not complete, which is none of the table's yet; `None` if nobody builds one.
+    building: Option<Box<Building>>,
     loads: Loads,
     budget: Arc<Budget>,
     seed: u64,
@@ -90,7 +94,7 @@ pub struct TableMemory {
     pub rows: usize,
     /// Locators and the bitmaps of tuple ids.
     pub locators: usize,
-    /// Each index.
+    /// Each index, the last of which may be one that is being built.
     pub indexes: Vec<(IndexId, usize)>,
 }
 
@@ -114,6 +118,7 @@ impl Table {
             locators: Locators::new(),
             rows,
             indexes,
+            building: None,
             loads: Loads::default(),
             budget,
             seed,
@@ -142,10 +147,11 @@ impl Table {
 
     /// Bytes that it takes.
     pub fn memory(&self) -> TableMemory {
+        let building = self.building.iter().map(|building| (building.definition().id, building.bytes()));
         TableMemory {
             rows: self.rows.bytes(),
             locators: self.locators.bytes() + self.ids.bytes() + self.loads.bytes(),
-            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).collect(),
+            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(building).collect(),
         }
     }
 
@@ -282,7 +288,7 @@ impl Table {
     pub fn update(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)], undo: &mut Undo) -> Result<()> {
         let row = self.row(id)?;
         undo.push(self.definition.id, id, Some(row.image()))?;
-        let indexed = changes.iter().any(|(column, _)| self.indexes.iter().any(|index| index.holds(*column)));
+        let indexed = changes.iter().any(|(column, _)| self.is_indexed(*column));
         let result = if !indexed && self.patch(id, changes)? {
             Ok(())
         } else {
@@ -304,6 +310,11 @@ impl Table {
         result
     }
 
+    fn is_indexed(&self, column: usize) -> bool {
+        self.indexes.iter().any(|index| index.holds(column))
+            || self.building.as_ref().is_some_and(|building| building.holds(column))
+    }
+
     /// Where the row with this id is, as long as the table is not changed.
     #[inline]
     pub(crate) fn place_of(&self, id: TupleId) -> Result<Place> {
@@ -320,18 +331,26 @@ impl Table {
         Ok(Row::new(&self.layout, image.ok_or_else(|| self.no_row(place.id))?))
     }
 
-    /// Changes columns of fixed width that no index holds, and gives back the row as it is then.
+    /// Changes columns of fixed width that no index holds but one that is being built, and gives back the row as it is
+    /// then.
     #[inline]
     pub(crate) fn patch_row(&mut self, Place { id, item }: Place, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
+        if self.building.is_some() {
+            self.note(id, item);
+        }
         let image = self.rows.get_from_mut(item, HEADER_BYTES);
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         undo.push(self.definition.id, id, Some(image))?;
         patch.apply(image);
-        Ok(Row::new(&self.layout, image))
+        let row = Row::new(&self.layout, image);
+        if let Some(building) = &mut self.building {
+            building.renew(id, row, &self.budget);
+        }
+        Ok(row)
     }
 
-    /// Changes integers that no index holds to values that follow from the row's image, and gives back the row as it
-    /// is then; `None`, and nothing has changed, if the values cannot be said so.
+    /// Changes integers that no index holds but one that is being built, to values that follow from the row's image,
+    /// and gives back the row as it is then; `None`, and nothing has changed, if the values cannot be said so.
     #[inline]
     pub(crate) fn change_integers<const N: usize>(
         &mut self,
@@ -341,12 +360,19 @@ impl Table {
         undo: &mut Undo,
     ) -> Result<Option<Row<'_>>> {
         let Place { item, .. } = self.place_of(id)?;
+        if self.building.is_some() {
+            self.note(id, item);
+        }
         let image = self.rows.get_from_mut(item, HEADER_BYTES);
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         let Some(values) = values(image) else { return Ok(None) };
         undo.push(self.definition.id, id, Some(image))?;
         places.zip(values).for_each(|(place, number)| place.put(image, number));
-        Ok(Some(Row::new(&self.layout, image)))
+        let row = Row::new(&self.layout, image);
+        if let Some(building) = &mut self.building {
+            building.renew(id, row, &self.budget);
+        }
+        Ok(Some(row))
     }
 
     /// Writes changes in place; false if they do not fit there.
@@ -431,6 +457,9 @@ impl Table {
             return Err(error);
         }
         self.locators.set(id, Locator::Live(item));
+        if let Some(building) = &mut self.building {
+            building.enter(id, Row::new(&self.layout, image), &self.budget);
+        }
         Ok(())
     }
 
@@ -462,7 +491,13 @@ impl Table {
         let mut new = std::mem::take(&mut self.scratch.new_keys);
         let keys = self.row(id).and_then(|row| self.keys(row.image(), &mut old));
         let keys = keys.and_then(|()| self.keys(image, &mut new));
+        if self.building.is_some() {
+            self.note(id, self.item(id)?);
+        }
         let result = keys.and_then(|()| self.replace_with(id, image, growth, (&mut old, &mut new)));
+        if let (Ok(()), Some(building)) = (&result, &mut self.building) {
+            building.renew(id, Row::new(&self.layout, image), &self.budget);
+        }
         self.scratch.old_keys = old;
         self.scratch.new_keys = new;
         result
@@ -531,6 +566,9 @@ impl Table {
         }
         self.scratch.old_keys = keys;
         result?;
+        if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {
+            building.leave(id, Row::new(&self.layout, image), &self.budget);
+        }
         self.rows.free(item, &self.budget);
         self.ids.release(id);
         self.loads.release(id);

@@ -39,10 +39,15 @@ impl Table {
             self.budget.resize(built.bytes(), 0);
             return result;
         }
-        self.indexes.push(built);
+        self.add_built(definition, built);
+        Ok(())
+    }
+
+    /// Makes a complete index one of the table's.
+    pub(super) fn add_built(&mut self, definition: Arc<TableDefinition>, index: Index) {
+        self.indexes.push(index);
         self.indexes.sort_by_key(|index| index.definition().id);
         self.definition = definition;
-        Ok(())
     }
 
     /// Drops an index. `definition` is the table's without it.
@@ -122,6 +127,8 @@ impl Table {
         };
         let result = rewrite();
         if result.is_ok() {
+            // Its keys are read with the layout of before.
+            self.drop_build();
             std::mem::swap(&mut self.rows, &mut rows);
             std::mem::swap(&mut self.locators, &mut locators);
             self.layout = layout;

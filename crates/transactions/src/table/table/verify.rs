@@ -44,6 +44,11 @@ impl Table {
         if let Some(id) = self.loads().flat_map(|(_, ids)| ids.iter()).find(|id| !self.ids.contains(*id)) {
             return Err(wrong(format!("a load has row {}, which is not there", id.0)));
         }
+        if let Some(building) = &self.building {
+            let name = &building.definition().name;
+            let verified = building.verify(self, self.ids.iter());
+            verified.map_err(|what| wrong(format!("index \"{name}\" that is being built: {what}")))?;
+        }
         match self.indexes.iter().find(|index| index.entries() != self.ids.live()) {
             None => Ok(()),
             Some(index) => Err(wrong(format!(

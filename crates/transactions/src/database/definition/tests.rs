@@ -1,0 +1,364 @@
+//! Indexes that are built beside transactions, with the steps of the definition in the test's hand.
+
+use super::*;
+use crate::database::{Database, Session, Settings, SnapshotSettings};
+use crate::disk::{Crash, Disk, Faults, SimulatedDisk};
+use crate::ids::PartitionId;
+use crate::interrupt::Cause;
+use crate::log::LogSettings;
+use crate::random::Random;
+use crate::types::{Value, ValueRef};
+
+const PARTITIONS: u16 = 3;
+/// Several steps for each partition.
+const ROWS: i64 = 20_000;
+const ROWS_OF_A_STEP: i64 = 2048;
+
+fn settings() -> Settings {
+    Settings {
+        partitions: PARTITIONS,
+        seed: 5,
+        log: LogSettings { room_bytes: 0, ..LogSettings::default() },
+        snapshots: SnapshotSettings { log_bytes: u64::MAX, interval: None, ..SnapshotSettings::default() },
+        ..Settings::default()
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> Database {
+    Database::open(Arc::new(disk.clone()) as Arc<dyn Disk>, settings()).unwrap()
+}
+
+fn disk() -> SimulatedDisk {
+    SimulatedDisk::new(1, Faults::default())
+}
+
+fn run(session: &mut Session, sql: &str) -> u64 {
+    session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")).affected
+}
+
+fn state(session: &mut Session, sql: &str) -> String {
+    session.execute(sql, &[]).unwrap_err().sqlstate().to_owned()
+}
+
+fn count(session: &mut Session, sql: &str) -> i64 {
+    let answer = session.execute(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let ValueRef::Int(count) = answer.rows.value(0, 0) else { panic!("{answer:?}") };
+    count
+}
+
+/// A table over all partitions, or in each of them, with rows of `v` = `k`.
+fn filled(disk: &SimulatedDisk, by: &str) -> Database {
+    let database = open(disk);
+    let mut session = database.session();
+    run(&mut session, &format!("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, s TEXT) {by}"));
+    let mut load = session.load("t", &["k", "v", "s"]).unwrap();
+    for k in 0..ROWS {
+        load.push(&[ValueRef::Int(k), ValueRef::Int(k), ValueRef::Text("s")]).unwrap();
+    }
+    load.finish().unwrap();
+    drop(session);
+    database
+}
+
+const BY_K: &str = "PARTITION BY (k)";
+
+fn definition(database: &Database, sql: &str) -> Definition {
+    let shared = database.shared();
+    Definition::new(&shared.catalog, &shared.handle, sql, None)
+}
+
+/// Takes one step, and waits as a thread does.
+fn step(database: &Database, definition: &mut Definition) -> Option<Result<()>> {
+    match definition.step() {
+        Step::Go => None,
+        Step::Wait(wait) => {
+            wait.sleep(database.shared().handle.clock());
+            None
+        }
+        Step::Over(result) => Some(result),
+    }
+}
+
+/// A definition that has begun an index, and fills none of it before its next step.
+fn begun(database: &Database, sql: &str) -> Definition {
+    let mut definition = definition(database, sql);
+    while !definition.is_filling() {
+        assert!(step(database, &mut definition).is_none(), "{sql} is over");
+    }
+    definition
+}
+
+fn end(database: &Database, mut definition: Definition) -> Result<()> {
+    loop {
+        if let Some(result) = step(database, &mut definition) {
+            return result;
+        }
+    }
+}
+
+/// The invariants of all partitions, what is built included.
+fn check(database: &Database) {
+    for id in 0..PARTITIONS {
+        database.shared().handle.visit(PartitionId(id), |member| member.partition.check()).unwrap().unwrap();
+    }
+}
+
+fn has_index(database: &Database) -> bool {
+    database.schema().index("t_v").is_some()
+}
+
+/// What is found by the index is what is found without it.
+fn compare(database: &Database) {
+    let mut session = database.session();
+    assert!(has_index(database));
+    let rows = count(&mut session, "SELECT count(*) FROM t");
+    assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE v >= -1000000"), rows);
+    for v in (0..ROWS).step_by(977) {
+        let by = |column: &str| format!("SELECT count(*) FROM t WHERE {column} BETWEEN {v} AND {}", v + 100);
+        assert_eq!(count(&mut session, &by("v")), count(&mut session, &by("v + 0")), "{v}");
+    }
+}
+
+/// Some statements of a few rows each, over all partitions.
+fn write(random: &mut Random, session: &mut Session) {
+    let key = |random: &mut Random| Value::Int(random.below(ROWS.unsigned_abs()).cast_signed());
+    for _ in 0..8 {
+        let (k, v) = (key(random), key(random));
+        let sql = match random.below(7) {
+            // Compiled: integers in place, and columns of fixed width.
+            0 => "UPDATE t SET v = v + 1 WHERE k = $1 AND $2 > -1",
+            1 | 2 => "UPDATE t SET v = $2 WHERE k = $1",
+            3 => "UPDATE t SET s = s || 'longer', v = $2 WHERE k = $1",
+            4 => "DELETE FROM t WHERE k = $1 AND $2 > -1",
+            5 => "INSERT INTO t VALUES ($1, $2, 'new') ON CONFLICT (k) DO UPDATE SET s = 'old'",
+            _ => "INSERT INTO t VALUES ($1 + 1000000, $2, 'new') ON CONFLICT (k) DO NOTHING",
+        };
+        session.execute(sql, &[k, v]).unwrap();
+    }
+    if random.one_in(3) {
+        run(session, "BEGIN");
+        let (k, v) = (key(random), key(random));
+        session.execute("UPDATE t SET v = $2 WHERE k >= $1 AND k < $1 + 50", &[k, v]).unwrap();
+        run(session, if random.one_in(2) { "ROLLBACK" } else { "COMMIT" });
+    }
+}
+
+#[test]
+fn writers_run_between_the_steps_of_an_index() {
+    for (by, sql) in [
+        (BY_K, "CREATE INDEX t_v ON t (v)"),
+        (BY_K, "CREATE INDEX t_v ON t USING HASH (v)"),
+        ("", "CREATE INDEX t_v ON t (v DESC)"),
+        (BY_K, "CREATE UNIQUE INDEX t_v ON t (v, k)"),
+    ] {
+        let disk = disk();
+        let database = filled(&disk, by);
+        let (mut session, mut random) = (database.session(), Random::new(1));
+        let mut definition = begun(&database, sql);
+        let (mut steps, mut result) = (0, None);
+        while result.is_none() {
+            result = step(&database, &mut definition);
+            steps += 1;
+            // These come to their end while the definition takes no step: nothing but one step of it holds them up.
+            write(&mut random, &mut session);
+            if steps % 4 == 0 {
+                check(&database);
+            }
+        }
+        assert_eq!(result, Some(Ok(())));
+        let of_a_partition = if by.is_empty() { ROWS } else { ROWS / i64::from(PARTITIONS) };
+        assert!(steps > of_a_partition / ROWS_OF_A_STEP, "{steps}");
+        check(&database);
+        compare(&database);
+        (0..20).for_each(|_| write(&mut random, &mut session));
+        check(&database);
+        drop((session, definition));
+        drop(database);
+        let database = open(&disk);
+        assert!(database.read_only().is_none(), "the log is replayed to its end");
+        check(&database);
+        compare(&database);
+    }
+}
+
+#[test]
+fn a_crash_while_an_index_is_built_leaves_none() {
+    let sql = "CREATE INDEX t_v ON t (v)";
+    let mut made = 0;
+    for steps in 0.. {
+        let disk = disk();
+        let database = filled(&disk, BY_K);
+        let (mut session, mut random) = (database.session(), Random::new(steps));
+        let mut definition = definition(&database, sql);
+        let mut result = None;
+        for taken in 0..steps {
+            result = step(&database, &mut definition);
+            if result.is_some() {
+                break;
+            }
+            write(&mut random, &mut session);
+            if taken == steps / 2 && steps % 3 == 0 {
+                database.snapshot().unwrap();
+            }
+        }
+        let rows = count(&mut session, "SELECT count(*) FROM t");
+        disk.crash_after(Some(0));
+        drop((session, definition));
+        drop(database);
+        disk.restart(Crash::Power);
+        let database = open(&disk);
+        assert!(database.read_only().is_none());
+        check(&database);
+        let mut session = database.session();
+        assert_eq!(count(&mut session, "SELECT count(*) FROM t"), rows);
+        match result {
+            Some(result) => {
+                result.unwrap();
+                assert!(has_index(&database), "it was acknowledged");
+                made += 1;
+            }
+            // Its record may be there, as that of any statement that was not answered.
+            None if has_index(&database) => {}
+            None => assert_eq!(run(&mut session, sql), 0),
+        }
+        compare(&database);
+        if made > 1 {
+            break;
+        }
+    }
+}
+
+#[test]
+fn other_definitions_of_the_table_are_refused_and_those_of_others_run() {
+    let database = filled(&disk(), BY_K);
+    let mut session = database.session();
+    run(&mut session, "CREATE INDEX t_s ON t (s)");
+    let definition = begun(&database, "CREATE INDEX t_v ON t (v)");
+    for sql in [
+        "DROP TABLE t",
+        "TRUNCATE t",
+        "ALTER TABLE t ADD COLUMN x BIGINT",
+        "CREATE INDEX t_x ON t (v, s)",
+        "CREATE INDEX t_v ON t (v)",
+        "DROP INDEX t_s",
+    ] {
+        assert_eq!(state(&mut session, sql), "55006", "{sql}");
+    }
+    let mut load = session.load("t", &["k", "v"]).unwrap();
+    let row = |k| [ValueRef::Int(k), ValueRef::Int(k)];
+    let loaded = (ROWS..2 * ROWS).try_for_each(|k| load.push(&row(k))).and_then(|()| load.finish().map(drop));
+    assert_eq!(loaded.unwrap_err().sqlstate(), "55006");
+    run(&mut session, "CREATE TABLE u (k BIGINT PRIMARY KEY)");
+    run(&mut session, "CREATE INDEX u_k ON u (k)");
+    run(&mut session, "DROP TABLE u");
+    end(&database, definition).unwrap();
+    check(&database);
+    compare(&database);
+    // And while rows are loaded no index is begun.
+    let mut load = session.load("t", &["k", "v"]).unwrap();
+    (ROWS..ROWS + 3000).for_each(|k| load.push(&row(k)).unwrap());
+    assert_eq!(state(&mut database.session(), "CREATE INDEX t_x ON t (v, s)"), "55006");
+    assert_eq!(load.finish().unwrap(), 3000);
+    for sql in ["DROP INDEX t_s", "ALTER TABLE t ADD COLUMN x BIGINT", "CREATE INDEX t_x ON t (v, x)", "DROP TABLE t"] {
+        run(&mut session, sql);
+    }
+}
+
+#[test]
+fn an_index_that_is_stopped_is_gone_with_its_memory() {
+    let database = filled(&disk(), BY_K);
+    let shared = database.shared();
+    let before = database.memory_bytes();
+    let interrupt = Arc::new(Interrupt::new(None));
+    let sql = "CREATE INDEX t_v ON t (v)";
+    let mut stopped = Definition::new(&shared.catalog, &shared.handle, sql, Some(&interrupt));
+    while !stopped.is_filling() {
+        assert!(step(&database, &mut stopped).is_none());
+    }
+    (0..6).for_each(|_| assert!(step(&database, &mut stopped).is_none()));
+    check(&database);
+    assert!(database.memory_bytes() > before, "it is charged as it grows");
+    assert!(interrupt.stop(Cause::User), "it is in no partition");
+    assert_eq!(end(&database, stopped).unwrap_err().sqlstate(), "57014");
+    check(&database);
+    assert_eq!(database.memory_bytes(), before);
+    // Somebody who vanishes.
+    let mut vanishes = begun(&database, sql);
+    (0..6).for_each(|_| assert!(step(&database, &mut vanishes).is_none()));
+    drop(vanishes);
+    check(&database);
+    assert_eq!(database.memory_bytes(), before);
+    let mut session = database.session();
+    session.set_statement_timeout(Some(std::time::Duration::ZERO));
+    assert_eq!(state(&mut session, sql), "57014");
+    session.set_statement_timeout(None);
+    run(&mut session, sql);
+    compare(&database);
+    run(&mut session, "DROP INDEX t_v");
+    assert_eq!(database.memory_bytes(), before);
+}
+
+#[test]
+fn a_violation_counts_when_it_is_committed() {
+    let database = filled(&disk(), "");
+    let (mut session, sql) = (database.session(), "CREATE UNIQUE INDEX t_v ON t (v)");
+    let mut definition = begun(&database, sql);
+    (0..6).for_each(|_| assert!(step(&database, &mut definition).is_none()));
+    // Of a row behind the cursor, and of one that it has not met.
+    for v in [7, ROWS - 1] {
+        run(&mut session, "BEGIN");
+        run(&mut session, &format!("UPDATE t SET v = {v} WHERE k = 8"));
+        run(&mut session, "ROLLBACK");
+    }
+    // Two that exchange their keys.
+    run(&mut session, "UPDATE t SET v = 17 - v WHERE k IN (8, 9)");
+    check(&database);
+    end(&database, definition).unwrap();
+    compare(&database);
+    assert_eq!(state(&mut session, "UPDATE t SET v = 7 WHERE k = 8"), "23505");
+    run(&mut session, "DROP INDEX t_v");
+    for (v, late) in [(7, false), (ROWS - 1, false), (7, true)] {
+        let before = database.memory_bytes();
+        let mut definition = begun(&database, sql);
+        let steps = if late { ROWS } else { 6 };
+        for _ in 0..steps {
+            if late && !definition.is_filling() {
+                // All rows are met, and the index is not the table's yet.
+                break;
+            }
+            assert!(step(&database, &mut definition).is_none());
+        }
+        run(&mut session, &format!("UPDATE t SET v = {v} WHERE k = 100"));
+        let error = end(&database, definition).unwrap_err();
+        assert_eq!((error.sqlstate(), error.to_string().contains(&format!("({v})"))), ("23505", true), "{error}");
+        run(&mut session, "UPDATE t SET v = 100 WHERE k = 100");
+        check(&database);
+        assert_eq!(database.memory_bytes(), before);
+        assert!(!has_index(&database));
+    }
+}
+
+#[test]
+fn an_index_of_a_database_that_closes_ends_with_an_error() {
+    for steps in 0..12 {
+        let disk = disk();
+        let database = filled(&disk, BY_K);
+        let mut definition = begun(&database, "CREATE INDEX t_v ON t (v)");
+        let ends = (0..steps).any(|_| step(&database, &mut definition).is_some());
+        assert!(!ends);
+        drop(database);
+        let ended = loop {
+            match definition.step() {
+                Step::Go => {}
+                Step::Wait(wait) => wait.sleep(&crate::machine::Clock::real()),
+                Step::Over(result) => break result,
+            }
+        };
+        let error = ended.unwrap_err();
+        assert!(error.to_string().contains("closed"), "{error}");
+        drop(definition);
+        let database = open(&disk);
+        check(&database);
+        assert!(!has_index(&database));
+    }
+}

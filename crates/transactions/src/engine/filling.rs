@@ -1,0 +1,109 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handle::Handle;
+use super::program::Program;
+use crate::error::Result;
+use crate::ids::PartitionId;
+use crate::interrupt::Interrupt;
+use crate::machine::{EventCount, Machine, Receiver, Step, Wait, slot_of};
+use crate::schema::TableId;
+use crate::table::{Build, BuildStep};
+
+/// How often it looks whether it was stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Fills an index in all partitions at once, each in steps between its transactions.
+///
+/// ```text
+///               a visit to the partition
+///  Asks --------------------------------------> Asked
+///    ^                                            |
+///    +-------------- there is more ---------------+---- all rows are met ----> Filled
+/// ```
+///
+/// A partition has one visit in its queue at a time, and what came before the next one runs before it: a partition is
+/// held for one step, whatever the table has.
+pub struct Filling<P: Program + ?Sized> {
+    handle: Handle<P>,
+    table: TableId,
+    rows: u32,
+    build: Arc<Build>,
+    interrupt: Option<Arc<Interrupt>>,
+    /// Some step is over.
+    stepped: Arc<EventCount>,
+    partitions: Vec<Part>,
+}
+
+/// How far one partition is.
+enum Part {
+    Asks,
+    Asked(Receiver<Result<BuildStep>>),
+    Filled,
+}
+
+impl<P: Program + ?Sized> Filling<P> {
+    pub(super) fn new(
+        handle: Handle<P>,
+        (table, rows): (TableId, u32),
+        build: &Arc<Build>,
+        interrupt: Option<&Arc<Interrupt>>,
+    ) -> Self {
+        let partitions = (0..handle.partitions()).map(|_| Part::Asks).collect();
+        let (build, interrupt) = (Arc::clone(build), interrupt.map(Arc::clone));
+        Self { handle, table, rows, build, interrupt, stepped: EventCount::new(), partitions }
+    }
+
+    /// Looks for the end of a step, and asks for the next one. Whether something was done.
+    fn go_on(&mut self, number: u16) -> Result<bool> {
+        let Some(part) = self.partitions.get_mut(usize::from(number)) else { return Ok(false) };
+        match part {
+            Part::Filled => return Ok(false),
+            Part::Asks => {
+                let (table, rows, build) = (self.table, self.rows, Arc::clone(&self.build));
+                let place = slot_of(&self.stepped);
+                let step = self.handle.start_visit_in(place, PartitionId(number), move |member| {
+                    member.partition.table_mut(table)?.build_step(&build, rows)
+                })?;
+                *part = Part::Asked(step);
+            }
+            Part::Asked(step) => match step.receive() {
+                Step::Over(Some(Ok(BuildStep::More))) => *part = Part::Asks,
+                Step::Over(Some(Ok(BuildStep::Done))) => *part = Part::Filled,
+                Step::Over(Some(Err(error))) => return Err(error),
+                Step::Over(None) => return Err(self.handle.refusal()),
+                Step::Go | Step::Wait(_) => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+}
+
+impl<P: Program + ?Sized> Machine for Filling<P> {
+    type Output = Result<()>;
+
+    fn step(&mut self) -> Step<Result<()>> {
+        if let Some(Err(stopped)) = self.interrupt.as_ref().map(|interrupt| interrupt.check()) {
+            return Step::Over(Err(stopped));
+        }
+        let seen = self.stepped.seen();
+        let mut did = false;
+        for number in 0..self.partitions.len() {
+            match u16::try_from(number).map_or(Ok(false), |number| self.go_on(number)) {
+                Ok(done) => did |= done,
+                Err(error) => return Step::Over(Err(error)),
+            }
+        }
+        if did {
+            return Step::Go;
+        }
+        if self.partitions.iter().all(|part| matches!(part, Part::Filled)) {
+            return Step::Over(Ok(()));
+        }
+        let wait = Wait::new(&self.stepped, seen);
+        Step::Wait(match self.interrupt {
+            Some(_) => wait.until(self.handle.clock().after(LOOK_EVERY)),
+            None => wait,
+        })
+    }
+}
