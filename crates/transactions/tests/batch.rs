@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 use thermocline_transactions::Result;
 use thermocline_transactions::partition::Scope;
 use thermocline_transactions::sql::{Batch, Environment, Outcome, Prepared};
-use thermocline_transactions::types::Value;
+use thermocline_transactions::types::{Value, ValueRef};
 
 const DEFINITIONS: [&str; 5] = [
     "CREATE TABLE hashed (a BIGINT, b VARCHAR(8) NOT NULL, c INTEGER, PRIMARY KEY (a) USING HASH) PARTITION BY (a)",
@@ -107,7 +107,12 @@ fn a_batch_is_its_runs_one_after_the_other() {
             let expected = run(&mut one_by_one, |scope, environment| {
                 sets.iter().map(|set| prepared.run(scope, environment, set)).collect::<Result<Vec<Outcome>>>()
             });
-            let batch = run(&mut batches, |scope, environment| prepared.run_batch(scope, environment, &sets));
+            let borrowed = rng.random_bool(0.5);
+            let refs: Vec<Vec<ValueRef<'_>>> = sets.iter().map(|set| set.iter().map(Value::as_ref).collect()).collect();
+            let batch = run(&mut batches, |scope, environment| match borrowed {
+                true => prepared.run_batch_borrowed(scope, environment, &refs),
+                false => prepared.run_batch(scope, environment, &sets),
+            });
             match (&expected, &batch) {
                 (Ok(outcomes), Ok(batch)) => same(sql, outcomes, batch),
                 (Err(expected), Err(error)) => {

@@ -180,6 +180,7 @@ impl Decimal {
     }
 
     /// The sum, with the larger scale.
+    #[inline]
     pub fn plus(self, other: Self) -> Result<Self> {
         let sum = |left: Self, right: Self| {
             let units = left.units().checked_add(right.units()).ok_or_else(overflow)?;
@@ -210,8 +211,14 @@ impl Decimal {
     ///
     /// # Errors
     /// If it has more than 38 digits, zeros at its end included: a column of products has one scale.
+    #[inline]
     pub fn times(self, other: Self) -> Result<Self> {
-        let units = self.units().checked_mul(other.units()).ok_or_else(overflow)?;
+        let (left, right) = (self.units(), other.units());
+        let units = match (i64::try_from(left), i64::try_from(right)) {
+            // Of 64 bits each: nothing can overflow.
+            (Ok(left), Ok(right)) => i128::from(left) * i128::from(right),
+            _ => left.checked_mul(right).ok_or_else(overflow)?,
+        };
         Self::new(units, self.scale + other.scale)
     }
 

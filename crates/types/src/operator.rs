@@ -163,19 +163,31 @@ impl Operator {
     /// If the result does not exist or is out of range, or integers have no such operator.
     #[inline]
     pub fn integers(self, left: i64, right: i64) -> Result<i64> {
+        self.checked_integers(left, right).ok_or_else(|| self.without_integer(right))
+    }
+
+    /// The same; `None` for what [`Operator::integers`] says is an error.
+    #[inline]
+    pub const fn checked_integers(self, left: i64, right: i64) -> Option<i64> {
         match self {
             Self::Add => left.checked_add(right),
             Self::Subtract => left.checked_sub(right),
             Self::Multiply => left.checked_mul(right),
-            Self::Divide | Self::Remainder if right == 0 => return Err(division_by_zero()),
             Self::Divide => left.checked_div(right),
+            Self::Remainder if right == 0 => None,
             // The least integer by -1 has no quotient, but a remainder.
             Self::Remainder => Some(left.wrapping_rem(right)),
-            Self::Power | Self::Concatenate => {
-                return Err(self.undefined(Some(DataType::BigInt), Some(DataType::BigInt)));
-            }
+            Self::Power | Self::Concatenate => None,
         }
-        .ok_or_else(out_of_range)
+    }
+
+    #[cold]
+    fn without_integer(self, right: i64) -> Error {
+        match self {
+            Self::Divide | Self::Remainder if right == 0 => division_by_zero(),
+            Self::Power | Self::Concatenate => self.undefined(Some(DataType::BigInt), Some(DataType::BigInt)),
+            _ => out_of_range(),
+        }
     }
 
     fn decimals(self, left: Decimal, right: Decimal) -> Result<Decimal> {

@@ -122,6 +122,24 @@ impl Value {
 }
 
 impl<'a> ValueRef<'a> {
+    /// The bit of [`Value::kind_bit`].
+    #[inline]
+    pub const fn kind_bit(self) -> u16 {
+        1 << match self {
+            Self::Null => 0,
+            Self::Boolean(_) => 1,
+            Self::Int(_) => 2,
+            Self::Float(_) => 3,
+            Self::Decimal(_) => 4,
+            Self::Text(_) => 5,
+            Self::Bytes(_) => 6,
+            Self::Date(_) => 7,
+            Self::Timestamp(_) => 8,
+            Self::Interval(_) => 9,
+            Self::Real(_) => 10,
+        }
+    }
+
     /// The same value, owned.
     pub fn to_value(self) -> Value {
         match self {
@@ -485,6 +503,26 @@ impl<'a> From<&'a Value> for ValueRef<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_and_its_reference_are_of_one_kind() {
+        let values = [
+            Value::Null,
+            Value::Boolean(true),
+            Value::Int(1),
+            Value::Real(1.0),
+            Value::Float(1.0),
+            Value::Decimal(Decimal::ZERO),
+            Value::Text("a".into()),
+            Value::Bytes([1].into()),
+            Value::Date(1),
+            Value::Timestamp(1),
+            Value::Interval(Interval::default()),
+        ];
+        let kinds = values.each_ref().map(Value::kind_bit);
+        assert_eq!(values.each_ref().map(|value| value.as_ref().kind_bit()), kinds);
+        assert_eq!(kinds.iter().fold(0, |all, kind| all | kind).count_ones() as usize, kinds.len());
+    }
 
     #[test]
     fn numbers_of_different_kinds_compare() {

@@ -164,9 +164,9 @@ impl Partition {
 
     /// Hash of what the transaction changed here, as it is now.
     pub fn digest(&self, transaction: &Transaction) -> Result<Digest> {
-        transaction.undo.iter().try_fold(Digest::EMPTY, |digest, change| {
-            let image = self.table(change.table)?.get(change.id)?.map(table::Row::image);
-            Ok(digest.with_row(change.table, change.id, image))
+        transaction.undo.changed().try_fold(Digest::EMPTY, |digest, (table, id)| {
+            let image = self.table(table)?.get(id)?.map(table::Row::image);
+            Ok(digest.with_row(table, id, image))
         })
     }
 

@@ -12,7 +12,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::{Argument, Language, ProcedureDefinition, Schema};
 use crate::sql::{Prepared, settle};
 use crate::table::{Budget, Charge, Working};
-use crate::types::{PartitionHash, Value, ValueRef, assign};
+use crate::types::{DataType, PartitionHash, Value, ValueRef, assign};
 
 /// A procedure, ready to run with the schema that it was compiled for.
 #[derive(Debug)]
@@ -123,6 +123,15 @@ impl Compiled {
     fn settle<'a>(&self, arguments: &'a [Value]) -> Result<Cow<'a, [Value]>> {
         if arguments.len() != self.arguments.len() {
             return Err(self.wrong_count(arguments.len()));
+        }
+        let stays = |(value, argument): (&Value, &Argument)| match (value, argument.data_type) {
+            (Value::Int(number), DataType::Integer) => i32::try_from(*number).is_ok(),
+            (Value::Int(_), DataType::BigInt) | (Value::Text(_), DataType::Text) => true,
+            _ => false,
+        };
+        // What most arguments are.
+        if arguments.iter().zip(&self.arguments).all(stays) {
+            return Ok(Cow::Borrowed(arguments));
         }
         let mut settled = settle(arguments, self.arguments.iter().map(|argument| argument.data_type))?;
         for (position, argument) in self.arguments.iter().enumerate() {

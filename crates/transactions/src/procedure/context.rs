@@ -4,7 +4,7 @@ use crate::ids::Micros;
 use crate::partition::Scope;
 use crate::schema::Schema;
 use crate::sql::{Batch, Environment, Outcome, Prepared};
-use crate::types::{DataType, Value};
+use crate::types::{DataType, Value, ValueRef};
 
 /// How deep procedures may call each other, or themselves.
 pub const CALLS_DEEP_MAX: u32 = 8;
@@ -53,6 +53,23 @@ impl<'c, 's> Context<'c, 's> {
             let prepared = context.statement(statement)?;
             context.note(prepared)?;
             prepared.run_batch(context.scope, context.environment, sets)
+        })
+    }
+
+    /// The same of borrowed values, such as texts of an earlier result: an INSERT of one row of parameters takes them as
+    /// they are.
+    ///
+    /// # Errors
+    /// As of [`Context::execute_batch`].
+    pub fn execute_batch_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
+        &mut self,
+        statement: usize,
+        sets: &[P],
+    ) -> Result<Batch> {
+        self.unless_failed(|context| {
+            let prepared = context.statement(statement)?;
+            context.note(prepared)?;
+            prepared.run_batch_borrowed(context.scope, context.environment, sets)
         })
     }
 

@@ -184,6 +184,32 @@ impl Prepared {
         Ok(Batch::new(outcome, ends))
     }
 
+    /// The same of borrowed values. An INSERT of one row of parameters takes them as they are; for other statements
+    /// they are copied.
+    pub fn run_batch_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+    ) -> Result<Batch> {
+        let takes = |parameters: &[ValueRef<'_>]| {
+            parameters.len() == self.kinds.len()
+                && parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0)
+        };
+        if let Plan::Insert(insert) = &self.plan
+            && sets.iter().all(|parameters| takes(parameters.as_ref()))
+        {
+            let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
+            let mut ends = Vec::with_capacity(sets.len());
+            if insert.run_each_borrowed(scope, environment, sets, &mut outcome, &mut ends)? {
+                return Ok(Batch::new(outcome, ends));
+            }
+        }
+        let own = |parameters: &P| parameters.as_ref().iter().map(|value| value.to_value()).collect();
+        let owned: Vec<Vec<Value>> = sets.iter().map(own).collect();
+        self.run_batch(scope, environment, &owned)
+    }
+
     /// Runs it for a few sets of parameters of the right kinds.
     fn run_some<P: AsRef<[Value]>>(
         &self,

@@ -263,16 +263,6 @@ impl Rows {
     }
 
     #[inline]
-    fn push_bytes_of_text(&mut self, text: &[u8], memory: Option<&StatementMemory>) -> Result<()> {
-        if self.cells.len() == self.cells.capacity() {
-            self.grow(1, memory)?;
-        }
-        let cell = self.push_text(text, memory)?;
-        self.cells.push(cell);
-        Ok(())
-    }
-
-    #[inline(never)]
     fn push_text(&mut self, text: &[u8], memory: Option<&StatementMemory>) -> Result<Cell> {
         let (from, to) = (self.text.len(), self.text.len() + text.len());
         if to > self.text.capacity() {
@@ -357,10 +347,34 @@ impl Rows {
 
     /// Appends the value in a row and a column of another result; NULL where there is none.
     pub fn push_from(&mut self, other: &Self, row: usize, column: usize) -> Result<()> {
-        match other.text_bytes(row, column) {
-            Some(text) => self.push_bytes_of_text(text, None),
-            None => self.push(other.value(row, column)),
+        self.push_from_within(other, row, column, None)
+    }
+
+    #[inline]
+    fn push_from_within(
+        &mut self,
+        other: &Self,
+        row: usize,
+        column: usize,
+        memory: Option<&StatementMemory>,
+    ) -> Result<()> {
+        if self.cells.len() == self.cells.capacity() {
+            self.grow(1, memory)?;
         }
+        let cell = match other.cells.get(row * other.width + column) {
+            Some(Cell::Text { from, to }) if column < other.width => {
+                let text = other.text.get(*from as usize..*to as usize);
+                self.push_text(text.unwrap_or_default(), memory)?
+            }
+            Some(Cell::Bytes { from, to }) if column < other.width => {
+                let bytes = other.bytes.get(*from as usize..*to as usize);
+                self.push_bytes(bytes.unwrap_or_default(), memory)?
+            }
+            Some(cell) if column < other.width => *cell,
+            _ => Cell::Null,
+        };
+        self.cells.push(cell);
+        Ok(())
     }
 
     /// Appends the first `width` values of a row of another result.
@@ -370,10 +384,7 @@ impl Rows {
 
     /// The same with the memory of the statement that runs.
     pub(crate) fn push_row_within(&mut self, other: &Self, row: usize, memory: Option<&StatementMemory>) -> Result<()> {
-        (0..self.width.min(other.width)).try_for_each(|column| match other.text_bytes(row, column) {
-            Some(text) => self.push_bytes_of_text(text, memory),
-            None => self.push_within(other.value(row, column), memory),
-        })
+        (0..self.width.min(other.width)).try_for_each(|column| self.push_from_within(other, row, column, memory))
     }
 
     /// Appends all rows of another result with as many columns.

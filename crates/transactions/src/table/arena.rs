@@ -130,8 +130,8 @@ impl Slots {
             None => self.make_room(budget, growth)?,
         };
         let (shift, slot_bytes) = (self.shift, self.slot_bytes);
-        let full = Full { bytes: slot_bytes as u64, used: budget.used(), limit: budget.limit(), of_share: false };
-        let arena = self.arenas.get_mut(number as usize).ok_or(full)?;
+        let full = || Full { bytes: slot_bytes as u64, used: budget.used(), limit: budget.limit(), of_share: false };
+        let arena = self.arenas.get_mut(number as usize).ok_or_else(full)?;
         let slot = if arena.free == NONE {
             arena.fresh += 1;
             arena.fresh - 1

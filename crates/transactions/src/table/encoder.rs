@@ -29,6 +29,52 @@ enum Source {
     Other,
 }
 
+/// A parameter of a statement, owned or borrowed.
+pub trait Parameter {
+    /// The value.
+    fn value(&self) -> ValueRef<'_>;
+
+    /// The value if it is an integer.
+    fn integer(&self) -> Option<i64>;
+
+    /// The value if it is a text.
+    fn text(&self) -> Option<&str>;
+}
+
+impl Parameter for Value {
+    #[inline]
+    fn value(&self) -> ValueRef<'_> {
+        self.as_ref()
+    }
+
+    #[inline]
+    fn integer(&self) -> Option<i64> {
+        if let Self::Int(number) = self { Some(*number) } else { None }
+    }
+
+    #[inline]
+    fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+impl Parameter for ValueRef<'_> {
+    #[inline]
+    fn value(&self) -> ValueRef<'_> {
+        *self
+    }
+
+    #[inline]
+    fn integer(&self) -> Option<i64> {
+        if let Self::Int(number) = self { Some(*number) } else { None }
+    }
+
+    #[inline]
+    fn text(&self) -> Option<&str> {
+        if let Self::Text(text) = self { Some(text) } else { None }
+    }
+}
+
 /// Where the value of a column comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum Written<'v> {
@@ -69,11 +115,11 @@ impl Encoder {
     /// Writes the image of a row: of parameters, and `other` values by column. `convert` makes
     /// those that a column may not store as they are what it stores, as for [`Patch::set`](super::Patch::set).
     #[inline]
-    pub(super) fn encode<'v>(
+    pub(super) fn encode<'v, V: Parameter>(
         &self,
         layout: &Layout,
         image: &mut Vec<u8>,
-        parameters: &'v [Value],
+        parameters: &'v [V],
         other: impl Fn(usize) -> ValueRef<'v>,
         convert: impl Fn(usize, ValueRef<'v>) -> Result<ValueRef<'v>>,
     ) -> Result<()> {
@@ -89,21 +135,25 @@ impl Encoder {
             };
             let at = field.at();
             let written = match (field.kind, value) {
-                (Kind::Int4, Some(Value::Int(number))) => {
-                    i32::try_from(*number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
-                }
-                (Kind::Int8, Some(Value::Int(number))) => put(image, at, number.to_le_bytes()),
-                (Kind::Text, Some(Value::Text(text))) if text.len() <= field.bytes_max() => {
-                    image.extend_from_slice(text.as_bytes());
-                    layout.put_end(image, *field);
-                    true
-                }
+                (Kind::Int4, Some(value)) => match value.integer().map(i32::try_from) {
+                    Some(Ok(number)) => put(image, at, number.to_le_bytes()),
+                    _ => false,
+                },
+                (Kind::Int8, Some(value)) => value.integer().is_some_and(|number| put(image, at, number.to_le_bytes())),
+                (Kind::Text, Some(value)) => match value.text() {
+                    Some(text) if text.len() <= field.bytes_max() => {
+                        image.extend_from_slice(text.as_bytes());
+                        layout.put_end(image, *field);
+                        true
+                    }
+                    _ => false,
+                },
                 _ => false,
             };
             if !written {
                 let column = *column as usize;
                 let value = match source {
-                    Source::Parameter(_) => value.map(Value::as_ref).unwrap_or_default(),
+                    Source::Parameter(_) => value.map(Parameter::value).unwrap_or_default(),
                     Source::Other => other(column),
                 };
                 if !field.put_as_is(image, value) {

@@ -32,7 +32,7 @@ mod unread;
 
 pub use budget::{Budget, Full, Reach, Working};
 pub use charge::{Charge, allocated};
-pub use encoder::{Encoder, Written};
+pub use encoder::{Encoder, Parameter, Written};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
 pub use layout::Layout;

@@ -74,6 +74,7 @@ pub struct Slabs {
     exact: Option<usize>,
 }
 
+#[inline]
 fn class_of(length: usize) -> usize {
     if length <= LINEAR_BYTES {
         return length.div_ceil(STEP).max(1) - 1;
@@ -139,8 +140,8 @@ impl Slabs {
         while self.classes.len() <= class {
             self.classes.push(Slots::new(class_bytes(self.classes.len())));
         }
-        let full = Full { bytes: length as u64, used: budget.used(), limit: budget.limit(), of_share: false };
-        let slot = self.classes.get_mut(class).filter(|slots| slots.slot_bytes() >= length).ok_or(full)?;
+        let full = || Full { bytes: length as u64, used: budget.used(), limit: budget.limit(), of_share: false };
+        let slot = self.classes.get_mut(class).filter(|slots| slots.slot_bytes() >= length).ok_or_else(full)?;
         Ok(Item::new(class, length, slot.allocate(budget, growth)?))
     }
 

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::budget::{Budget, Full, Growth};
 use super::building::Building;
-use super::encoder::Encoder;
+use super::encoder::{Encoder, Parameter};
 use super::index::Index;
 use super::layout::Layout;
 use super::loads::Loads;
@@ -16,7 +16,7 @@ use super::undo::Undo;
 use crate::error::{Class, Error, Result};
 use crate::ids::LoadId;
 use crate::schema::{IndexId, TableDefinition, TableId};
-use crate::types::{Value, ValueRef};
+use crate::types::ValueRef;
 
 mod ahead;
 mod building;
@@ -255,10 +255,10 @@ impl Table {
 
     /// Adds a row of a statement's parameters and of `other` values by column; see [`Encoder`].
     #[inline]
-    pub fn insert_encoded<'v>(
+    pub fn insert_encoded<'v, V: Parameter>(
         &mut self,
         encoder: &Encoder,
-        parameters: &'v [Value],
+        parameters: &'v [V],
         other: impl Fn(usize) -> ValueRef<'v>,
         convert: impl Fn(usize, ValueRef<'v>) -> Result<ValueRef<'v>>,
         undo: &mut Undo,

@@ -134,6 +134,11 @@ impl Undo {
         Some(Change { table: entry.table, id: entry.id, before })
     }
 
+    /// The rows that changed, in the order of the changes.
+    pub fn changed(&self) -> impl Iterator<Item = (TableId, TupleId)> {
+        self.changes.iter().map(|change| (change.table, change.id))
+    }
+
     /// The changes in the order in which they were made.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Change<'_>> {
         (0..self.changes.len()).filter_map(|number| self.get(number))

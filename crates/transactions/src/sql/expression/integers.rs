@@ -1,5 +1,7 @@
 //! Expressions over integers, compiled.
 
+use std::ops::RangeInclusive;
+
 use super::{Comparison, Expr};
 use crate::engine::Weigh;
 use crate::table::{IntegerPlace, Layout, allocated};
@@ -22,9 +24,10 @@ enum Node {
     Column(IntegerPlace),
     Parameter(usize),
     Constant(i64),
-    Apply(Operator, Box<[Node; 2]>),
-    /// A value that has to be between these two, which are a type's.
-    Within(i64, i64, Box<Node>),
+    /// A result that has to be within the range of a type.
+    Apply(Operator, Box<[Node; 2]>, RangeInclusive<i64>),
+    /// A value that has to be within the range of a type.
+    Within(Box<Node>, RangeInclusive<i64>),
     /// Branches, then what else.
     Case(Box<[Branch]>, Box<Node>),
 }
@@ -70,13 +73,12 @@ impl Node {
     fn computed(&self, image: &[u8], parameters: &[Value]) -> Option<i64> {
         match self {
             Self::Column(_) | Self::Parameter(_) | Self::Constant(_) => self.value(image, parameters),
-            Self::Apply(operator, sides) => {
+            Self::Apply(operator, sides, range) => {
                 let [left, right] = &**sides;
-                operator.integers(left.value(image, parameters)?, right.value(image, parameters)?).ok()
+                let (left, right) = (left.value(image, parameters)?, right.value(image, parameters)?);
+                operator.checked_integers(left, right).filter(|number| range.contains(number))
             }
-            Self::Within(least, largest, inner) => {
-                inner.value(image, parameters).filter(|number| least <= number && number <= largest)
-            }
+            Self::Within(inner, range) => inner.value(image, parameters).filter(|number| range.contains(number)),
             Self::Case(branches, otherwise) => {
                 for Branch { comparison, sides: [left, right], result } in branches {
                     let order = left.value(image, parameters)?.cmp(&right.value(image, parameters)?);
@@ -100,10 +102,10 @@ impl Weigh for Node {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::Column(_) | Self::Parameter(_) | Self::Constant(_) => 0,
-            Self::Apply(_, sides) => {
+            Self::Apply(_, sides, _) => {
                 allocated(size_of_val(&**sides)) + sides.iter().map(Self::heap_bytes).sum::<usize>()
             }
-            Self::Within(_, _, inner) => allocated(size_of::<Self>()) + inner.heap_bytes(),
+            Self::Within(inner, _) => allocated(size_of::<Self>()) + inner.heap_bytes(),
             Self::Case(branches, otherwise) => {
                 let of =
                     |branch: &Branch| branch.sides.iter().chain([&branch.result]).map(Self::heap_bytes).sum::<usize>();
@@ -125,11 +127,17 @@ fn node(expr: &Expr, layout: &Layout, depth: usize) -> Option<Node> {
         Expr::Column { slot: 0, column } => Node::Column(layout.integer_place(*column)?),
         Expr::Arithmetic(operator, sides) => {
             let [left, right] = &**sides;
-            Node::Apply(*operator, Box::new([inner(left)?, inner(right)?]))
+            Node::Apply(*operator, Box::new([inner(left)?, inner(right)?]), i64::MIN..=i64::MAX)
         }
         Expr::Cast(value, to) => {
             let (least, largest) = to.integer_bounds()?;
-            Node::Within(least, largest, Box::new(inner(value)?))
+            match inner(value)? {
+                // What is within all these ranges is within the narrowest.
+                Node::Apply(operator, sides, range) => {
+                    Node::Apply(operator, sides, least.max(*range.start())..=largest.min(*range.end()))
+                }
+                other => Node::Within(Box::new(other), least..=largest),
+            }
         }
         Expr::Case(branches, otherwise) => {
             let branch = |(condition, result): &(Expr, Expr)| {

@@ -1,13 +1,16 @@
 //! Rows that are found one by one, by the whole key of a unique index.
 
-use super::access::Access;
+use smallvec::SmallVec;
+
+use super::access::{Access, KeyPart};
 use super::key::push_parts;
 use super::{Routing, Step};
 use crate::error::{Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
-use crate::sql::expression::{Environment, Frame};
+use crate::sql::expression::{Environment, Expr, Frame};
 use crate::table::{Keys, OfLookUps, Table, TupleId};
-use crate::types::{PartitionHash, Value};
+use crate::types::key::integer;
+use crate::types::{DataType, PartitionHash, Value};
 
 impl Step {
     /// Whether it finds at most one row, by what is known before the table is read.
@@ -28,6 +31,40 @@ impl Step {
 #[cold]
 fn no_point() -> Error {
     Error::internal("a step that is no point")
+}
+
+/// Columns of a key that is made at once at most.
+const INTEGERS_MAX: usize = 4;
+
+/// The parameters of which a key is made, if it has few columns, all of type INTEGER, never NULL and ascending.
+fn integer_parameters(parts: &[KeyPart]) -> Option<SmallVec<[usize; INTEGERS_MAX]>> {
+    let position = |KeyPart { column, value }: &KeyPart| match value {
+        Expr::Parameter(position)
+            if column.data_type == DataType::Integer && !column.nullable && !column.descending =>
+        {
+            Some(*position)
+        }
+        _ => None,
+    };
+    if parts.len() > INTEGERS_MAX {
+        return None;
+    }
+    parts.iter().map(position).collect()
+}
+
+/// Adds the key of these parameters; false if one of them is no INTEGER.
+#[inline]
+fn push_integers(keys: &mut Keys, positions: &[usize], parameters: &[Value]) -> bool {
+    let mut key = [[0; size_of::<i32>()]; INTEGERS_MAX];
+    for (place, position) in key.iter_mut().zip(positions) {
+        let Some(Value::Int(number)) = parameters.get(*position) else { return false };
+        let Ok(number) = i32::try_from(*number) else { return false };
+        *place = integer(number);
+    }
+    key.get(..positions.len()).is_some_and(|key| {
+        keys.push_bytes(key.as_flattened());
+        true
+    })
 }
 
 /// What a point finds with each of several sets of parameters, all in the same partition.
@@ -69,8 +106,15 @@ impl Points {
         }
         let mut keys = Keys::new(environment.buffer());
         let mut known: OfLookUps<bool> = OfLookUps::new();
-        for parameters in sets {
-            let frame = Frame::new(parameters.as_ref(), environment);
+        let integers = integer_parameters(parts);
+        for parameters in sets.iter().map(AsRef::as_ref) {
+            if let Some(positions) = &integers
+                && push_integers(&mut keys, positions, parameters)
+            {
+                known.push(true);
+                continue;
+            }
+            let frame = Frame::new(parameters, environment);
             known.push(keys.push(|key| push_parts(key, parts, &frame)).ok()?);
         }
         let (partition, _) = Self::place_of(hash, scope).ok()?;

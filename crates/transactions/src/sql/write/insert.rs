@@ -199,11 +199,46 @@ impl Insert {
         outcome: &mut Outcome,
         ends: &mut Vec<usize>,
     ) -> Result<bool> {
-        let (Some(plain), Values::Rows(rows)) = (&self.plain, &self.source) else { return Ok(false) };
-        let ([row], true) = (rows.as_slice(), plain.is_of_parameters()) else { return Ok(false) };
-        let end = |outcome: &Outcome| ends.push(outcome.rows.len());
-        plain.insert_each(&self.table, row, scope, (sets, environment), (&self.returning, outcome), end)?;
+        let Some((plain, row)) = self.of_parameters() else { return Ok(false) };
+        plain.insert_each(&self.table, row, scope, (sets, environment), |rows, id, parameters| {
+            outcome.affected += 1;
+            if !self.returning.outputs.is_empty() {
+                self.returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)?;
+            }
+            ends.push(outcome.rows.len());
+            Ok(())
+        })?;
         Ok(true)
+    }
+
+    /// The same of borrowed parameters, of an INSERT without RETURNING.
+    pub fn run_each_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+        outcome: &mut Outcome,
+        ends: &mut Vec<usize>,
+    ) -> Result<bool> {
+        let Some((plain, row)) = self.of_parameters() else { return Ok(false) };
+        if !self.returning.outputs.is_empty() {
+            return Ok(false);
+        }
+        plain.insert_each(&self.table, row, scope, (sets, environment), |_, _, _| {
+            outcome.affected += 1;
+            ends.push(outcome.rows.len());
+            Ok(())
+        })?;
+        Ok(true)
+    }
+
+    /// The row that is inserted, if that is one of parameters and constants that needs no further look at it.
+    fn of_parameters(&self) -> Option<(&Plain, &[Expr])> {
+        let (Some(plain), Values::Rows(rows)) = (&self.plain, &self.source) else { return None };
+        match rows.as_slice() {
+            [row] if plain.is_of_parameters() => Some((plain, row)),
+            _ => None,
+        }
     }
 
     fn stored<'v>(&self, values: impl Iterator<Item = ValueRef<'v>>) -> Result<OfRow<ValueRef<'v>>> {

@@ -9,7 +9,7 @@ use crate::partition::Scope;
 use crate::schema::TableDefinition;
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::rows::Outcome;
-use crate::table::{Encoder, Layout, Written, allocated};
+use crate::table::{Encoder, Layout, Parameter, Table, TupleId, Written, allocated};
 use crate::types::{PartitionHash, Value, ValueRef};
 
 /// How a row of a partitioned table without checks is written as its values are made.
@@ -50,16 +50,15 @@ impl Plain {
 
     /// Inserts the row, which is the one that this was made of, once for each set of parameters. Calls `inserted`
     /// behind each.
-    pub fn insert_each<P: AsRef<[Value]>>(
+    pub fn insert_each<V: Parameter, P: AsRef<[V]>>(
         &self,
         table: &TableDefinition,
         row: &[Expr],
         scope: &mut Scope<'_>,
         (sets, environment): (&[P], &Environment),
-        (returning, outcome): (&Returning, &mut Outcome),
-        mut inserted: impl FnMut(&Outcome),
+        mut inserted: impl FnMut(&Table, TupleId, &[V]) -> Result<()>,
     ) -> Result<()> {
-        let mut sets = sets.iter().map(AsRef::as_ref).peekable();
+        let mut sets = sets.iter().map(<P as AsRef<[V]>>::as_ref).peekable();
         while let Some(first) = sets.next() {
             environment.spend(1)?;
             let by = convert(table, self.by, given(row, first, self.by))?;
@@ -74,11 +73,7 @@ impl Plain {
                     |column, value| convert(table, column, value),
                     &mut transaction.undo,
                 )?;
-                outcome.affected += 1;
-                if !returning.outputs.is_empty() {
-                    returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)?;
-                }
-                inserted(outcome);
+                inserted(rows, id, parameters)?;
                 next = sets.next_if(|next| self.is_same_partition(first, next));
                 if next.is_some() {
                     environment.spend(1)?;
@@ -90,11 +85,8 @@ impl Plain {
 
     /// Whether rows of both sets surely belong to one partition.
     #[inline]
-    fn is_same_partition(&self, one: &[Value], other: &[Value]) -> bool {
-        let integer = |set: &[Value]| match set.get(self.by_parameter?)? {
-            Value::Int(number) => Some(*number),
-            _ => None,
-        };
+    fn is_same_partition<V: Parameter>(&self, one: &[V], other: &[V]) -> bool {
+        let integer = |set: &[V]| set.get(self.by_parameter?)?.integer();
         integer(one).is_some_and(|one| integer(other) == Some(one))
     }
 
@@ -133,9 +125,9 @@ impl Plain {
 }
 
 /// The value of a column, of a row of nothing but parameters and constants.
-fn given<'v>(row: &'v [Expr], parameters: &'v [Value], column: usize) -> ValueRef<'v> {
+fn given<'v, V: Parameter>(row: &'v [Expr], parameters: &'v [V], column: usize) -> ValueRef<'v> {
     match row.get(column) {
-        Some(Expr::Parameter(position)) => parameters.get(*position).map(Value::as_ref).unwrap_or_default(),
+        Some(Expr::Parameter(position)) => parameters.get(*position).map(Parameter::value).unwrap_or_default(),
         Some(Expr::Literal(value)) => value.as_ref(),
         _ => ValueRef::Null,
     }

@@ -88,6 +88,9 @@ impl Path {
     }
 }
 
+/// What is read where there is no page.
+static NO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
 impl OrderedSet {
     /// An empty set.
     pub fn new() -> Self {
@@ -105,8 +108,8 @@ impl OrderedSet {
     }
 
     #[inline]
-    fn page(&self, number: u32) -> Page<&[u8]> {
-        Page(self.pages.get(number).unwrap_or(&[]))
+    fn page(&self, number: u32) -> Page<&[u8; PAGE_BYTES]> {
+        Page(self.pages.get(number).and_then(<[u8]>::first_chunk).unwrap_or(&NO_PAGE))
     }
 
     fn page_mut(&mut self, number: u32) -> Page<&mut [u8]> {
@@ -132,7 +135,7 @@ impl OrderedSet {
     /// there, and whether it may be there at all.
     #[inline]
     fn beside(&self, finger: Position, prefix: &[u8]) -> Beside {
-        let Some(leaf) = self.pages.get(finger.page).map(Page) else { return Beside::Elsewhere };
+        let leaf = self.page(finger.page);
         let (index, count) = (finger.index, leaf.count());
         let head = |index: usize| {
             let entry = leaf.entry(index);

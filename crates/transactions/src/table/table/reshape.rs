@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::schema::IndexDefinition;
+use crate::types::Value;
 
 /// Rows between two looks at whether a definition was stopped.
 const LOOK_EVERY_ROWS: usize = 1024;

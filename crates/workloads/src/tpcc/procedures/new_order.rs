@@ -136,9 +136,9 @@ struct Taken {
 
 impl Taken {
     fn push_to(&self, rows: &mut Rows, lines: &[Line]) -> Result<()> {
-        let original = |of: &Rows, row, column| Ok(text(of, row, column)?.contains("ORIGINAL"));
+        let original = |of: &Rows, row, column| of.text_bytes(row, column).is_some_and(is_original);
         for (row, (line, amount)) in lines.iter().zip(&self.amounts).enumerate() {
-            let brand = original(&self.items, row, 2)? && original(&self.stocks, row, 1)?;
+            let brand = original(&self.items, row, 2) && original(&self.stocks, row, 1);
             rows.push(ValueRef::Int(line.supplier))?;
             rows.push(ValueRef::Int(line.item))?;
             rows.push_from(&self.items, row, 1)?;
@@ -162,7 +162,8 @@ impl Order<'_> {
         known
             .extend(lines.iter().enumerate().filter(|(run, _)| !items.rows_of(*run).is_empty()).map(|(_, line)| *line));
 
-        let taken: Vec<[Value; 4]> = known.iter().map(|line| self.taken(line)).collect();
+        let mut taken = Vec::with_capacity(known.len());
+        taken.extend(known.iter().map(|line| self.taken(line)));
         let stocks = one_each(context.execute_batch(self.stock, &taken)?, "stock")?;
         let mut written = Vec::with_capacity(known.len());
         let mut amounts = Vec::with_capacity(known.len());
@@ -171,7 +172,7 @@ impl Order<'_> {
             amounts.push(amount);
             written.push(self.written(line, amount, text(&stocks, row, 2)?));
         }
-        context.execute_batch(ORDER_LINE, &written)?;
+        context.execute_batch_borrowed(ORDER_LINE, &written)?;
         if known.len() < lines.len() {
             // Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
             return Err(Class::Raised.error("Item number is not valid"));
@@ -185,11 +186,18 @@ impl Order<'_> {
     }
 
     /// Parameters of [`ORDER_LINE`].
-    fn written(&self, line: &Line, amount: Decimal, info: &str) -> [Value; 9] {
-        let (w, d, o) = (self.warehouse.clone(), self.district.clone(), Value::Int(self.id));
-        let [number, item, supplier, quantity] = [line.number, line.item, line.supplier, line.quantity].map(Value::Int);
-        [w, d, o, number, item, supplier, quantity, amount.into(), info.into()]
+    fn written<'v>(&'v self, line: &Line, amount: Decimal, info: &'v str) -> [ValueRef<'v>; 9] {
+        let (w, d, o) = (self.warehouse.as_ref(), self.district.as_ref(), ValueRef::Int(self.id));
+        let Line { number, item, supplier, quantity } = *line;
+        let [number, item, supplier, quantity] = [number, item, supplier, quantity].map(ValueRef::Int);
+        [w, d, o, number, item, supplier, quantity, ValueRef::Decimal(amount), ValueRef::Text(info)]
     }
+}
+
+/// Whether what is said of an item or its stock has the word in it.
+fn is_original(data: &[u8]) -> bool {
+    const WORD: &[u8; 8] = b"ORIGINAL";
+    data.windows(WORD.len()).any(|part| part == WORD)
 }
 
 fn parse(lines: &str) -> Result<Vec<Line>> {
