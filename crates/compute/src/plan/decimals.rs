@@ -121,11 +121,11 @@ fn united(union: Union) -> Result<Transformed<LogicalPlan>> {
 fn coerced(types: &[&DataType]) -> Option<DataType> {
     let mut values = types.iter().filter(|of| !of.is_null());
     let first = *values.next()?;
-    let coerced = values.try_fold(first.clone(), |coerced, of| match (coerced, of) {
+    let coerced = values.try_fold(first.clone(), |coerced, of| match (&coerced, *of) {
         // Nanoseconds would hold the dates of a few hundred years.
         (DataType::Date32, moment @ DataType::Timestamp(..)) => Some(moment.clone()),
-        (moment @ DataType::Timestamp(..), DataType::Date32) => Some(moment),
-        (coerced, of) => type_union_coercion(&coerced, of),
+        (DataType::Timestamp(..), DataType::Date32) => Some(coerced),
+        (coerced, of) => type_union_coercion(coerced, of),
     })?;
     types.iter().any(|of| !of.is_null() && **of != coerced).then_some(coerced)
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType as ArrowType;
+use arrow::datatypes::{DataType as ArrowType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
 use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
@@ -242,9 +242,9 @@ fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Op
     let Some((compared, result)) = thermocline_types::null_if(one, other) else {
         return Ok(moments_of(args.iter(), schema).map(|args| call(func, args)));
     };
-    let to = |of: &Expr, from: DataType, to: DataType| match from == to {
-        true => of.clone(),
-        false => cast(of.clone(), arrow_type(to)),
+    let to = |of: &Expr, from: DataType, to: DataType| match arrow_type(to).filter(|_| from != to) {
+        Some(to) => cast(of.clone(), to),
+        None => of.clone(),
     };
     let called = call(func, vec![to(first, one, compared), to(second, other, compared)]);
     Ok(Some(to(&called, compared, result)))
@@ -282,7 +282,7 @@ fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &
     let any = |wanted| expressions.clone().any(|of| is(of, wanted));
     (any(DataType::Date) && any(DataType::Timestamp)).then(|| {
         let moment = |of: &Expr| match is(of, DataType::Date) {
-            true => cast(of.clone(), arrow_type(DataType::Timestamp)),
+            true => cast(of.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None)),
             false => of.clone(),
         };
         expressions.clone().map(moment).collect()
