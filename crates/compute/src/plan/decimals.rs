@@ -304,9 +304,7 @@ fn arguments(function: &str, args: &[Expr], schema: &DFSchema) -> Option<Vec<Exp
             let args: Vec<_> = args.iter().collect();
             match function {
                 // One of them is the result.
-                "coalesce" | "nvl" | "ifnull" | "nvl2" | "greatest" | "least" if meet(types.iter()) => {
-                    unified(&args, &types)
-                }
+                "coalesce" | "nvl" | "ifnull" | "greatest" | "least" if meet(types.iter()) => unified(&args, &types),
                 _ => doubles_of(&args, |_| false, schema),
             }
         }
