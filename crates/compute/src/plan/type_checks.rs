@@ -275,14 +275,17 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
 }
 
-/// Dates beside timestamps as their midnights; `None` if there are not both. DataFusion would make nanoseconds of both,
-/// which most years of SQL's do not fit.
+/// Dates beside timestamps as their midnights; `None` if there are not both, or not all timestamps are of microseconds.
+/// DataFusion would make nanoseconds of both, which most years of SQL's do not fit.
 fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> Option<Vec<Expr>> {
     let is = |of: &Expr, wanted| matches!(operand(of, schema), Operand::Of(of) if of == wanted);
     let any = |wanted| expressions.clone().any(|of| is(of, wanted));
-    (any(DataType::Date) && any(DataType::Timestamp)).then(|| {
+    let micros = ArrowType::Timestamp(TimeUnit::Microsecond, None);
+    let is_of_micros =
+        |of: &Expr| !of.get_type(schema).is_ok_and(|of| matches!(of, ArrowType::Timestamp(..)) && of != micros);
+    (any(DataType::Date) && any(DataType::Timestamp) && expressions.clone().all(is_of_micros)).then(|| {
         let moment = |of: &Expr| match is(of, DataType::Date) {
-            true => cast(of.clone(), ArrowType::Timestamp(TimeUnit::Microsecond, None)),
+            true => cast(of.clone(), micros.clone()),
             false => of.clone(),
         };
         expressions.clone().map(moment).collect()
