@@ -21,7 +21,7 @@ const DEFINITIONS: [&str; 5] = [
 ];
 
 /// Statements with a key as `$1`, text as `$2` and a small number or NULL as `$3`, of which each takes some.
-const STATEMENTS: [(&str, &str); 18] = [
+const STATEMENTS: [(&str, &str); 19] = [
     ("k", "SELECT * FROM hashed WHERE a = $1"),
     ("k", "SELECT b, c FROM ordered WHERE a = $1"),
     ("t", "SELECT c, b FROM texts WHERE b = $1"),
@@ -36,6 +36,7 @@ const STATEMENTS: [(&str, &str); 18] = [
     ("ktn", "UPDATE ordered SET b = $2, c = $3 WHERE a = $1"),
     ("nt", "UPDATE everywhere SET b = $2 WHERE a = $1 RETURNING b"),
     ("ktn", "INSERT INTO hashed VALUES ($1, $2, $3)"),
+    ("ktn", "INSERT INTO ordered VALUES ($1, $2, $3) RETURNING $2, c, a + $1"),
     ("ktn", "INSERT INTO ordered VALUES ($1, $2, $3) ON CONFLICT (a) DO UPDATE SET c = ordered.c + 1 RETURNING c"),
     ("tn", "INSERT INTO texts VALUES ($1, $2) ON CONFLICT DO NOTHING"),
     ("k", "DELETE FROM hashed WHERE a = $1 RETURNING *"),
@@ -130,12 +131,12 @@ fn a_batch_is_its_runs_one_after_the_other() {
 
 fn same(sql: &str, outcomes: &[Outcome], batch: &Batch) {
     assert_eq!(batch.runs(), outcomes.len(), "{sql}");
-    assert_eq!(batch.affected, outcomes.iter().map(|outcome| outcome.affected).sum::<u64>(), "{sql}");
+    assert_eq!(batch.outcome.affected, outcomes.iter().map(|outcome| outcome.affected).sum::<u64>(), "{sql}");
     for (run, outcome) in outcomes.iter().enumerate() {
         let rows = batch.rows_of(run);
         assert_eq!(rows.len(), outcome.rows.len(), "{sql}");
         for (row, expected) in rows.zip(outcome.rows.iter()) {
-            assert!(batch.rows.row(row).eq(expected), "{sql}: row {row}");
+            assert!(batch.outcome.rows.row(row).eq(expected), "{sql}: row {row}");
         }
     }
     assert!(batch.rows_of(outcomes.len()).is_empty());

@@ -217,6 +217,11 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.places.iter().any(|(id, _)| u32::from(id.0) == number)
     }
 
+    /// The last of the partitions that it owns; `None` if it owns none.
+    fn last(&self) -> Option<u32> {
+        self.places.iter().map(|(id, _)| u32::from(id.0)).max()
+    }
+
     /// The partitions of a route that it does not own, ascending.
     fn missing(&self, route: &Route) -> Vec<u32> {
         let count = self.shared.queues.len() as u32;
@@ -232,7 +237,7 @@ impl<P: Program + ?Sized> Interactive<P> {
 
     /// Whether a statement needs no partition that is before one that it owns, as far as its route says.
     pub(crate) fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
-        let last = self.places.iter().map(|(id, _)| u32::from(id.0)).max();
+        let last = self.last();
         let first = program.route(arguments).ok().and_then(|route| self.missing(&route).first().copied());
         first.is_none_or(|first| last.is_none_or(|last| first > last))
     }
@@ -243,8 +248,7 @@ impl<P: Program + ?Sized> Interactive<P> {
             return Ok(());
         }
         let meeting = Arc::new(Meeting::new(missing.len(), Some(self.idle_max), self.shared.clock.clone()));
-        let last = self.places.iter().map(|(id, _)| u32::from(id.0)).max();
-        self.shared.enter_for(Asking { owner: self.owner, last }, missing, &meeting)?;
+        self.shared.enter_for(Asking { owner: self.owner, last: self.last() }, missing, &meeting)?;
         self.state = State::Coming(meeting);
         Ok(())
     }

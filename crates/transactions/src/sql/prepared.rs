@@ -166,22 +166,21 @@ impl Prepared {
         environment: &Environment,
         sets: &[P],
     ) -> Result<Batch> {
-        let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
-        outcome.rows.reserve(sets.len());
-        let mut ends = Vec::with_capacity(sets.len());
+        let mut batch = self.batch(sets.len());
+        batch.outcome.rows.reserve(sets.len());
         for sets in sets.chunks(LOOK_UPS_AHEAD) {
-            if sets.iter().all(|parameters| self.takes(parameters.as_ref())) {
-                self.run_some(scope, environment, sets, &mut outcome, &mut ends)?;
+            if sets.iter().all(|parameters| self.takes(parameters.as_ref().iter().map(Value::kind_bit))) {
+                self.run_some(scope, environment, sets, &mut batch)?;
                 continue;
             }
             let mut settled = OfLookUps::new();
             for parameters in sets {
                 settled.push(self.settle(parameters.as_ref())?);
             }
-            self.run_some(scope, environment, &settled, &mut outcome, &mut ends)?;
+            self.run_some(scope, environment, &settled, &mut batch)?;
         }
-        self.texts.note(&outcome.rows);
-        Ok(Batch::new(outcome, ends))
+        self.texts.note(&batch.outcome.rows);
+        Ok(batch)
     }
 
     /// The same of borrowed values. An INSERT of one row of parameters takes them as they are; for other statements
@@ -192,22 +191,22 @@ impl Prepared {
         environment: &Environment,
         sets: &[P],
     ) -> Result<Batch> {
-        let takes = |parameters: &[ValueRef<'_>]| {
-            parameters.len() == self.kinds.len()
-                && parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0)
-        };
         if let Plan::Insert(insert) = &self.plan
-            && sets.iter().all(|parameters| takes(parameters.as_ref()))
+            && sets.iter().all(|parameters| self.takes(parameters.as_ref().iter().map(|value| value.kind_bit())))
         {
-            let mut outcome = Outcome { rows: self.texts.rows(self.columns.len()), affected: 0 };
-            let mut ends = Vec::with_capacity(sets.len());
-            if insert.run_each_borrowed(scope, environment, sets, &mut outcome, &mut ends)? {
-                return Ok(Batch::new(outcome, ends));
+            let mut batch = self.batch(sets.len());
+            if insert.run_each(scope, environment, sets, &mut batch)? {
+                return Ok(batch);
             }
         }
         let own = |parameters: &P| parameters.as_ref().iter().map(|value| value.to_value()).collect();
         let owned: Vec<Vec<Value>> = sets.iter().map(own).collect();
         self.run_batch(scope, environment, &owned)
+    }
+
+    /// The result of so many runs before the first.
+    fn batch(&self, runs: usize) -> Batch {
+        Batch::new(self.texts.rows(self.columns.len()), runs)
     }
 
     /// Runs it for a few sets of parameters of the right kinds.
@@ -216,23 +215,22 @@ impl Prepared {
         scope: &mut Scope<'_>,
         environment: &Environment,
         sets: &[P],
-        outcome: &mut Outcome,
-        ends: &mut Vec<usize>,
+        batch: &mut Batch,
     ) -> Result<()> {
         if sets.len() > 1 {
             if let Plan::Insert(insert) = &self.plan
-                && insert.run_each(scope, environment, sets, outcome, ends)?
+                && insert.run_each(scope, environment, sets, batch)?
             {
                 return Ok(());
             }
-            if self.run_points(scope, environment, sets, outcome, ends)? {
+            if self.run_points(scope, environment, sets, batch)? {
                 return Ok(());
             }
             self.read_ahead(scope, environment, sets)?;
         }
         for parameters in sets {
-            self.run_settled(scope, environment, parameters.as_ref(), outcome)?;
-            ends.push(outcome.rows.len());
+            self.run_settled(scope, environment, parameters.as_ref(), &mut batch.outcome)?;
+            batch.end();
         }
         Ok(())
     }
@@ -245,8 +243,7 @@ impl Prepared {
         scope: &mut Scope<'_>,
         environment: &Environment,
         sets: &[P],
-        outcome: &mut Outcome,
-        ends: &mut Vec<usize>,
+        batch: &mut Batch,
     ) -> Result<bool> {
         let (step, routing) = match &self.plan {
             Plan::Select(select) if select.point => (select.steps.first(), &select.routing),
@@ -259,14 +256,14 @@ impl Prepared {
         for (parameters, id) in sets.iter().map(AsRef::as_ref).zip(&points.ids) {
             match (&self.plan, id) {
                 (Plan::Select(select), Some(id)) => {
-                    select.push_row(partition, environment, parameters, *id, outcome)?
+                    select.push_row(partition, environment, parameters, *id, &mut batch.outcome)?
                 }
                 (Plan::Update(update), Some(id)) => {
-                    update.change_in_place(partition, transaction, environment, parameters, *id, outcome)?;
+                    update.change_in_place(partition, transaction, environment, parameters, *id, &mut batch.outcome)?;
                 }
                 _ => {}
             }
-            ends.push(outcome.rows.len());
+            batch.end();
         }
         Ok(true)
     }
@@ -323,11 +320,10 @@ impl Prepared {
         }
     }
 
-    /// Whether these are as many parameters as there are, of kinds that are taken as they are.
+    /// Whether parameters with these bits of their kinds are as many as there are, and taken as they are.
     #[inline]
-    fn takes(&self, parameters: &[Value]) -> bool {
-        parameters.len() == self.kinds.len()
-            && parameters.iter().zip(&self.kinds).all(|(value, kinds)| value.kind_bit() & kinds != 0)
+    fn takes(&self, bits: impl ExactSizeIterator<Item = u16>) -> bool {
+        bits.len() == self.kinds.len() && bits.zip(&self.kinds).all(|(bit, kinds)| bit & kinds != 0)
     }
 
     #[inline]
@@ -339,7 +335,7 @@ impl Prepared {
                 parameters.len()
             )));
         }
-        if self.takes(parameters) {
+        if self.takes(parameters.iter().map(Value::kind_bit)) {
             return Ok(Cow::Borrowed(parameters));
         }
         settle(parameters, self.parameters.iter().copied())
@@ -395,8 +391,7 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
             number @ (Value::Int(_) | Value::Decimal(_) | Value::Real(_) | Value::Float(_)) if data_type.is_float() => {
                 cast(number.as_ref(), data_type)?
             }
-            Value::Float(number) if data_type.is_number() => exact(*number, data_type, position)?,
-            Value::Real(number) if data_type.is_number() => exact(f64::from(*number), data_type, position)?,
+            Value::Float(_) | Value::Real(_) if data_type.is_number() => exact(value.as_ref(), data_type, position)?,
             other => {
                 let given = other.as_ref().data_type().unwrap_or(DataType::Text);
                 let message = format!("parameter ${} is of type {data_type}, not {given}", position + 1);
@@ -411,10 +406,12 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
 }
 
 /// A float as a value of an exact type, without the limits of that: it may be compared with a column of it.
-fn exact(number: f64, data_type: DataType, position: usize) -> Result<Value> {
-    let whole = (number.trunc() == number).then(|| cast(ValueRef::Float(number), DataType::BigInt).ok()).flatten();
-    let exact = whole.or_else(|| Decimal::from_f64(number).map(Value::Decimal));
-    exact.ok_or_else(|| {
+fn exact(number: ValueRef<'_>, data_type: DataType, position: usize) -> Result<Value> {
+    // An integer has more digits than the 15 or 6 that a decimal takes over from a float.
+    let is_whole = number.number_as_f64().is_some_and(|number| number.trunc() == number);
+    let whole = is_whole.then(|| cast(number, DataType::BigInt).ok()).flatten();
+    let exact = whole.map_or_else(|| cast(number, DataType::Numeric), Ok);
+    exact.map_err(|_| {
         let position = position + 1;
         Class::OutOfRange
             .error(format_args!("parameter ${position} is of type {data_type}, which {number} does not fit"))
@@ -454,5 +451,27 @@ impl Select {
 
     pub(super) fn limits_without_order(&self) -> bool {
         (self.limit.is_some() || self.offset.is_some()) && self.order.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn floats_for_exact_parameters_are_the_numbers_that_they_are_written_as() {
+        let decimal = |text| Value::Decimal(Decimal::parse(text).unwrap());
+        for data_type in [DataType::Decimal { precision: 20, scale: 14 }, DataType::Numeric, DataType::BigInt] {
+            let settled = |value| settle(&[value], [data_type].into_iter()).map(|settled| settled[0].clone());
+            assert_eq!(settled(Value::Real(1.1)).unwrap(), decimal("1.1"));
+            assert_eq!(settled(Value::Float(1.1)).unwrap(), decimal("1.1"));
+            assert_eq!(settled(Value::Real(-2.0)).unwrap(), Value::Int(-2));
+            assert_eq!(settled(Value::Float(3.0)).unwrap(), Value::Int(3));
+            let wide = (1 << 53) - 1;
+            assert_eq!(settled(Value::Float(wide as f64)).unwrap(), Value::Int(wide));
+            for lost in [Value::Real(f32::NAN), Value::Float(f64::INFINITY), Value::Float(1e300)] {
+                assert_eq!(settled(lost).unwrap_err().sqlstate(), "22003");
+            }
+        }
     }
 }

@@ -62,18 +62,22 @@ pub struct Outcome {
 /// What the runs of one statement with several sets of parameters give back, in their order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Batch {
-    /// The rows of all runs, one after the other.
-    pub rows: Rows,
-    /// How many rows were inserted, updated or deleted, or are in the result.
-    pub affected: u64,
+    /// Of all runs together, with the rows of one behind those of the other.
+    pub outcome: Outcome,
     /// Rows up to the end of each run.
     ends: Vec<usize>,
 }
 
 impl Batch {
-    /// Of an outcome of all runs, with how many rows there were at the end of each.
-    pub(crate) fn new(outcome: Outcome, ends: Vec<usize>) -> Self {
-        Self { rows: outcome.rows, affected: outcome.affected, ends }
+    /// Before the first of so many runs, whose rows go behind these.
+    pub(crate) fn new(rows: Rows, runs: usize) -> Self {
+        Self { outcome: Outcome { rows, affected: 0 }, ends: Vec::with_capacity(runs) }
+    }
+
+    /// Ends a run.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.ends.push(self.outcome.rows.len());
     }
 
     /// How many runs there were.

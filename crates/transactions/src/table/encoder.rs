@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use super::charge::allocated;
 use super::layout::{Field, Kind, Layout, put, set_null};
 use crate::error::{Error, Result};
@@ -30,7 +32,10 @@ enum Source {
 }
 
 /// A parameter of a statement, owned or borrowed.
-pub trait Parameter {
+pub trait Parameter: Sized {
+    /// Parameters as what expressions read.
+    fn values(parameters: &[Self]) -> Cow<'_, [Value]>;
+
     /// The value.
     fn value(&self) -> ValueRef<'_>;
 
@@ -42,6 +47,11 @@ pub trait Parameter {
 }
 
 impl Parameter for Value {
+    #[inline]
+    fn values(parameters: &[Self]) -> Cow<'_, [Value]> {
+        Cow::Borrowed(parameters)
+    }
+
     #[inline]
     fn value(&self) -> ValueRef<'_> {
         self.as_ref()
@@ -59,6 +69,10 @@ impl Parameter for Value {
 }
 
 impl Parameter for ValueRef<'_> {
+    fn values(parameters: &[Self]) -> Cow<'_, [Value]> {
+        parameters.iter().map(|value| value.to_value()).collect()
+    }
+
     #[inline]
     fn value(&self) -> ValueRef<'_> {
         *self

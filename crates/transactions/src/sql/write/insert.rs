@@ -18,10 +18,10 @@ use crate::schema::{IndexDefinition, IndexId, TableDefinition, bind_default};
 use crate::sql::bind::{Binder, EXCLUDED};
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::PartitionKey;
-use crate::sql::rows::{Outcome, OutputColumn, Rows};
+use crate::sql::rows::{Batch, Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
 use crate::sql::weigh::weigh;
-use crate::table::TupleId;
+use crate::table::{Parameter, TupleId};
 use crate::types::key::{KeyColumn, encode};
 use crate::types::{PartitionHash, Value, ValueRef};
 
@@ -189,46 +189,17 @@ impl Insert {
         Ok(())
     }
 
-    /// Runs it once for each set of parameters, in their order, and notes how many rows the result has behind each;
-    /// false, and nothing is done, if each run has to be made by itself.
-    pub fn run_each<P: AsRef<[Value]>>(
+    /// Runs it once for each set of parameters, in their order; false, and nothing is done, if each run has to be made by
+    /// itself.
+    pub fn run_each<V: Parameter, P: AsRef<[V]>>(
         &self,
         scope: &mut Scope<'_>,
         environment: &Environment,
         sets: &[P],
-        outcome: &mut Outcome,
-        ends: &mut Vec<usize>,
+        batch: &mut Batch,
     ) -> Result<bool> {
         let Some((plain, row)) = self.of_parameters() else { return Ok(false) };
-        plain.insert_each(&self.table, row, scope, (sets, environment), |rows, id, parameters| {
-            outcome.affected += 1;
-            if !self.returning.outputs.is_empty() {
-                self.returning.push(&mut outcome.rows, Source::Row(rows.row(id)?), parameters, environment)?;
-            }
-            ends.push(outcome.rows.len());
-            Ok(())
-        })?;
-        Ok(true)
-    }
-
-    /// The same of borrowed parameters, of an INSERT without RETURNING.
-    pub fn run_each_borrowed<'v, P: AsRef<[ValueRef<'v>]>>(
-        &self,
-        scope: &mut Scope<'_>,
-        environment: &Environment,
-        sets: &[P],
-        outcome: &mut Outcome,
-        ends: &mut Vec<usize>,
-    ) -> Result<bool> {
-        let Some((plain, row)) = self.of_parameters() else { return Ok(false) };
-        if !self.returning.outputs.is_empty() {
-            return Ok(false);
-        }
-        plain.insert_each(&self.table, row, scope, (sets, environment), |_, _, _| {
-            outcome.affected += 1;
-            ends.push(outcome.rows.len());
-            Ok(())
-        })?;
+        plain.insert_each(&self.table, row, scope, (sets, environment), &self.returning, batch)?;
         Ok(true)
     }
 

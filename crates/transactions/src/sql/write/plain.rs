@@ -8,8 +8,8 @@ use crate::error::Result;
 use crate::partition::Scope;
 use crate::schema::TableDefinition;
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
-use crate::sql::rows::Outcome;
-use crate::table::{Encoder, Layout, Parameter, Table, TupleId, Written, allocated};
+use crate::sql::rows::{Batch, Outcome};
+use crate::table::{Encoder, Layout, Parameter, Written, allocated};
 use crate::types::{PartitionHash, Value, ValueRef};
 
 /// How a row of a partitioned table without checks is written as its values are made.
@@ -48,15 +48,15 @@ impl Plain {
         self.computed.is_empty()
     }
 
-    /// Inserts the row, which is the one that this was made of, once for each set of parameters. Calls `inserted`
-    /// behind each.
+    /// Inserts the row, which is the one that this was made of, once for each set of parameters.
     pub fn insert_each<V: Parameter, P: AsRef<[V]>>(
         &self,
         table: &TableDefinition,
         row: &[Expr],
         scope: &mut Scope<'_>,
         (sets, environment): (&[P], &Environment),
-        mut inserted: impl FnMut(&Table, TupleId, &[V]) -> Result<()>,
+        returning: &Returning,
+        batch: &mut Batch,
     ) -> Result<()> {
         let mut sets = sets.iter().map(<P as AsRef<[V]>>::as_ref).peekable();
         while let Some(first) = sets.next() {
@@ -73,7 +73,12 @@ impl Plain {
                     |column, value| convert(table, column, value),
                     &mut transaction.undo,
                 )?;
-                inserted(rows, id, parameters)?;
+                batch.outcome.affected += 1;
+                if !returning.outputs.is_empty() {
+                    let values = V::values(parameters);
+                    returning.push(&mut batch.outcome.rows, Source::Row(rows.row(id)?), &values, environment)?;
+                }
+                batch.end();
                 next = sets.next_if(|next| self.is_same_partition(first, next));
                 if next.is_some() {
                     environment.spend(1)?;

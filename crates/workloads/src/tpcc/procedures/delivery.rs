@@ -47,7 +47,7 @@ impl Procedure for Delivery {
         let mut orders = Vec::with_capacity(districts.len());
         for (run, [w, d]) in districts.into_iter().enumerate() {
             for row in oldest.rows_of(run) {
-                let order = oldest.rows.value(row, 0);
+                let order = oldest.outcome.rows.value(row, 0);
                 rows.push(d.as_ref())?;
                 rows.push(order)?;
                 orders.push([w.clone(), d.clone(), order.to_value()]);
@@ -59,7 +59,7 @@ impl Procedure for Delivery {
         let customers = one_each(context.execute_batch(ORDER, &with_carrier)?, "orders")?;
         let mut paid = Vec::with_capacity(with_carrier.len());
         for (run, [w, d, ..]) in with_carrier.into_iter().enumerate() {
-            let amounts = lines.rows_of(run).map(|line| decimal(&lines.rows, line, 0));
+            let amounts = lines.rows_of(run).map(|line| decimal(&lines.outcome.rows, line, 0));
             let amount = amounts.into_iter().try_fold(Decimal::ZERO, |sum, amount| sum.plus(amount?))?;
             paid.push([w, d, Value::Int(int(&customers, run, 0)?), amount.into()]);
         }

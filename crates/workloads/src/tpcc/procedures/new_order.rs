@@ -168,7 +168,7 @@ impl Order<'_> {
         let mut written = Vec::with_capacity(known.len());
         let mut amounts = Vec::with_capacity(known.len());
         for (row, line) in known.iter().enumerate() {
-            let amount = decimal(&items.rows, row, 0)?.times(Decimal::from(line.quantity))?;
+            let amount = decimal(&items.outcome.rows, row, 0)?.times(Decimal::from(line.quantity))?;
             amounts.push(amount);
             written.push(self.written(line, amount, text(&stocks, row, 2)?));
         }
@@ -177,7 +177,7 @@ impl Order<'_> {
             // Clause 2.4.1.4: the user's mistake, after which nothing of the order may remain.
             return Err(Class::Raised.error("Item number is not valid"));
         }
-        Ok(Taken { items: items.rows, stocks, amounts })
+        Ok(Taken { items: items.outcome.rows, stocks, amounts })
     }
 
     /// Parameters of [`take_from_stock`].

@@ -42,7 +42,7 @@ pub fn only<'r>(rows: &'r Rows, what: &str, key: &[Value]) -> Result<&'r Rows> {
 pub fn one_each(batch: Batch, what: &str) -> Result<Rows> {
     let counts = (0..batch.runs()).map(|run| batch.rows_of(run).len());
     match counts.enumerate().find(|(_, count)| *count != 1) {
-        None => Ok(batch.rows),
+        None => Ok(batch.outcome.rows),
         Some((run, count)) => Err(unexpected(format_args!("{count} rows of {what} in run {run} of a batch"))),
     }
 }
