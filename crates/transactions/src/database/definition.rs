@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::work::Work;
-use crate::engine::{Exclusive, Filling, Handle, Made};
+use crate::engine::{Exclusive, Filling, Handle, Made, built_for};
 use crate::error::{Error, Result};
 use crate::interrupt::Interrupt;
 use crate::machine::{Machine, Step, Turn};
@@ -19,11 +19,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 ///  new ---> waits for its turn ---> reads the newest schema ---> runs over all partitions ---> durable
 ///               ^                                                and installs the next one
 ///               |                                                      |
-///               +------- fills it in steps <--- an index of many rows: begins it, and gives back the turn
+///               +-- fills it in steps <--- an index or a column of many rows: begins it, and gives back the turn
 /// ```
 ///
-/// While it fills an index other definitions run, but those of its table: they get an error. Nothing of it is in the log
-/// before the index is complete, so a crash leaves none, and replay builds at the record what was installed there.
+/// While it fills, other definitions run, but those of its table: they get an error. Nothing of it is in the log before
+/// what it builds is complete, so a crash leaves none, and replay builds at the record what was installed there.
 /// Dropping it before that drops what was built.
 pub(crate) struct Definition {
     catalog: Arc<Catalog>,
@@ -31,7 +31,7 @@ pub(crate) struct Definition {
     sql: Box<str>,
     interrupt: Option<Arc<Interrupt>>,
     stage: Stage,
-    /// The index that it builds; `None` for another definition, or once it is the table's.
+    /// What it builds, and of which table; `None` for another definition, or once it is part of the table.
     building: Option<(TableId, Arc<Build>)>,
 }
 
@@ -53,7 +53,7 @@ impl Definition {
         Self { catalog, handle, sql: sql.into(), interrupt, stage: Stage::Waits, building: None }
     }
 
-    /// Whether it fills an index.
+    /// Whether it fills what it builds.
     pub const fn is_filling(&self) -> bool {
         matches!(self.stage, Stage::Fills(_))
     }
@@ -63,12 +63,11 @@ impl Definition {
         let before = self.catalog.current();
         before.check_writable()?;
         let (after, change) = before.define(&self.sql)?;
-        match &change {
-            Change::None => return Ok(false),
-            Change::CreateIndex { table, .. } => {
-                self.building.get_or_insert_with(|| (table.id, Arc::default()));
-            }
-            _ => {}
+        if change == Change::None {
+            return Ok(false);
+        }
+        if let Some(table) = built_for(&change) {
+            self.building.get_or_insert_with(|| (table.id, Arc::default()));
         }
         let catalog = Arc::clone(&self.catalog);
         let installed = move || catalog.install(after);
@@ -91,9 +90,9 @@ impl Definition {
                 Step::Go
             }
             (Ok(Made::Begun), None) => {
-                Step::Over(Err(Error::internal("a definition that builds no index has begun one")))
+                Step::Over(Err(Error::internal("a definition that builds nothing has begun to")))
             }
-            (Ok(Made::Defined), _) => {
+            (Ok(Made::Defined(_)), _) => {
                 self.building = None;
                 Step::Over(Ok(()))
             }

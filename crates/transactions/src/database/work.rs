@@ -5,7 +5,7 @@ use crate::engine::{Program, Route, Weigh};
 use crate::error::{Class, Error, Result};
 use crate::ids::LoadId;
 use crate::log::{Batch, Head, Images, TableLoad};
-use crate::partition::Scope;
+use crate::partition::{Scope, being_built};
 use crate::procedure::{Compiled, Context};
 use crate::recovery::insert_hidden;
 use crate::schema::TableDefinition;
@@ -103,7 +103,7 @@ impl LoadBatch {
             return Err(Class::ObjectInUse.error(message));
         }
         if known.is_some_and(Table::is_building) {
-            let message = format!("an index is being built on table \"{}\"; try again when it is", self.table.name);
+            let message = format!("{}; try again when it is", being_built(&self.table));
             return Err(Class::ObjectInUse.error(message));
         }
         let (load, images) = self.of();

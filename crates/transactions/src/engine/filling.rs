@@ -13,7 +13,7 @@ use crate::table::{Build, BuildStep};
 /// How often it looks whether it was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// Fills an index in all partitions at once, each in steps between its transactions.
+/// Fills an index, or rows with another column, in all partitions at once, each in steps between its transactions.
 ///
 /// ```text
 ///               a visit to the partition

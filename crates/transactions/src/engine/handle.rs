@@ -12,8 +12,8 @@ use crate::interrupt::Interrupt;
 use crate::log::{Batch, LoadOutcome, TableLoad};
 use crate::machine::{self, Clock, Receiver, Sender, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
-use crate::schema::{Change, IndexId, Schema, TableDefinition, TableId};
-use crate::table::Build;
+use crate::schema::{Change, Schema, TableDefinition, TableId};
+use crate::table::{Build, Replaced};
 
 /// How often somebody who waits for a visit looks whether he was stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -172,7 +172,7 @@ impl<P: Program + ?Sized> Handle<P> {
         machine::run(&mut exclusive, &self.shared.clock).map(|_| ())
     }
 
-    /// The same, for who drives it. With a `build`, an index of many rows is begun only; once [`Filling`] has come to
+    /// The same, for who drives it. With a `build`, an index or a column of many rows is begun only; once [`Filling`] has come to
     /// its end, the same again makes it one of the table's.
     pub(crate) fn start_define(
         &self,
@@ -185,8 +185,8 @@ impl<P: Program + ?Sized> Handle<P> {
         let (sql, stop) = (sql.to_owned(), interrupt.map(Arc::clone));
         let (build, rows_at_once) = (build.map(Arc::clone), self.shared.build_rows as usize);
         Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
-            if let (Some(build), Change::CreateIndex { table, index }) = (&build, &change) {
-                match meet_build(members, build, (table, *index), rows_at_once) {
+            if let (Some(build), Some(table)) = (&build, built_for(&change)) {
+                match meet_build(members, build, (table, &change), rows_at_once) {
                     Ok(Met::Small) => {}
                     Ok(Met::Begun) => return Ok(Ok(Made::Begun)),
                     Ok(Met::Complete) => {
@@ -194,9 +194,10 @@ impl<P: Program + ?Sized> Handle<P> {
                         if let Err(error) = record {
                             return Ok(Err(error));
                         }
-                        members.iter_mut().try_for_each(|member| member.partition.install_build(table))?;
+                        let installed = members.iter_mut().map(|member| member.partition.install_build(table));
+                        let replaced = installed.collect::<Result<_>>()?;
                         defined();
-                        return Ok(Ok(Made::Defined));
+                        return Ok(Ok(Made::Defined(replaced)));
                     }
                     Err(error) => return Ok(Err(error)),
                 }
@@ -220,11 +221,11 @@ impl<P: Program + ?Sized> Handle<P> {
                 }
             }
             defined();
-            Ok(Ok(Made::Defined))
+            Ok(Ok(Made::Defined(Vec::new())))
         })
     }
 
-    /// Fills the index that a `build` has begun.
+    /// Fills what a `build` has begun.
     pub(crate) fn fill(&self, table: TableId, build: &Arc<Build>, interrupt: Option<&Arc<Interrupt>>) -> Filling<P> {
         Filling::new(self.clone(), (table, self.shared.build_rows), build, interrupt)
     }
@@ -241,35 +242,44 @@ impl<P: Program + ?Sized> Handle<P> {
 }
 
 /// What became of a definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) enum Made {
-    /// It is made.
-    Defined,
-    /// Its index is to be filled in steps, and is none yet.
+    /// It is made, and replaces these rows.
+    Defined(#[expect(dead_code, reason = "dropped by who asked for it, and not by a partition")] Vec<Option<Replaced>>),
+    /// What it builds is to be filled in steps, and is not there yet.
     Begun,
 }
 
-/// How far the index of a build is when all partitions meet.
+/// How far a build is when all partitions meet.
 enum Met {
     /// Not begun, and no partition has more rows than a step adds.
     Small,
     /// Begun now.
     Begun,
-    /// To be made one of the table's.
+    /// To be made part of the table.
     Complete,
+}
+
+/// The table of a definition that reads all of its rows.
+pub(crate) fn built_for(change: &Change) -> Option<&Arc<TableDefinition>> {
+    match change {
+        Change::CreateIndex { table, .. } | Change::AddColumn { table, .. } => Some(table),
+        _ => None,
+    }
 }
 
 fn meet_build(
     members: &mut [Member],
     build: &Arc<Build>,
-    (definition, index): (&Arc<TableDefinition>, IndexId),
+    (definition, change): (&Arc<TableDefinition>, &Change),
     rows_at_once: usize,
 ) -> Result<Met> {
+    let id = definition.id;
     let mut rows_most = 0;
     for member in &*members {
-        let table = member.partition.table(definition.id)?;
+        let table = member.partition.table(id)?;
         if table.has_build(build) {
-            members.iter().try_for_each(|member| member.partition.check_build(build, definition, index))?;
+            members.iter().try_for_each(|member| member.partition.check_build(id, build, change))?;
             return Ok(Met::Complete);
         }
         rows_most = rows_most.max(table.rows());
@@ -278,10 +288,9 @@ fn meet_build(
         return Ok(Met::Small);
     }
     if build.is_given_up() {
-        return Err(Error::Cancelled("nobody waits for the index any more".into()));
+        return Err(Error::Cancelled("nobody waits for it any more".into()));
     }
-    let change = Change::CreateIndex { table: Arc::clone(definition), index };
-    members.iter().try_for_each(|member| member.partition.check_definable(&change))?;
-    members.iter_mut().try_for_each(|member| member.partition.begin_build(build, definition, index))?;
+    members.iter().try_for_each(|member| member.partition.check_definable(change))?;
+    members.iter_mut().try_for_each(|member| member.partition.begin_build(id, build, change))?;
     Ok(Met::Begun)
 }

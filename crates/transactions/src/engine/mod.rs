@@ -49,7 +49,7 @@ pub use exclusive::Exclusive;
 pub use executor::{Executor, Heads, Ran};
 pub(crate) use filling::Filling;
 pub use handle::Handle;
-pub(crate) use handle::Made;
+pub(crate) use handle::{Made, built_for};
 pub use holds::HoldTimes;
 pub(crate) use interactive::Begin;
 pub use interactive::Interactive;

@@ -15,6 +15,7 @@ mod scope;
 mod transaction;
 
 pub use digest::Digest;
+pub(crate) use partition::being_built;
 pub use partition::{Partition, PreImages};
 pub use scope::{Member, Scope};
 pub use transaction::{Head, Transaction};

@@ -10,8 +10,8 @@ use crate::ids::PartitionId;
 use crate::log::TableLoad;
 use crate::machine::Wait;
 use crate::reader::{ReadRequest, SharedRead};
-use crate::schema::{Change, IndexDefinition, IndexId, Schema, TableDefinition, TableId};
-use crate::table::{self, Budget, Build, Table, TupleId};
+use crate::schema::{Change, Schema, TableDefinition, TableId};
+use crate::table::{self, Budget, Build, Replaced, Table, TupleId};
 use crate::types::{PartitionHash, ValueRef};
 
 /// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
@@ -268,7 +268,7 @@ impl Partition {
         self.readers.retain(|reader| !reader.lock().is_over());
     }
 
-    /// An error if a change of the schema is of a table that rows are being loaded into, or an index is built on.
+    /// An error if a change of the schema is of a table that rows are being loaded into, or something is built of.
     pub fn check_definable(&self, change: &Change) -> Result<()> {
         let (Change::DropTable(table)
         | Change::TruncateTable { before: table, .. }
@@ -284,39 +284,32 @@ impl Partition {
             return Err(Class::ObjectInUse.error(message));
         }
         if held.is_building() {
-            let message = format!("an index is being built on table \"{}\"; try again when it is", table.name);
+            let message = format!("{}; try again when it is", being_built(table));
             return Err(Class::ObjectInUse.error(message));
         }
         Ok(())
     }
 
-    /// Drops indexes that nobody wants any more, and that are not complete.
+    /// Drops what is being built and nobody wants any more.
     pub(crate) fn drop_builds_given_up(&mut self) {
         self.tables.iter_mut().flatten().for_each(Table::drop_build_given_up);
     }
 
-    /// An error unless an index was built to its end here, and the rows can have it.
-    pub(crate) fn check_build(&self, build: &Arc<Build>, definition: &TableDefinition, index: IndexId) -> Result<()> {
-        self.table(definition.id)?.check_build(build, new_index(definition, index)?)
+    /// Begins to build what a definition of a table needs, in steps.
+    pub(crate) fn begin_build(&mut self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
+        self.table_mut(table)?.begin_build(build, change)
     }
 
-    /// Makes an index that was built one of the table's, which has been [checked](Self::check_build).
-    pub(crate) fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<()> {
+    /// An error unless what the definition needs was built to its end here, and the rows can have it.
+    pub(crate) fn check_build(&self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
+        self.table(table)?.check_build(build, change)
+    }
+
+    /// Makes what was built part of the table, which has been [checked](Self::check_build). Gives back the rows that
+    /// others have taken the place of.
+    pub(crate) fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<Option<Replaced>> {
         self.before_defining();
-        self.table_mut(definition.id)?.install_build(Arc::clone(definition));
-        Ok(())
-    }
-
-    /// Begins to build an index in steps.
-    pub(crate) fn begin_build(
-        &mut self,
-        build: &Arc<Build>,
-        definition: &TableDefinition,
-        index: IndexId,
-    ) -> Result<()> {
-        let index = new_index(definition, index)?;
-        self.table_mut(definition.id)?.begin_build(build, definition, index);
-        Ok(())
+        Ok(self.table_mut(definition.id)?.install_build(Arc::clone(definition)))
     }
 
     fn before_defining(&mut self) {
@@ -349,7 +342,9 @@ impl Partition {
                 self.create_table(table)
             }
             Change::CreateIndex { table, index } => {
-                let definition = new_index(table, *index)?;
+                let definition = table.index(*index);
+                let definition =
+                    definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
                 self.table_mut(table.id)?.add_index_unless(Arc::clone(table), definition, stopped)
             }
             Change::DropIndex { table, index } => {
@@ -423,8 +418,9 @@ impl Partition {
     }
 }
 
-fn new_index(table: &TableDefinition, index: IndexId) -> Result<&IndexDefinition> {
-    table.index(index).ok_or_else(|| Error::internal("a new index that its table does not have"))
+/// Why something of a table has to wait.
+pub(crate) fn being_built(table: &TableDefinition) -> String {
+    format!("an index or a column is being added to table \"{}\"", table.name)
 }
 
 #[cold]

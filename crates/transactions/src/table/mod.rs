@@ -43,7 +43,7 @@ pub use table::{HEADER_BYTES, ROW_BYTES_MAX, Table, TableMemory};
 pub use tuple_ids::TupleId;
 pub use undo::{Change, Undo};
 
-pub(crate) use building::{Build, BuildStep};
+pub(crate) use building::{Build, BuildStep, Replaced};
 pub(crate) use patch::IntegerPlace;
 pub(crate) use row::Cell;
 pub(crate) use tuple_ids::TupleIds;

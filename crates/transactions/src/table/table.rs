@@ -56,7 +56,7 @@ pub struct Table {
     locators: Locators,
     rows: Slabs,
     indexes: Vec<Index>,
-    /// An index that is not complete, which is none of the table's yet; `None` if nobody builds one.
+    /// An index or rows that are not complete, and none of the table's yet; `None` if nobody builds any.
     building: Option<Box<Building>>,
     loads: Loads,
     budget: Arc<Budget>,
@@ -147,11 +147,12 @@ impl Table {
 
     /// Bytes that it takes.
     pub fn memory(&self) -> TableMemory {
-        let building = self.building.iter().map(|building| (building.definition().id, building.bytes()));
+        let building = self.building.as_ref().map(|building| building.bytes());
+        let (index, rows, locators) = building.unwrap_or_default();
         TableMemory {
-            rows: self.rows.bytes(),
-            locators: self.locators.bytes() + self.ids.bytes() + self.loads.bytes(),
-            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(building).collect(),
+            rows: self.rows.bytes() + rows,
+            locators: self.locators.bytes() + locators + self.ids.bytes() + self.loads.bytes(),
+            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
         }
     }
 
@@ -583,7 +584,7 @@ impl Drop for Table {
     }
 }
 
-fn rows_for(layout: &Layout) -> Slabs {
+pub(super) fn rows_for(layout: &Layout) -> Slabs {
     layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
 }
 

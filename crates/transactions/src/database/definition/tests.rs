@@ -183,7 +183,17 @@ fn writers_run_between_the_steps_of_an_index() {
 
 #[test]
 fn a_crash_while_an_index_is_built_leaves_none() {
-    let sql = "CREATE INDEX t_v ON t (v)";
+    crash_at_every_step("CREATE INDEX t_v ON t (v)", has_index);
+}
+
+#[test]
+fn a_crash_while_a_column_is_added_leaves_none() {
+    let sql = "ALTER TABLE t ADD COLUMN x BIGINT NOT NULL DEFAULT 1";
+    let is_made = |database: &Database| database.schema().table("t").unwrap().column("x").is_ok();
+    crash_at_every_step(sql, is_made);
+}
+
+fn crash_at_every_step(sql: &str, is_made: impl Fn(&Database) -> bool) {
     let mut made = 0;
     for steps in 0.. {
         let disk = disk();
@@ -214,18 +224,86 @@ fn a_crash_while_an_index_is_built_leaves_none() {
         match result {
             Some(result) => {
                 result.unwrap();
-                assert!(has_index(&database), "it was acknowledged");
+                assert!(is_made(&database), "it was acknowledged");
                 made += 1;
             }
             // Its record may be there, as that of any statement that was not answered.
-            None if has_index(&database) => {}
+            None if is_made(&database) => {}
             None => assert_eq!(run(&mut session, sql), 0),
         }
-        compare(&database);
+        check(&database);
+        if has_index(&database) {
+            compare(&database);
+        }
         if made > 1 {
             break;
         }
     }
+}
+
+#[test]
+fn writers_run_between_the_steps_of_a_new_column() {
+    for (by, sql) in [
+        (BY_K, "ALTER TABLE t ADD COLUMN x TEXT NOT NULL DEFAULT 'there'"),
+        ("", "ALTER TABLE t ADD COLUMN x BIGINT DEFAULT 1"),
+    ] {
+        let disk = disk();
+        let database = filled(&disk, by);
+        let (mut session, mut random) = (database.session(), Random::new(1));
+        run(&mut session, "CREATE INDEX t_v ON t (v)");
+        let mut definition = begun(&database, sql);
+        assert_eq!(state(&mut session, "CREATE INDEX t_s ON t (s)"), "55006");
+        let (mut steps, mut result) = (0, None);
+        while result.is_none() {
+            result = step(&database, &mut definition);
+            steps += 1;
+            write(&mut random, &mut session);
+            if steps % 4 == 0 {
+                check(&database);
+            }
+        }
+        assert_eq!(result, Some(Ok(())));
+        drop(definition);
+        let count_filled = "SELECT count(*) FROM t WHERE x IS NOT NULL";
+        let rows = count(&mut session, "SELECT count(*) FROM t WHERE s <> 'new'");
+        assert!(count(&mut session, count_filled) >= rows);
+        assert_eq!(run(&mut session, "UPDATE t SET x = NULL WHERE k = -1"), 0);
+        run(&mut session, "UPDATE t SET x = DEFAULT WHERE k < 100");
+        check(&database);
+        compare(&database);
+        let filled_rows = count(&mut session, count_filled);
+        drop(session);
+        drop(database);
+        let database = open(&disk);
+        assert!(database.read_only().is_none(), "the log is replayed to its end");
+        check(&database);
+        compare(&database);
+        assert_eq!(count(&mut database.session(), count_filled), filled_rows);
+    }
+}
+
+#[test]
+fn a_column_that_is_stopped_or_has_no_memory_is_gone() {
+    let disk = disk();
+    let database = filled(&disk, BY_K);
+    let (before, sql) = (database.memory_bytes(), "ALTER TABLE t ADD COLUMN x BIGINT NOT NULL DEFAULT 1");
+    let mut stopped = begun(&database, sql);
+    (0..6).for_each(|_| assert!(step(&database, &mut stopped).is_none()));
+    check(&database);
+    assert!(database.memory_bytes() > before, "it is charged as it grows");
+    drop(stopped);
+    check(&database);
+    assert_eq!(database.memory_bytes(), before);
+    let budget = &database.shared().budget;
+    budget.set_limit(before + before / 4, 0);
+    let mut session = database.session();
+    let error = session.execute(sql, &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "53200", "{error}");
+    check(&database);
+    assert_eq!(database.memory_bytes(), before);
+    budget.set_limit(u64::MAX, 0);
+    run(&mut session, sql);
+    assert_eq!(count(&mut session, "SELECT count(*) FROM t WHERE x = 1"), ROWS);
 }
 
 #[test]

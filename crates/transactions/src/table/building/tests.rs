@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::random::Random;
 use crate::schema::{Change, IndexId, Schema};
-use crate::table::Undo;
+use crate::table::{ROW_BYTES_MAX, Undo};
 use crate::types::ValueRef;
 
 const TABLE: &str = "CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT NOT NULL, c TEXT, d INTEGER)";
@@ -21,13 +21,19 @@ const INDEXES: [&str; 7] = [
     "CREATE INDEX i ON t USING HASH (c)",
 ];
 
-/// A definition of the table without an index and with it, and the index.
-fn definitions(sql: &str) -> (Arc<TableDefinition>, Arc<TableDefinition>, IndexId) {
+/// The table, and what changes it.
+fn changes(sql: &str) -> (Arc<TableDefinition>, Change) {
     let (schema, change) = Schema::default().define(TABLE).unwrap();
     let Change::CreateTable(before) = change else { panic!("{change:?}") };
-    let (_, change) = schema.define(sql).unwrap();
-    let Change::CreateIndex { table, index } = change else { panic!("{change:?}") };
-    (before, table, index)
+    (before, schema.define(sql).unwrap().1)
+}
+
+/// A definition of the table without an index and with it, and the index.
+fn definitions(sql: &str) -> (Arc<TableDefinition>, Change, Arc<TableDefinition>, IndexId) {
+    let (before, change) = changes(sql);
+    let Change::CreateIndex { table, index } = &change else { panic!("{change:?}") };
+    let (table, index) = (Arc::clone(table), *index);
+    (before, change, table, index)
 }
 
 fn undo() -> Undo {
@@ -43,7 +49,7 @@ fn take_back(table: &mut Table, undo: &mut Undo, length: usize) {
 }
 
 /// One change, which may fail.
-fn change(random: &mut Random, table: &mut Table, undo: &mut Undo) {
+fn change_row(random: &mut Random, table: &mut Table, undo: &mut Undo) {
     let ids = u64::from(table.id_bound().0) + 1;
     let found = table.next(TupleId(u32::try_from(random.below(ids)).unwrap()));
     let most = if random.one_in(40) { 600 } else { 4 };
@@ -65,7 +71,7 @@ fn change(random: &mut Random, table: &mut Table, undo: &mut Undo) {
 fn transaction(random: &mut Random, table: &mut Table) {
     let mut undo = undo();
     for _ in 0..1 + random.below(12) {
-        change(random, table, &mut undo);
+        change_row(random, table, &mut undo);
         if random.one_in(6) {
             let length = random.index(undo.len() + 1);
             take_back(table, &mut undo, length);
@@ -95,14 +101,14 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
     let (mut built, mut refused) = (0, 0);
     for seed in 0..700 {
         let mut random = Random::new(seed);
-        let (before, after, number) = definitions(INDEXES[random.index(INDEXES.len())]);
+        let (before, change, after, number) = definitions(INDEXES[random.index(INDEXES.len())]);
         let definition = after.index(number).unwrap();
         let budget = Arc::new(Budget::new(1 << 30));
         let mut table = Table::new(before, Arc::clone(&budget), seed).unwrap();
         (0..random.below(60)).for_each(|_| transaction(&mut random, &mut table));
         let used = budget.used();
         let build = Arc::new(Build::default());
-        table.begin_build(&build, &after, definition);
+        table.begin_build(&build, &change).unwrap();
         let (steps, rows) = (table.id_bound().0, 1 + u32::try_from(random.below(9)).unwrap());
         let mut result = Ok(BuildStep::More);
         for _ in 0..=steps / rows {
@@ -116,7 +122,7 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
         if result.is_ok() {
             assert_eq!(result, Ok(BuildStep::Done), "{seed}: rows that came later count for nothing");
             (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
-            result = table.check_build(&build, definition).map(|()| BuildStep::Done);
+            result = table.check_build(&build, &change).map(|()| BuildStep::Done);
         }
         // The same rows, and the index at once.
         let other_budget = Arc::new(Budget::new(1 << 30));
@@ -158,8 +164,7 @@ fn an_index_that_is_built_in_steps_is_one_that_is_built_at_once() {
 #[test]
 fn a_row_that_is_taken_back_violates_nothing() {
     for kind in ["", "USING HASH "] {
-        let (before, after, number) = definitions(&format!("CREATE UNIQUE INDEX i ON t {kind}(b)"));
-        let definition = after.index(number).unwrap();
+        let (before, change) = changes(&format!("CREATE UNIQUE INDEX i ON t {kind}(b)"));
         let budget = Arc::new(Budget::new(1 << 30));
         let mut table = Table::new(before, budget, 1).unwrap();
         let row = |a: i64, b: i64| [ValueRef::Int(a), ValueRef::Int(b), ValueRef::Null, ValueRef::Null];
@@ -167,7 +172,7 @@ fn a_row_that_is_taken_back_violates_nothing() {
             table.insert(&row(a, a), &mut undo()).unwrap();
         }
         let build = Arc::new(Build::default());
-        table.begin_build(&build, &after, definition);
+        table.begin_build(&build, &change).unwrap();
         assert_eq!(table.build_step(&build, 2), Ok(BuildStep::More));
         let mut changed = undo();
         // One meets a row behind the cursor, one a row before it, and two each other.
@@ -178,10 +183,10 @@ fn a_row_that_is_taken_back_violates_nothing() {
         take_back(&mut table, &mut changed, 0);
         table.check().unwrap();
         assert_eq!(table.build_step(&build, 100), Ok(BuildStep::Done));
-        assert_eq!(table.check_build(&build, definition), Ok(()));
+        assert_eq!(table.check_build(&build, &change), Ok(()));
         // One that stays does.
         table.insert(&row(10, 2), &mut undo()).unwrap();
-        let error = table.check_build(&build, definition).unwrap_err();
+        let error = table.check_build(&build, &change).unwrap_err();
         assert_eq!(error.sqlstate(), "23505");
         assert!(error.to_string().contains("(2)"), "{error}");
         assert_eq!(table.build_step(&build, 1).unwrap_err(), error);
@@ -192,11 +197,10 @@ fn a_row_that_is_taken_back_violates_nothing() {
 
 #[test]
 fn a_row_with_a_key_that_is_too_long_violates_nothing_unless_it_stays() {
-    let (before, after, number) = definitions("CREATE INDEX i ON t (c)");
-    let definition = after.index(number).unwrap();
+    let (before, change) = changes("CREATE INDEX i ON t (c)");
     let mut table = Table::new(before, Arc::new(Budget::new(1 << 30)), 1).unwrap();
     let build = Arc::new(Build::default());
-    table.begin_build(&build, &after, definition);
+    table.begin_build(&build, &change).unwrap();
     let long = "x".repeat(100_000);
     let row = [ValueRef::Int(1), ValueRef::Int(1), ValueRef::Text(&long), ValueRef::Null];
     let id = table.insert(&row, &mut undo()).unwrap();
@@ -205,13 +209,12 @@ fn a_row_with_a_key_that_is_too_long_violates_nothing_unless_it_stays() {
     assert_eq!(table.build_step(&build, 1), Ok(BuildStep::Done));
     table.update(id, &[(2, ValueRef::Text(&long))], &mut undo()).unwrap();
     table.check().unwrap();
-    assert_eq!(table.check_build(&build, definition).unwrap_err().sqlstate(), "54000");
+    assert_eq!(table.check_build(&build, &change).unwrap_err().sqlstate(), "54000");
 }
 
 #[test]
 fn an_index_without_memory_fails_and_writers_do_not() {
-    let (before, after, number) = definitions("CREATE INDEX i ON t (b, c)");
-    let definition = after.index(number).unwrap();
+    let (before, change) = changes("CREATE INDEX i ON t (b, c)");
     for room in [0_u64, 10_000, 60_000, 200_000] {
         let budget = Arc::new(Budget::new(1 << 30));
         let mut table = Table::new(Arc::clone(&before), Arc::clone(&budget), 1).unwrap();
@@ -223,7 +226,7 @@ fn an_index_without_memory_fails_and_writers_do_not() {
         let used = budget.used();
         budget.set_limit(used + room, 0);
         let build = Arc::new(Build::default());
-        table.begin_build(&build, &after, definition);
+        table.begin_build(&build, &change).unwrap();
         let mut result = Ok(BuildStep::More);
         while result == Ok(BuildStep::More) {
             result = table.build_step(&build, 50);
@@ -237,4 +240,59 @@ fn an_index_without_memory_fails_and_writers_do_not() {
         drop(table);
         assert_eq!(budget.used(), 0);
     }
+}
+
+#[test]
+fn columns_that_are_added_in_steps_are_those_that_are_added_at_once() {
+    let (mut built, mut refused) = (0, 0);
+    for seed in 0..400 {
+        let mut random = Random::new(seed);
+        let long = format!("ALTER TABLE t ADD COLUMN e TEXT NOT NULL DEFAULT '{}'", "e".repeat(ROW_BYTES_MAX - 300));
+        let sql = match random.below(4) {
+            0 => "ALTER TABLE t ADD COLUMN e BIGINT",
+            1 => "ALTER TABLE t ADD COLUMN e INTEGER NOT NULL DEFAULT 7",
+            2 => "ALTER TABLE t ADD COLUMN e TEXT DEFAULT 'there'",
+            _ => &long,
+        };
+        let (before, change) = changes(sql);
+        let Change::AddColumn { table: after, fill } = &change else { panic!("{change:?}") };
+        let budget = Arc::new(Budget::new(1 << 40));
+        let mut table = Table::new(before, Arc::clone(&budget), seed).unwrap();
+        (0..random.below(if sql == long { 4 } else { 60 })).for_each(|_| transaction(&mut random, &mut table));
+        let build = Arc::new(Build::default());
+        table.begin_build(&build, &change).unwrap();
+        let rows = 1 + u32::try_from(random.below(9)).unwrap();
+        let mut result = Ok(BuildStep::More);
+        while result == Ok(BuildStep::More) {
+            (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
+            result = table.build_step(&build, rows);
+            table.check().unwrap();
+        }
+        if result.is_ok() {
+            (0..random.below(3)).for_each(|_| transaction(&mut random, &mut table));
+            result = table.check_build(&build, &change).map(|()| BuildStep::Done);
+        }
+        let mut other = Table::new(Arc::clone(table.definition()), Arc::new(Budget::new(1 << 40)), seed).unwrap();
+        table.scan().for_each(|id| other.restore(id, Some(table.row(id).unwrap().image())).unwrap());
+        let at_once = other.change_columns(Arc::clone(after), fill);
+        match (result, at_once) {
+            (Ok(_), Ok(())) => {
+                table.install_build(Arc::clone(after));
+                table.check().unwrap();
+                assert_eq!(table.state_hash(), other.state_hash(), "{seed}");
+                built += 1;
+            }
+            (Err(error), Err(other)) => {
+                assert_eq!(error.sqlstate(), other.sqlstate(), "{seed}: {error}, {other}");
+                build.give_up();
+                table.drop_build_given_up();
+                table.check().unwrap();
+                refused += 1;
+            }
+            (steps, at_once) => panic!("{seed}: {steps:?} in steps, {at_once:?} at once"),
+        }
+        drop(table);
+        assert_eq!(budget.used(), 0, "{seed}");
+    }
+    assert!(built > 200 && refused > 10, "{built} {refused}");
 }

@@ -1,34 +1,35 @@
-//! Building an index in steps: see [`Building`].
+//! Building an index or further columns in steps: see [`Building`].
 
 use super::*;
-use crate::schema::IndexDefinition;
-use crate::table::building::{Build, BuildStep, Building};
+use crate::schema::Change;
+use crate::table::building::{Build, BuildStep, Building, Built, BuiltRows, Replaced};
 
 impl Table {
-    /// Whether somebody is building an index.
+    /// Whether somebody is building something.
     pub(crate) fn is_building(&self) -> bool {
         self.building.as_ref().is_some_and(|building| !building.build().is_given_up())
     }
 
-    /// Whether this is who is building an index.
+    /// Whether this is who is building.
     pub(crate) fn has_build(&self, build: &Arc<Build>) -> bool {
         self.building.as_ref().is_some_and(|building| Arc::ptr_eq(building.build(), build))
     }
 
-    /// Begins to build an index. `definition` is the table's with the index in it.
-    pub(crate) fn begin_build(&mut self, build: &Arc<Build>, definition: &TableDefinition, index: &IndexDefinition) {
+    /// Begins to build what a definition of this table needs.
+    pub(crate) fn begin_build(&mut self, build: &Arc<Build>, change: &Change) -> Result<()> {
+        let building = Building::new(build, change, (&self.layout, self.seed), self.id_bound())?;
         self.drop_build();
-        let index = Index::new(definition, &self.layout, index, self.seed);
-        self.building = Some(Box::new(Building::new(build, index, self.id_bound())));
+        self.building = Some(Box::new(building));
+        Ok(())
     }
 
-    /// Adds up to so many rows to the index that is being built. Between transactions only.
+    /// Adds up to so many rows to what is built. Between transactions only.
     ///
     /// # Errors
-    /// If the rows cannot have the index, or there is no memory for it. What was built is gone then.
+    /// If the rows cannot have it, or there is no memory for it. What was built is gone then.
     pub(crate) fn build_step(&mut self, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
         let Some(mut building) = self.building.take_if(|building| Arc::ptr_eq(building.build(), build)) else {
-            let message = format!("table \"{}\" was changed while an index was built", self.definition.name);
+            let message = format!("table \"{}\" was changed while a definition of it ran", self.definition.name);
             return Err(Class::ObjectInUse.error(message));
         };
         let step = building.fill(self, &self.budget, rows);
@@ -39,19 +40,27 @@ impl Table {
         step
     }
 
-    /// An error unless the index is complete, and the rows can have it. Between transactions only.
-    pub(crate) fn check_build(&self, build: &Arc<Build>, index: &IndexDefinition) -> Result<()> {
-        let building = self.building.as_ref().filter(|building| Arc::ptr_eq(building.build(), build));
-        match building.filter(|building| building.definition() == index) {
-            Some(building) => building.check_complete(&self.definition),
-            None => Err(Error::internal(format_args!("index \"{}\" is not being built", index.name))),
+    /// An error unless what the definition needs is complete, and the rows can have it. Between transactions only.
+    pub(crate) fn check_build(&self, build: &Arc<Build>, change: &Change) -> Result<()> {
+        match self.building.as_ref().filter(|building| Arc::ptr_eq(building.build(), build)) {
+            Some(building) => building.check_complete(&self.definition, change),
+            None => Err(Error::internal(format_args!("nothing is being built of table \"{}\"", self.definition.name))),
         }
     }
 
-    /// Makes the index that was built one of the table's, which has been [checked](Table::check_build).
-    pub(crate) fn install_build(&mut self, definition: Arc<TableDefinition>) {
-        if let Some(building) = self.building.take() {
-            self.add_built(definition, building.into_index());
+    /// Makes what was built, and [checked](Table::check_build), part of the table, whose definition is this one then.
+    /// Gives back the rows that others have taken the place of.
+    pub(crate) fn install_build(&mut self, definition: Arc<TableDefinition>) -> Option<Replaced> {
+        match self.building.take()?.into_built() {
+            Built::Index(index) => {
+                self.add_built(definition, index);
+                None
+            }
+            Built::Rows(BuiltRows { layout, mut rows, mut locators }) => {
+                self.exchange_rows(definition, layout, (&mut rows, &mut locators));
+                self.budget.resize(rows.bytes() + locators.bytes(), 0);
+                Some(Replaced::new(rows, locators))
+            }
         }
     }
 
@@ -69,7 +78,7 @@ impl Table {
         }
     }
 
-    /// Tells the index that is being built of a row that may be about to change.
+    /// Tells what is being built of a row that may be about to change.
     #[cold]
     pub(super) fn note(&mut self, id: TupleId, item: Item) {
         if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {

@@ -128,15 +128,25 @@ impl Table {
         };
         let result = rewrite();
         if result.is_ok() {
-            // Its keys are read with the layout of before.
+            // It is of the layout of before.
             self.drop_build();
-            std::mem::swap(&mut self.rows, &mut rows);
-            std::mem::swap(&mut self.locators, &mut locators);
-            self.layout = layout;
-            self.indexes.iter_mut().for_each(|index| index.set_layout(&self.layout));
-            self.definition = definition;
+            self.exchange_rows(definition, layout, (&mut rows, &mut locators));
         }
         self.budget.resize(rows.bytes() + locators.bytes(), 0);
         result
+    }
+
+    /// Exchanges all rows for those of another layout, with the same ids and the same keys.
+    pub(super) fn exchange_rows(
+        &mut self,
+        definition: Arc<TableDefinition>,
+        layout: Layout,
+        (rows, locators): (&mut Slabs, &mut Locators),
+    ) {
+        std::mem::swap(&mut self.rows, rows);
+        std::mem::swap(&mut self.locators, locators);
+        self.layout = layout;
+        self.indexes.iter_mut().for_each(|index| index.set_layout(&self.layout));
+        self.definition = definition;
     }
 }
