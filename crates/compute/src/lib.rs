@@ -26,6 +26,7 @@ mod catalog;
 mod index;
 mod join;
 mod learning;
+mod locations;
 mod plan;
 mod scan;
 mod session;
@@ -38,6 +39,7 @@ pub use catalog::{
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
+pub use locations::AllowedLocations;
 pub use plan::{Averages, Separate, register_operators};
 pub use scan::HybridScanExec;
 pub use session::{

@@ -11,6 +11,7 @@ use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{format_size, parse_duration, parse_size};
 use thermocline_pushdown::wire::Compression;
 
+use crate::locations::AllowedLocations;
 use crate::session::QueryStats;
 
 /// Compression of answers on the wire.
@@ -77,6 +78,8 @@ pub struct Settings {
     pub bloom_filter_fpr: f64,
     /// Whether a busy storage node may have this side fetch the stored bytes and run the fragment.
     pub pushback: bool,
+    /// Where tables, `COPY` and `BACKUP` may read and write.
+    pub allowed_locations: AllowedLocations,
     /// Executor partitions of a new database's row tables; as many as cores unless it is set.
     pub executor_partitions: u16,
     /// Bytes that rows, their indexes and locators may take.
@@ -125,6 +128,7 @@ impl Default for Settings {
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
             pushback: true,
+            allowed_locations: AllowedLocations::default(),
             executor_partitions: cores(),
             row_memory_limit: 1 << 30,
             commit_interval: Duration::from_micros(200),
@@ -288,6 +292,19 @@ const SETTINGS: &[Setting] = &[
         description: "whether a busy storage node may send this side for the stored bytes: on or off",
         get: |s| on_off(s.pushback).to_owned(),
         set: |s, text| switch(text).map(|on| s.pushback = on),
+    },
+    Setting {
+        name: "allowed_locations",
+        description: "where LOCATION, COPY and BACKUP may lead: all, none, or directories, s3:// and thermocline:// addresses, comma separated; a session can only narrow it",
+        get: |s| s.allowed_locations.to_string(),
+        set: |s, text| {
+            let locations = AllowedLocations::parse(text)?;
+            if !locations.is_within(&s.allowed_locations) {
+                return Err(format!("{locations} is more than the {} that is allowed", s.allowed_locations));
+            }
+            s.allowed_locations = locations;
+            Ok(())
+        },
     },
     Setting {
         name: "executor_partitions",

@@ -431,3 +431,65 @@ fn scripts_that_are_no_text_and_input_that_is_closed() {
     assert_eq!(set.status.code(), Some(2));
     says(&text(&set.stderr), &["commit_interval", "soon"]);
 }
+
+#[test]
+fn statements_reach_only_what_the_operator_allows() {
+    let folder = tempfile::tempdir().unwrap();
+    let [inside, outside, database] = ["inside", "outside", "db"].map(|name| folder.path().join(name));
+    for directory in [&inside, &outside] {
+        fs::create_dir(directory).unwrap();
+    }
+    let at = |directory: &Path, name: &str| directory.join(name).display().to_string();
+    let set_up = format!(
+        "{TABLE} COPY (SELECT * FROM k) TO '{}' STORED AS PARQUET; \
+         CREATE EXTERNAL TABLE o STORED AS PARQUET LOCATION '{}';",
+        at(&outside, "o.parquet"),
+        outside.display()
+    );
+    assert_eq!(output(Some(&database), &["executor_partitions=2"], &set_up).status.code(), Some(0));
+
+    let allowed = format!("allowed_locations={}", inside.display());
+    let run = |script: &str| output(Some(&database), &["executor_partitions=2", &allowed], script);
+    let refused = [
+        format!("CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION '{}'", outside.display()),
+        format!("CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION 'file://{}'", at(&outside, "o.parquet")),
+        "CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION 's3://bucket/prefix'".to_owned(),
+        "CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION 'thermocline://127.0.0.1:1/prefix'".to_owned(),
+        format!("COPY (SELECT 1) TO '{}' STORED AS PARQUET", at(&outside, "new.parquet")),
+        format!("COPY (SELECT 1) TO '{}' STORED AS CSV", at(&inside, "../outside/new.csv")),
+        format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{}' STORED AS PARQUET", at(&outside, "new.parquet")),
+        format!("PREPARE c AS COPY (SELECT 1) TO '{}' STORED AS PARQUET; EXECUTE c", at(&outside, "new.parquet")),
+        format!("BACKUP TO '{}'", at(&outside, "backup")),
+        // What was created before is there, and not read.
+        "SELECT * FROM o".to_owned(),
+    ];
+    for statement in &refused {
+        let shown = run(statement);
+        assert_eq!(shown.status.code(), Some(1), "{statement}");
+        says(&text(&shown.stderr), &["allowed_locations", inside.to_str().unwrap()]);
+    }
+    for wider in ["all", "/", outside.to_str().unwrap()] {
+        let shown = run(&format!("SET thermocline.allowed_locations = '{wider}'"));
+        assert_eq!(shown.status.code(), Some(1), "{wider}");
+        says(&text(&shown.stderr), &["allowed_locations", "is more than"]);
+    }
+    let shown = run(&format!("RESET thermocline.allowed_locations; BACKUP TO '{}'", at(&outside, "backup")));
+    assert_eq!(shown.status.code(), Some(1));
+    let left: Vec<_> = fs::read_dir(&outside).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["o.parquet"]);
+
+    let script = format!(
+        "COPY (SELECT * FROM k) TO '{0}' STORED AS PARQUET; \
+         CREATE EXTERNAL TABLE i STORED AS PARQUET LOCATION '{0}'; SELECT k FROM i; BACKUP TO '{1}'; \
+         SET thermocline.allowed_locations = 'none';",
+        at(&inside, "i.parquet"),
+        at(&inside, "backup")
+    );
+    let shown = run(&script);
+    assert_eq!(shown.status.code(), Some(0), "{}", text(&shown.stderr));
+    let narrowed = run(&format!("SET thermocline.allowed_locations = 'none'; BACKUP TO '{}'", at(&inside, "second")));
+    assert_eq!(narrowed.status.code(), Some(1));
+    says(&text(&narrowed.stderr), &["allowed_locations is none"]);
+    // Nothing is lost by it.
+    assert_eq!(rows(Some(&database), "SELECT s FROM o"), "s\none\n");
+}

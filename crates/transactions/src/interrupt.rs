@@ -5,6 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 
+/// Cancellation polling interval of waits that an interrupt does not wake up.
+pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
 /// One request, seen by whoever waits for it and by the thread that runs it.
 ///
 /// ```text

@@ -311,7 +311,7 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
 
 /// Where a double lies among those that are REALs.
 fn real_into<'a>(number: f64) -> Rounded<'a> {
-    #[expect(clippy::cast_possible_truncation, reason = "which side of the number it lies on is seen behind it")]
+    #[expect(clippy::cast_possible_truncation, reason = "the rounding is checked afterwards")]
     let nearest = number as f32;
     if number.is_nan() || f64::from(nearest) == number {
         Rounded::Exact(ValueRef::Real(nearest))

@@ -18,11 +18,11 @@ pub enum Error {
     /// back and run again over them too. Never seen by a user.
     #[error("the transaction needs rows of other partitions than its own")]
     OtherPartition(Box<[u32]>),
-    /// The statement is right, but beyond what this engine's planner does: the caller may run it on a
-    /// snapshot with the analytic engine.
+    /// The statement is right, but beyond the row engine's planner: the caller may run it in the analytic engine over a
+    /// snapshot.
     #[error("not supported for row tables: {0}")]
     NotHere(Box<str>),
-    /// The limit on memory is reached; reads and deletes still work.
+    /// More memory was asked for than a limit allows: the database's, one holder's share, or a procedure's.
     #[error("out of memory: {0}")]
     OutOfMemory(Box<str>),
     /// Stopped by a limit on instructions or time, or by the user.
@@ -52,7 +52,7 @@ pub enum Error {
     /// The database cannot be opened: in use, of a newer version, not writable.
     #[error("{0}")]
     CannotOpen(Box<str>),
-    /// A bug of this crate, found by a check of its own.
+    /// A bug, found by an internal check.
     #[error("internal error: {0}")]
     Internal(Box<str>),
 }
@@ -190,6 +190,8 @@ classes! {
     NoActiveTransaction "25P01",
     /// Not what may be written here.
     ReadOnly "25006",
+    /// Not what the operator allows.
+    InsufficientPrivilege "42501",
     /// The session waited too long with an open transaction.
     IdleTimeout "25P03",
     /// Sessions' transactions that wait for each other.

@@ -306,7 +306,7 @@ pub fn negate(value: ValueRef<'_>) -> Result<Value> {
 
 /// The nearest float of 32 bits; `None` if it is infinite or zero and the number is not.
 pub(crate) fn narrowed(number: f64) -> Option<f32> {
-    #[expect(clippy::cast_possible_truncation, reason = "what is out of range is seen behind it")]
+    #[expect(clippy::cast_possible_truncation, reason = "the range is checked afterwards")]
     let narrow = number as f32;
     let is_lost = (narrow.is_infinite() && number.is_finite()) || (narrow == 0.0 && number != 0.0);
     (!is_lost).then_some(narrow)

@@ -46,9 +46,10 @@ impl ExternalTable {
     /// Finds the table's objects and, unless given, its columns.
     ///
     /// # Errors
-    /// If a location is missing or unreachable, no location holds an object of the format, or an object is
+    /// If a location is not allowed, missing or unreachable, no location holds an object of the format, or an object is
     /// corrupt.
     pub async fn create(definition: TableDefinition, nodes: &Nodes, settings: &Settings) -> Result<Self> {
+        definition.locations.iter().try_for_each(|location| settings.allowed_locations.check(location))?;
         let options = thermocline_storage::RemoteOptions {
             request_timeout: settings.request_timeout,
             ..thermocline_storage::RemoteOptions::default()

@@ -86,6 +86,9 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
             }
+            if let Some(separate) = constants_as_reals(expr, list, schema) {
+                return Ok(Some(if *negated { !separate } else { separate }));
+            }
             if has_reals_and_others(list.iter().chain([expr.as_ref()]), schema) {
                 let list = list.iter().map(double_of).collect();
                 return Ok(Some(Expr::InList(InList::new(Box::new(double_of(expr)), list, *negated))));
@@ -124,6 +127,32 @@ fn has_reals_and_others<'a>(expressions: impl Iterator<Item = &'a Expr>, schema:
         }
     }
     reals && others
+}
+
+/// IN of two or more constants, which SQL brings to one type with the value, where that is REAL; each other item is
+/// compared with the value for itself. `None` if the type is another.
+fn constants_as_reals(value: &Expr, list: &[Expr], schema: &DFSchema) -> Option<Expr> {
+    let (constants, others): (Vec<_>, Vec<_>) = list.iter().partition(|item| !item.any_column_refs());
+    if constants.len() < 2 {
+        return None;
+    }
+    let (mut reals, mut exact) = (false, false);
+    for expression in constants.iter().copied().chain([value]) {
+        match operand(expression, schema) {
+            Operand::Of(DataType::Real) => reals = true,
+            Operand::Of(of) if of.is_integer() || of.is_decimal() => exact = true,
+            Operand::Unknown => {}
+            Operand::Of(_) | Operand::Other => return None,
+        }
+    }
+    let real = |number: &Expr| cast(number.clone(), ArrowType::Float32);
+    let constants = constants.into_iter().map(real).collect();
+    let among = Expr::InList(InList::new(Box::new(real(value)), constants, false));
+    let equal = |item: &Expr| match has_reals_and_others([value, item].into_iter(), schema) {
+        true => double_of(value).eq(double_of(item)),
+        false => value.clone().eq(item.clone()),
+    };
+    (reals && exact).then(|| others.into_iter().fold(among, |any, item| any.or(equal(item))))
 }
 
 fn double_of(number: &Expr) -> Expr {

@@ -7,6 +7,7 @@ use std::time::Instant;
 use arrow::array::RecordBatch;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -434,9 +435,13 @@ impl Session {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(context));
         let deadline = context.deadline();
-        if let LogicalPlan::Copy(copy) = plan {
-            self.prepare_copy(&copy.output_url)?;
-        }
+        // Also below EXPLAIN ANALYZE.
+        plan.apply(|node| {
+            if let LogicalPlan::Copy(copy) = node {
+                self.prepare_copy(&copy.output_url)?;
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
         let task_context = state.task_ctx();
         // Planning does not pause. In a task of its own it is left behind when the statement's time is over
         // or nobody waits for it any more.
@@ -464,8 +469,9 @@ impl Session {
         Ok((schema, futures::stream::iter(first.map(Ok)).chain(rest).boxed()))
     }
 
-    /// Makes the bucket known that a COPY writes to.
+    /// Refuses the target of a COPY if it is not allowed, and makes the bucket known that it is in.
     fn prepare_copy(&self, target: &str) -> Result<()> {
+        self.settings().allowed_locations.check(target)?;
         let Some((scheme, _)) = target.split_once("://").filter(|(scheme, _)| *scheme != "file") else {
             return Ok(());
         };

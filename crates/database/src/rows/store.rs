@@ -2,14 +2,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use datafusion::common::{exec_datafusion_err, exec_err};
 use parking_lot::{Condvar, Mutex};
 use thermocline_compute::Settings;
 use thermocline_transactions::database::{Database, Notice, Opening, Settings as EngineSettings, SnapshotStatus};
 use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
-use thermocline_transactions::interrupt::{Cause, Interrupt};
+use thermocline_transactions::interrupt::{Cause, Interrupt, POLL_INTERVAL};
 use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::{Error, Result};
@@ -32,7 +31,7 @@ const QUERY_ROWS_MAX: u64 = 20_000;
 pub struct RowSettings {
     /// Executor partitions of a new one.
     pub partitions: u16,
-    /// Bytes that rows, indexes and locators may take.
+    /// Bytes that tables and working memory may take together.
     pub memory_bytes_max: u64,
     /// How long a session may do nothing inside a transaction.
     pub idle_max: std::time::Duration,
@@ -78,8 +77,6 @@ impl RowSettings {
 
 /// Bytes of files that are read before the database counts as open: what takes no longer than a person notices.
 const AT_ONCE_BYTES: u64 = 8 << 20;
-/// How often a statement that waits for the row engine looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// The row engine of a database, started when it is first needed: a database without row tables has
 /// neither its threads nor its files.
@@ -197,7 +194,7 @@ impl RowStore {
                 State::Failed(error) => return Err(error.clone()),
                 State::Idle | State::Started(_) => return Ok(()),
             }
-            self.recovered.wait_for(&mut state, LOOK_EVERY);
+            self.recovered.wait_for(&mut state, POLL_INTERVAL);
         }
     }
 

@@ -232,6 +232,9 @@ impl Session {
         if self.in_transaction() {
             return plan_err!("BACKUP is not possible inside a transaction");
         }
+        // It is a path, whatever it looks like.
+        let path = std::path::absolute(&into)?;
+        self.settings().allowed_locations.check(&path.to_string_lossy())?;
         let store = Arc::clone(self.rows.store());
         blocking(move || store.backup(&into)).await??;
         Ok(self.analytic.nothing())

@@ -77,6 +77,16 @@ impl Engines {
         let location = directory.path().join("p");
         let create = format!("CREATE EXTERNAL TABLE objects STORED AS PARQUET LOCATION '{}'", location.display());
         session.run(&create).await.unwrap();
+        // An object for each value of the left columns, so that statistics tell much.
+        let pieces = directory.path().join("pieces");
+        std::fs::create_dir_all(&pieces).unwrap();
+        for piece in 0..values::VALUES {
+            let (file, rows) = (pieces.join(format!("{piece}.parquet")), values::VALUES);
+            let query = format!("SELECT * FROM p WHERE id / {rows} = {piece}");
+            session.run(&format!("COPY ({query}) TO '{}' STORED AS PARQUET", file.display())).await.unwrap();
+        }
+        let create = format!("CREATE EXTERNAL TABLE pieces STORED AS PARQUET LOCATION '{}'", pieces.display());
+        session.run(&create).await.unwrap();
         session.set("mode", "pushdown").unwrap();
         Self { session, _directory: directory }
     }

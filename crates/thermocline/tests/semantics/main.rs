@@ -2,7 +2,8 @@
 //! over row tables and over objects, and to PostgreSQL, which the test starts.
 //!
 //! Every pair of types with every operator, every cast, every function of every type, over values at the edges of
-//! the types; then random queries. What differs on purpose is in `docs/sql.md`.
+//! the types; then random queries; columns beside constants and parameters as filters. What differs on purpose is in
+//! `docs/sql.md`.
 //!
 //! `THERMOCLINE_SEMANTICS_ONLY` chooses the expressions that contain a text. Disagreements that are known and not yet
 //! mended are in `open.txt`, which `THERMOCLINE_SEMANTICS_WRITE` writes anew: the list only ever gets shorter.
@@ -12,6 +13,7 @@
 mod deviations;
 mod engines;
 mod expressions;
+mod filters;
 mod postgres;
 mod queries;
 mod report;
@@ -36,12 +38,7 @@ pub enum Outcome {
 #[tokio::test(flavor = "multi_thread")]
 async fn expressions_mean_what_they_mean_to_postgresql() {
     let only = std::env::var("THERMOCLINE_SEMANTICS_ONLY").ok();
-    let mut postgres = Postgres::start();
-    let engines = Engines::start().await;
-    postgres.run(&values::create_table("p"));
-    for insert in values::inserts() {
-        postgres.run(&insert);
-    }
+    let (mut postgres, engines) = start().await;
     let mut report = Report::default();
     let mut seen = BTreeSet::new();
     for expression in expressions::all() {
@@ -55,6 +52,22 @@ async fn expressions_mean_what_they_mean_to_postgresql() {
         report.check();
         queries::compare_queries(&mut postgres, &engines).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_let_through_what_they_let_through_to_postgresql() {
+    let (mut postgres, engines) = start().await;
+    filters::compare_filters(&mut postgres, &engines).await;
+}
+
+/// PostgreSQL and the engines here, with the table's rows.
+async fn start() -> (Postgres, Engines) {
+    let mut postgres = Postgres::start();
+    postgres.run(&values::create_table("p"));
+    for insert in values::inserts() {
+        postgres.run(&insert);
+    }
+    (postgres, Engines::start().await)
 }
 
 /// One expression everywhere.

@@ -24,7 +24,7 @@ pub(crate) struct Definitions {
     registered: Arc<Vec<Arc<Registration>>>,
     /// What one transaction may do.
     pub limits: Limits,
-    /// What whoever wants to write is told; `None` if one can.
+    /// Error for writers; `None` if the database is writable.
     pub refusal: Option<Error>,
     /// The memory that procedures are charged to.
     budget: Arc<Budget>,
@@ -86,7 +86,7 @@ impl Definitions {
                 return Err(taken(&new.name));
             }
             let compiled = after.procedure(&new.name)?;
-            // Those of before are there as well until the new ones are in their place.
+            // Old and new procedures coexist until the swap.
             let all: usize = after.procedures.values().flatten().map(|compiled| compiled.bytes()).sum();
             check_statements(all as u64, &self.budget)?;
             let mut room = Charge::shared(&self.budget, Working::Statements);
@@ -129,7 +129,7 @@ fn taken(name: &str) -> Error {
     Class::DuplicateFunction.error(format_args!("procedure \"{name}\" is registered by the program"))
 }
 
-/// What is valid now.
+/// The current definitions.
 ///
 /// Invariant: `version` is that of `current`, and both change only while all partitions are held, so
 /// whoever runs in a partition sees one version from its beginning to its end.

@@ -34,8 +34,7 @@ use crate::table::Budget;
 /// Bytes that tables leave to working memory at most.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
 
-/// An open database. It is closed, and all that was committed is durable, when this and all its sessions
-/// are dropped.
+/// An open database. Dropping it and all its sessions closes it; by then every commit is durable.
 pub struct Database {
     shared: Arc<Shared>,
 }
@@ -205,12 +204,12 @@ impl Database {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Somebody who executes SQL, one statement after the other.
+    /// A session, which executes SQL one statement at a time.
     pub fn session(&self) -> Session {
         Session::new(Arc::clone(&self.shared))
     }
 
-    /// Somebody who has many transactions run at a time.
+    /// A client, which keeps many transactions in flight.
     pub fn client(&self) -> Client<Work> {
         self.shared.engine.client()
     }
@@ -244,7 +243,7 @@ impl Database {
         self.shared.read_only.as_ref()
     }
 
-    /// How many transactions were begun on one partition, needed rows of another and ran again over all.
+    /// Transactions and statements that needed a partition that they did not have, and ran again.
     pub fn restarts(&self) -> u64 {
         self.shared.engine.restarts()
     }

@@ -1,17 +1,13 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::catalog::Catalog;
 use super::work::Work;
 use crate::engine::{Exclusive, Filling, Handle, Made, built_for};
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::machine::{Machine, Step, Turn};
 use crate::schema::{Change, TableId};
 use crate::table::Build;
-
-/// How often a definition that waits for another one looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A change of the schema, at a place of its own among the transactions.
 ///
@@ -134,7 +130,7 @@ impl Machine for Definition {
             Step::Wait(wait) => match &self.interrupt {
                 None => Step::Wait(wait),
                 Some(interrupt) => match interrupt.check() {
-                    Ok(()) => Step::Wait(wait.until(self.handle.clock().after(LOOK_EVERY))),
+                    Ok(()) => Step::Wait(wait.until(self.handle.clock().after(POLL_INTERVAL))),
                     Err(stopped) => Step::Over(Err(stopped)),
                 },
             },

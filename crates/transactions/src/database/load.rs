@@ -9,7 +9,7 @@ use super::work::{LoadBatch, Work};
 use crate::engine::Client;
 use crate::error::{Error, Result};
 use crate::ids::LoadId;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::log::{TableLoad, put_counted};
 use crate::machine::{Step, run_steps};
 use crate::sql::{Environment, RowMaker};
@@ -24,8 +24,6 @@ const BATCH_BYTES: usize = 128 << 10;
 const UNDER_WAY_MAX: usize = 8;
 /// Rows of a load that failed which go from each partition at once.
 const TAKE_BACK_ROWS: u32 = 1024;
-/// How often it looks whether it was stopped while it waits.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long it tries a batch again that lost a race: to a full queue, or to another load of the same key.
 const RETRY_FOR: Duration = Duration::from_secs(10);
 /// How long it waits before that.
@@ -211,7 +209,7 @@ impl Load {
         let replies = run_steps(&clock, || match (self.client.try_receive(), self.interrupt.check()) {
             (Ok(replies), _) => Step::Over(Ok(replies)),
             (Err(_), Err(stopped)) => Step::Over(Err(stopped)),
-            (Err(wait), Ok(())) => Step::Wait(wait.until(clock.after(LOOK_EVERY))),
+            (Err(wait), Ok(())) => Step::Wait(wait.until(clock.after(POLL_INTERVAL))),
         })?;
         let (mut again, mut failed) = (Vec::new(), None);
         for reply in replies {

@@ -2,7 +2,7 @@ use std::fmt;
 
 use crate::error::Error;
 
-/// Something that went wrong and that no statement's error tells: for the log of the program.
+/// A background failure that no statement reports, for the program's log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
     /// A snapshot was not taken. The one before it and the log stay as they are, and the next attempt comes by

@@ -67,13 +67,13 @@ enum State {
     Failed,
 }
 
-/// What a text means.
+/// A classified statement text.
 enum Command {
     Begin,
     Commit,
     Rollback,
     Define,
-    /// The second for where queries are bounded: outside of transactions.
+    /// The statement and, for queries, a variant with a row limit for use outside transactions.
     Statement(Arc<Work>, Option<Arc<Work>>),
     /// With what its arguments take.
     Call(Arc<Work>, CallArguments, Charge),

@@ -45,7 +45,7 @@ pub struct Settings {
     pub query_rows_max: Option<u64>,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
     pub procedures: Vec<Registration>,
-    /// Who is told of what goes wrong behind the statements.
+    /// Receiver of background failures.
     pub notices: Arc<Notices>,
     /// What random numbers of transactions, and the identity of a new database, come from.
     pub seed: u64,

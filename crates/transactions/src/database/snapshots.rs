@@ -66,7 +66,7 @@ pub struct SnapshotReport {
     pub pause_max: Duration,
 }
 
-/// What is known of snapshots since the database was opened.
+/// Snapshot history since the database was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SnapshotStatus {
     /// The last one.
@@ -106,7 +106,7 @@ type Waiter = mpsc::SyncSender<Result<SnapshotReport>>;
 
 #[derive(Debug, Default)]
 struct State {
-    /// Those who asked for one that begins after they did.
+    /// Callers that wait for a snapshot which starts after their request.
     waiters: Vec<Waiter>,
     status: SnapshotStatus,
     stop: bool,

@@ -106,5 +106,5 @@ pub fn write_file_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()>
     disk.sync_directory()
 }
 
-/// What the names of files end in that nobody has finished.
+/// File name suffix of an unfinished file.
 pub const TEMPORARY: &str = ".tmp";

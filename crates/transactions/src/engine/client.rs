@@ -9,7 +9,7 @@ use super::program::Program;
 use super::shared::{Item, Request, Shared};
 use super::weigh::Weigh;
 use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::machine::{Step, Wait, run_steps};
 use crate::table::Budget;
 use crate::types::Value;
@@ -26,9 +26,6 @@ pub struct Client<P: Program + ?Sized> {
     /// The tag of the next call: calls that were given up may be answered later.
     call_next: u64,
 }
-
-/// How often somebody who waits looks whether he was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Bytes of requests that wait for [`Client::send`]; with more, they go out by themselves. Nobody counts these against
 /// the limit on memory, as the queues are, so there are few: some thousand small requests.
@@ -142,7 +139,7 @@ impl<P: Program + ?Sized> Client<P> {
                 None => Step::Go,
             },
             Err(_) if interrupt.withdraws_now() => Step::Over(Err(interrupt.error())),
-            Err(wait) => Step::Wait(wait.until(self.shared.clock.after(LOOK_EVERY))),
+            Err(wait) => Step::Wait(wait.until(self.shared.clock.after(POLL_INTERVAL))),
         }
     }
 

@@ -73,7 +73,7 @@ impl<P: Program + ?Sized> Engine<P> {
         Client::new(Arc::clone(&self.shared))
     }
 
-    /// How many transactions were begun on one partition, needed rows of another and ran again over all.
+    /// Transactions and statements that needed a partition that they did not have, and ran again.
     pub fn restarts(&self) -> u64 {
         self.shared.restarts.load(Ordering::Relaxed)
     }
@@ -129,7 +129,7 @@ impl<P: Program + ?Sized> Drop for Engine<P> {
     }
 }
 
-/// What only simulations have otherwise.
+/// Parameters that only simulations change.
 pub(crate) struct Tuning {
     /// What timeouts are measured with.
     pub clock: Clock,
@@ -137,11 +137,11 @@ pub(crate) struct Tuning {
     pub batch_items: usize,
     /// Bytes of a session's changes after which another record begins.
     pub part_bytes: usize,
-    /// Rows that are added to an index before others have the partition again.
+    /// Rows that one step of CREATE INDEX or ADD COLUMN processes.
     pub build_rows: u32,
 }
 
-/// Some, so that a step takes a fraction of a millisecond to a few.
+/// Keeps one build step below a few milliseconds.
 const BUILD_ROWS: u32 = 2048;
 
 impl Default for Tuning {

@@ -10,7 +10,7 @@ use crate::log::Batch;
 use crate::machine::{Machine, Step};
 use crate::partition::{Head, Member};
 
-/// Something that is done at one place in the order of all transactions, while no other one runs.
+/// Work that runs at one point in the transaction order, with all partitions held.
 ///
 /// ```text
 ///  new ----> waits for the end of the meeting ----> waits until that is durable ----> the result

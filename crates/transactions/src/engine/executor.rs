@@ -49,7 +49,7 @@ impl Heads {
     }
 }
 
-/// What became of a transaction.
+/// Outcome of running a transaction.
 #[derive(Debug)]
 pub enum Ran<O> {
     /// It is over; what it changed is kept exactly if this is `Ok`.

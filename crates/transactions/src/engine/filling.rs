@@ -1,17 +1,13 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::handle::Handle;
 use super::program::Program;
 use crate::error::Result;
 use crate::ids::PartitionId;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::machine::{EventCount, Machine, Receiver, Step, Wait, slot_of};
 use crate::schema::TableId;
 use crate::table::{Build, BuildStep};
-
-/// How often it looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Fills an index, or rows with another column, in all partitions at once, each in steps between its transactions.
 ///
@@ -102,7 +98,7 @@ impl<P: Program + ?Sized> Machine for Filling<P> {
         }
         let wait = Wait::new(&self.stepped, seen);
         Step::Wait(match self.interrupt {
-            Some(_) => wait.until(self.handle.clock().after(LOOK_EVERY)),
+            Some(_) => wait.until(self.handle.clock().after(POLL_INTERVAL)),
             None => wait,
         })
     }

@@ -1,5 +1,4 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::exclusive::Exclusive;
 use super::executor::with_log_head;
@@ -8,15 +7,12 @@ use super::program::Program;
 use super::shared::{Item, Shared, Visit};
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::log::{Batch, LoadOutcome, TableLoad};
 use crate::machine::{self, Clock, Receiver, Sender, Step, run_steps, slot};
 use crate::partition::{Digest, Head, Member};
 use crate::schema::{Change, Schema, TableDefinition, TableId};
 use crate::table::{Build, Replaced};
-
-/// How often somebody who waits for a visit looks whether he was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// Access to partitions for what is neither a client nor a session: definitions, snapshots, readers of
 /// whole tables. What it asks for also enters full queues, because there is little of it and clients'
@@ -46,8 +42,8 @@ impl<P: Program + ?Sized> Handle<P> {
         self.shared.queues.len()
     }
 
-    /// Has something done at one place in the order of all transactions, while no other one runs; over once that is
-    /// durable. What it appends to the batch is logged there.
+    /// Runs `work` at one point in the transaction order, with all partitions held. Completes when what it logged is
+    /// durable.
     pub(crate) fn start_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut [Member], Head, &mut Batch) -> Result<T> + Send + 'static,
@@ -55,7 +51,7 @@ impl<P: Program + ?Sized> Handle<P> {
         Exclusive::new(&self.shared, None, |members, head, batch| Ok(work(members, head, batch)))
     }
 
-    /// The same with the wait for it, which can be stopped before it begins.
+    /// Runs `work` like [`Handle::start_exclusively`] and waits for it. An interrupt cancels it until it starts.
     pub fn exclusively_interruptible<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,
@@ -65,8 +61,8 @@ impl<P: Program + ?Sized> Handle<P> {
         machine::run(&mut Exclusive::new(&self.shared, Some(interrupt), work)?, &self.shared.clock)
     }
 
-    /// Has something done in one partition between two of its transactions, such as a step of a snapshot,
-    /// and waits for it. It changes no row: nothing of it is logged.
+    /// Runs `work` in one partition between two transactions, such as a step of a snapshot, and waits for the result.
+    /// `work` must not change rows: nothing is logged.
     pub fn visit<T: Send + 'static>(
         &self,
         partition: PartitionId,
@@ -76,7 +72,7 @@ impl<P: Program + ?Sized> Handle<P> {
         run_steps(&self.shared.clock, || done.receive()).ok_or_else(|| self.shared.refusal())
     }
 
-    /// The same, for who stops waiting when stopped. It may be done later all the same.
+    /// Like [`Handle::visit`], but an interrupt ends the wait. The work may still run later.
     pub fn visit_interruptible<T: Send + 'static>(
         &self,
         partition: PartitionId,
@@ -87,13 +83,13 @@ impl<P: Program + ?Sized> Handle<P> {
         let clock = &self.shared.clock;
         run_steps(clock, || match (done.receive(), interrupt.check()) {
             (Step::Wait(_), Err(stopped)) => Step::Over(Err(stopped)),
-            (Step::Wait(wait), Ok(())) => Step::Wait(wait.until(clock.after(LOOK_EVERY))),
+            (Step::Wait(wait), Ok(())) => Step::Wait(wait.until(clock.after(POLL_INTERVAL))),
             (Step::Over(done), _) => Step::Over(done.ok_or_else(|| self.shared.refusal())),
             (Step::Go, _) => Step::Go,
         })
     }
 
-    /// Something to be done in one partition, for who waits for it in steps.
+    /// Queues `work` for a partition; the caller polls the receiver.
     pub(crate) fn start_visit<T: Send + 'static>(
         &self,
         partition: PartitionId,
@@ -172,8 +168,8 @@ impl<P: Program + ?Sized> Handle<P> {
         machine::run(&mut exclusive, &self.shared.clock).map(|_| ())
     }
 
-    /// The same, for who drives it. With a `build`, an index or a column of many rows is begun only; once [`Filling`] has come to
-    /// its end, the same again makes it one of the table's.
+    /// Like the above, for callers that step it. With a `build`, an index or a column of a large table is only begun;
+    /// once [`Filling`] has ended, a second call installs the result.
     pub(crate) fn start_define(
         &self,
         sql: &str,
@@ -241,11 +237,14 @@ impl<P: Program + ?Sized> Handle<P> {
     }
 }
 
-/// What became of a definition.
+/// Outcome of a definition.
 #[derive(Debug)]
 pub(crate) enum Made {
     /// It is made, and replaces these rows.
-    Defined(#[expect(dead_code, reason = "dropped by who asked for it, and not by a partition")] Vec<Option<Replaced>>),
+    Defined(
+        #[expect(dead_code, reason = "held so that the requester, not a partition, frees the memory")]
+        Vec<Option<Replaced>>,
+    ),
     /// What it builds is to be filled in steps, and is not there yet.
     Begun,
 }

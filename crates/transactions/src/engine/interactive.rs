@@ -38,8 +38,8 @@ use crate::types::Value;
 /// ```
 ///
 /// A statement that finds out while it runs that it needs another partition is undone, gets that and runs again. One
-/// that has failed has given its partitions back already. The effects of the transaction are logged, not its
-/// statements, in one record over all its partitions. What a statement comes to is told at once; therefore it waits,
+/// that has failed has given its partitions back already. The log gets the effects of the transaction, not its
+/// statements: one or more records of one group, over all its partitions. What a statement comes to is told at once; therefore it waits,
 /// when partitions come, until all that it could read there is durable.
 pub struct Interactive<P: Program + ?Sized> {
     pub(super) shared: Arc<Shared<P>>,

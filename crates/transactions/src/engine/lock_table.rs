@@ -25,13 +25,13 @@ pub struct Owner(pub u64);
 /// Therefore circles consist of sessions' transactions alone. One arises only when such a one begins to wait: who
 /// gets a partition later waits for nobody at that moment.
 ///
-/// Who owns nothing yet waits behind all who came earlier and want one of the same partitions, so that sessions that
-/// come and go keep nobody out for ever. Who owns something passes them: they may be waiting for what he owns.
+/// A transaction that owns nothing queues behind every earlier request for one of the same partitions, so it cannot be
+/// starved. A transaction that owns something overtakes them: they may be waiting for what it owns.
 ///
 /// Invariants:
-/// - no partition has two owners; who waits could not enter
-/// - `wanted` is of what is `waiting`
-/// - there is no circle
+/// - a partition has at most one owner; a waiting request cannot be granted
+/// - `wanted[p]` counts the waiting requests for `p`
+/// - the wait-for graph has no cycle
 #[derive(Debug)]
 pub struct LockTable<T> {
     /// Of each partition.
@@ -43,7 +43,7 @@ pub struct LockTable<T> {
     is_closed: bool,
 }
 
-/// What asks for partitions.
+/// Request for partitions.
 #[derive(Debug)]
 pub struct Request<T> {
     /// Those that it enters together, ascending.
@@ -54,7 +54,7 @@ pub struct Request<T> {
     pub what: T,
 }
 
-/// A session's transaction that asks for partitions.
+/// The session's transaction behind a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Asking {
     /// Which one.
@@ -63,7 +63,7 @@ pub struct Asking {
     pub last: Option<u32>,
 }
 
-/// What became of a session's request.
+/// Outcome of a session's request.
 #[derive(Debug)]
 pub enum Asked<T> {
     /// It owns the partitions and has to be put into their queues.
@@ -159,8 +159,8 @@ impl<T> LockTable<T> {
         }
     }
 
-    /// Of a circle through this one, the last to begin of those that asked for a partition after a larger one. There
-    /// is always one: if all had asked in order, each would wait for a larger partition than the one before.
+    /// The deadlock victim: of the transactions in a cycle through this one that asked for a smaller partition than one
+    /// they own, the youngest. There is always one: requests in ascending order cannot form a cycle.
     fn victim(&self, start: Owner) -> Option<Owner> {
         let circle = self.circle(start)?;
         let of = |owner: &Owner| self.request_of(*owner).is_some_and(Request::is_out_of_order);
@@ -195,7 +195,7 @@ impl<T> LockTable<T> {
         None
     }
 
-    /// Nobody owns the partition any more: gives back who enters the queues now, in this order.
+    /// Releases a partition; returns the requests that are granted now, in order.
     pub fn release(&mut self, partition: u32) -> Vec<Request<T>> {
         if let Some(place) = self.owners.get_mut(partition as usize) {
             *place = None;
@@ -203,7 +203,7 @@ impl<T> LockTable<T> {
         self.admit()
     }
 
-    /// Takes out what waits no longer, if it does; gives it back with those that enter the queues now.
+    /// Removes a waiting request; returns it and the requests that are granted now, in order.
     pub fn withdraw(&mut self, is_meant: impl Fn(&T) -> bool) -> (Option<Request<T>>, Vec<Request<T>>) {
         let place = self.waiting.iter().position(|request| is_meant(&request.what));
         let withdrawn = place.map(|place| self.take(place));

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use super::executor::abort;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, Sequence};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
 use crate::machine::{Clock, EventCount, Step, Wait};
 use crate::partition::Member;
 
@@ -35,9 +35,6 @@ pub struct Meeting {
     idle_max: Option<Duration>,
     clock: Clock,
 }
-
-/// How often a session that waits for partitions looks whether it was stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 struct State {
@@ -154,7 +151,7 @@ impl Meeting {
                         self.over(&mut state, Ok(Sequence::ZERO));
                         Step::Over(Err(stopped))
                     }
-                    _ => Step::Wait(wait.until(self.clock.after(LOOK_EVERY))),
+                    _ => Step::Wait(wait.until(self.clock.after(POLL_INTERVAL))),
                 }
             }
         }
@@ -169,7 +166,7 @@ impl Meeting {
         }
     }
 
-    /// Who took the partitions needs them no longer.
+    /// Ends the meeting and hands the partitions back.
     pub fn end(&self, members: Vec<Member>, sequence: Result<Sequence>) {
         let mut state = self.state.lock();
         state.members = members;
@@ -186,7 +183,7 @@ impl Meeting {
         match interrupt {
             None => Step::Wait(wait),
             Some(interrupt) if interrupt.withdraws_now() => Step::Over(Ok(None)),
-            Some(_) => Step::Wait(wait.until(self.clock.after(LOOK_EVERY))),
+            Some(_) => Step::Wait(wait.until(self.clock.after(POLL_INTERVAL))),
         }
     }
 

@@ -84,11 +84,11 @@ pub struct Shared<P: Program + ?Sized> {
     pub results_bytes_max: usize,
     /// Bytes of a session's changes after which another record begins.
     pub part_bytes: usize,
-    /// Rows that are added to an index before others have the partition again.
+    /// Rows that one step of CREATE INDEX or ADD COLUMN processes.
     pub build_rows: u32,
     /// Why nothing runs any more.
     pub broken: Stopped,
-    /// Transactions that were begun on one partition and needed others.
+    /// Transactions and statements that needed a partition that they did not have, and ran again.
     pub restarts: AtomicU64,
     /// How long each partition was held.
     pub holds: Vec<Holds>,
@@ -233,8 +233,8 @@ impl<P: Program + ?Sized> Shared<P> {
         self.enter(partitions, entrant, own).then_some(meeting)
     }
 
-    /// Runs a request again that ran over `had` and needs `wanted` as well, or all if none is named. It has nothing
-    /// meanwhile, so nobody waits for it. Who needs ever more than he says is given all at once in the end.
+    /// Restarts a request over the partitions it had and those it wants, or over all if it names none or keeps asking.
+    /// It holds nothing meanwhile, so it blocks nobody.
     pub fn request_again(self: &Arc<Self>, request: Request<P>, had: &[Member], wanted: &[u32]) {
         self.restarts.fetch_add(1, Ordering::Relaxed);
         let had = had.iter().map(|member| u32::from(member.partition.id().0));

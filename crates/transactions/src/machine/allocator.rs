@@ -25,7 +25,7 @@ mod imp {
     const ARENA_BYTES: u64 = 128 << 20;
     /// Arenas that there may be in any case, or as many as cores: so that threads need not wait for each other.
     const ARENAS_MIN: u64 = 4;
-    /// Arenas of one core.
+    /// Fewest arenas, however few the cores.
     const CORE_ARENAS_MIN: u64 = 2;
 
     /// Arenas of a process with so many cores and so much memory.

@@ -3,8 +3,7 @@ use std::fmt;
 use crate::ids::Sequence;
 use crate::{Class, Error, Semantics};
 
-/// Why a database can only be read, and what it shows: the state before something that must not be, and that is no
-/// reason to show nothing.
+/// Why a database is read-only, and which state it shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOnly {
     /// The last record of the state that is shown.

@@ -328,7 +328,7 @@ fn damage_before_the_last_segment_is_found_while_replaying() {
     assert_eq!(database.disk.operations(), operations, "nothing is changed");
 }
 
-/// What is damaged in a segment that the snapshot covers is in nobody's way.
+/// Damage in a segment that the snapshot covers does no harm.
 #[test]
 fn damage_before_the_snapshot_loses_nothing() {
     let mut database = Database::filled(SnapshotState::Whole);

@@ -43,7 +43,7 @@ impl Build {
     }
 }
 
-/// What a step of building came to.
+/// Progress of a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BuildStep {
     /// There are rows that it has not met.
@@ -52,7 +52,7 @@ pub(crate) enum BuildStep {
     Done,
 }
 
-/// What is filled in steps while rows change in between, in the thread of their partition.
+/// Incremental build of an index or of wider rows, interleaved with transactions.
 ///
 /// ```text
 ///  tuple ids   0 ............ cursor ............ bound ...........
@@ -78,7 +78,7 @@ pub(super) struct Building {
 }
 
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "one for each table that is being changed, and boxed there")]
+#[expect(clippy::large_enum_variant, reason = "one per table, inside a `Box`")]
 enum Body {
     Index(BuildingIndex),
     Rows(BuildingRows),

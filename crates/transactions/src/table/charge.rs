@@ -78,12 +78,7 @@ impl Charge {
         self.resize(self.bytes.saturating_add(more))
     }
 
-    /// The same exactly.
-    pub fn grow_exactly(&mut self, more: usize) -> Result<(), Full> {
-        self.resize_exactly(self.bytes.saturating_add(more))
-    }
-
-    /// The same exactly, however few they are: for what there may be very many of.
+    /// Like [`Charge::resize`] without rounding, for what there may be very many of.
     pub fn resize_exactly(&mut self, bytes: usize) -> Result<(), Full> {
         self.tell(bytes)?;
         self.bytes = bytes;

@@ -232,6 +232,10 @@ impl Binder<'_> {
         if let Some(data_type) = value.data_type.or_else(|| list.iter().find_map(|item| item.data_type)) {
             value = self.settle(value, data_type)?;
         }
+        let (constants, others): (Vec<_>, Vec<_>) = list.iter().partition(|item| item.expr.is_constant());
+        if constants.len() > 1 && is_common_type_real(constants.iter().copied().chain([&value])) {
+            return self.in_reals(value, constants, others);
+        }
         let mut items = Vec::with_capacity(list.len());
         for item in list {
             let (settled, item) = self.comparable(value, item, "=")?;
@@ -246,6 +250,24 @@ impl Binder<'_> {
         let expr = match items.pop() {
             Some(only) if items.is_empty() => Expr::Compare(Comparison::Equal, Box::new([value.expr, only])),
             last => Expr::In(Box::new(value.expr), items.into_iter().chain(last).collect()),
+        };
+        Ok(Typed::new(expr, DataType::Boolean))
+    }
+
+    /// IN of constants that are brought to REAL with the value; each other item is compared with the value for itself.
+    fn in_reals(&mut self, value: Typed, constants: Vec<&Typed>, others: Vec<&Typed>) -> Result<Typed> {
+        let constants = constants.into_iter().map(|item| {
+            let item = self.settle(item.clone(), DataType::Real)?;
+            Ok(as_type(item, DataType::Real).expr)
+        });
+        let constants = constants.collect::<Result<_>>()?;
+        let mut terms = vec![Expr::In(Box::new(as_type(value.clone(), DataType::Real).expr), constants)];
+        for item in others {
+            terms.push(self.compare(Comparison::Equal, value.clone(), item.clone())?.expr);
+        }
+        let expr = match terms.pop() {
+            Some(only) if terms.is_empty() => only,
+            last => Expr::Or(terms.into_iter().chain(last).collect()),
         };
         Ok(Typed::new(expr, DataType::Boolean))
     }
@@ -390,10 +412,28 @@ fn is_power(expr: &ast::Expr) -> bool {
 /// A number that is compared with a float, as one: floats have another order than the numbers that they stand for,
 /// so that a column beside a float is no longer the column of an index.
 fn as_float(typed: Typed) -> Typed {
+    as_type(typed, DataType::Double)
+}
+
+fn as_type(typed: Typed, data_type: DataType) -> Typed {
     match typed.data_type {
-        Some(DataType::Double) => typed,
-        _ => Typed::new(folded_cast(typed.expr, DataType::Double), DataType::Double),
+        Some(same) if same == data_type => typed,
+        _ => Typed::new(folded_cast(typed.expr, data_type), data_type),
     }
+}
+
+/// Whether numbers are brought to REAL: there is one among them, and no DOUBLE PRECISION. What has no type of its own
+/// takes no part.
+fn is_common_type_real<'a>(values: impl Iterator<Item = &'a Typed>) -> bool {
+    let (mut reals, mut exact) = (false, false);
+    for data_type in values.filter_map(|value| value.data_type) {
+        match data_type {
+            DataType::Real => reals = true,
+            other if other.is_integer() || other.is_decimal() => exact = true,
+            _ => return false,
+        }
+    }
+    reals && exact
 }
 
 fn negated(typed: Typed) -> Typed {

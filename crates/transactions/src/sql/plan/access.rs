@@ -109,7 +109,7 @@ pub(super) fn choose(
     let terms = Terms::of(conjuncts, slot, known, Term::Conjunct);
     let wanted = order.unwrap_or_default();
     let scan = Choice { access: Access::Scan, used: Vec::new(), score: 0, ordered: wanted.is_empty() };
-    // What gives another value for each row gives other ones where fewer rows are read.
+    // A volatile condition would be evaluated a different number of times, so no unions.
     let unions = !conjuncts.iter().any(Expr::is_volatile);
     let choices = table.indexes.iter().flat_map(|index| {
         let union = unions.then(|| union(table, index, conjuncts, &terms, (slot, known), order));
@@ -199,7 +199,7 @@ pub(super) fn direction(
     let mut found = None;
     for wanted in order.iter().filter(|wanted| !constant(wanted.column)) {
         let Some(key) = keys.next() else {
-            // Behind a whole unique key there is nothing left to order, but keys with NULL may be those of several rows.
+            // A whole unique key leaves nothing to order, unless a NULL in it lets several rows share it.
             let distinct = index.unique && !key_columns.iter().skip(equal).any(|column| column.nullable);
             return found.filter(|_| distinct);
         };
