@@ -268,6 +268,12 @@ async fn expressions_too_deep_to_work_on() {
         let sql = format!("SELECT 1 {}", part.repeat(20_000));
         fails(&session, &sql, &["more than 4000 operators in a row"]).await;
     }
+    // Types are trees as deep.
+    let of = |levels: usize| format!("CAST(NULL AS INT{})", "[]".repeat(levels));
+    for sql in [format!("SELECT {}", of(4001)), format!("CREATE VIEW v AS SELECT {} AS a", of(20_000))] {
+        fails(&session, &sql, &["more than 4000 operators in a row"]).await;
+    }
+    assert_eq!(session.run(&format!("SELECT {} AS a", of(1000))).await.unwrap().rows(), 1);
 }
 
 #[tokio::test]

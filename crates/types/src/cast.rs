@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::str::FromStr;
 
 use crate::error::{Class, Error, Result};
+use crate::function::Encoding;
 use crate::operator::narrowed;
 use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
 
@@ -148,7 +149,7 @@ fn parse_boolean(text: &str) -> Option<bool> {
 /// PostgreSQL's hexadecimal form, or the text's own bytes if there is no backslash in it.
 fn parse_bytes(text: &str) -> Option<Box<[u8]>> {
     let Some(digits) = text.strip_prefix("\\x") else {
-        return (!text.contains('\\')).then(|| text.as_bytes().into());
+        return Encoding::Escape.decode(text).ok().map(Vec::into_boxed_slice);
     };
     let nibble = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();
@@ -169,12 +170,17 @@ fn out_of_range(value: &impl std::fmt::Display, to: DataType) -> Error {
     Class::OutOfRange.error(format_args!("{value} does not fit {to}"))
 }
 
+/// A text for `VARCHAR(limit)`, without blanks at its end that are too many.
 fn within(text: &str, limit: u32) -> Result<&str> {
     // Characters are counted only if bytes alone do not tell.
-    if text.len() > limit as usize && text.chars().nth(limit as usize).is_some() {
-        return Err(Class::TooLong.error(format_args!("value too long for VARCHAR({limit})")));
+    if text.len() <= limit as usize {
+        return Ok(text);
     }
-    Ok(text)
+    let Some((end, _)) = text.char_indices().nth(limit as usize) else { return Ok(text) };
+    match text.split_at(end) {
+        (kept, rest) if rest.bytes().all(|byte| byte == b' ') => Ok(kept),
+        _ => Err(Class::TooLong.error(format_args!("value too long for VARCHAR({limit})"))),
+    }
 }
 
 /// Rounded half to even, as PostgreSQL does.
@@ -360,6 +366,8 @@ mod tests {
             assert_eq!(assign(value, to).unwrap_err().sqlstate(), state, "{value} to {to}");
         }
         assert_eq!(assign(ValueRef::Text("äö"), DataType::Varchar(2)).unwrap(), ValueRef::Text("äö"));
+        assert_eq!(assign(ValueRef::Text("äö  "), DataType::Varchar(2)).unwrap(), ValueRef::Text("äö"));
+        assert_eq!(assign(ValueRef::Text("ä    "), DataType::Varchar(2)).unwrap(), ValueRef::Text("ä "));
         for (value, to, as_is) in [
             (decimal("9999.99"), MONEY, true),
             (decimal("10000.00"), MONEY, false),
@@ -394,6 +402,7 @@ mod tests {
         ] {
             assert_eq!(parse_text(text, to).unwrap().to_string(), text, "{to}");
         }
+        assert_eq!(parse_text("a\\000\\\\", DataType::Bytea).unwrap(), Value::Bytes(Box::new(*b"a\0\\")));
         for (text, to, state) in [
             ("x", DataType::Integer, "22P02"),
             ("99999999999999999999", DataType::BigInt, "22003"),
@@ -402,6 +411,8 @@ mod tests {
             ("-1e-50", DataType::Real, "22003"),
             ("maybe", DataType::Boolean, "22P02"),
             ("\\x0", DataType::Bytea, "22P02"),
+            ("a\\", DataType::Bytea, "22P02"),
+            ("a\\400", DataType::Bytea, "22P02"),
             ("12345.67", MONEY, "22003"),
         ] {
             assert_eq!(parse_text(text, to).unwrap_err().sqlstate(), state, "{text} to {to}");

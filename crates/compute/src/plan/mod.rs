@@ -1,7 +1,7 @@
 //! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do
 //! not wrap around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
-//! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons, and
-//! `coalesce` of bytes.
+//! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons,
+//! `coalesce` of bytes, and scalar subqueries without a row.
 
 mod averages;
 mod bloom_join;
@@ -10,6 +10,7 @@ mod checked_integers;
 mod coalesce;
 mod date_bounds;
 mod decimals;
+mod empty_subqueries;
 mod expressions;
 mod filter_names;
 mod float_order;
@@ -39,6 +40,7 @@ pub(crate) use casts::Casts;
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
 pub(crate) use decimals::Decimals;
+pub(crate) use empty_subqueries::EmptySubqueries;
 pub(crate) use float_order::FloatOrder;
 pub(crate) use in_lists::InLists;
 pub(crate) use in_subqueries::InSubqueries;

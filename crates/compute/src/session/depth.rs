@@ -1,4 +1,4 @@
-//! A limit on how deep an expression may be, before anything recurses over it.
+//! A limit on how deep an expression or a type may be, before anything recurses over it.
 
 use super::sql_dialect::SqlDialect;
 use datafusion::common::{Result, plan_err};
@@ -25,27 +25,37 @@ pub fn check_depth(sql: &str) -> Result<()> {
     for token in &tokens {
         match step(token) {
             Step::Open => open.push(0),
+            // Of types, `INT[][]` is an array of arrays, and of values, `a[1][2]` an element of an element.
+            Step::Subscript => {
+                count_operator(&mut open, &mut depth)?;
+                open.push(0);
+            }
             Step::Close => depth -= if open.len() > 1 { open.pop().unwrap_or(0) } else { 0 },
             Step::Next => depth -= open.last_mut().map(std::mem::take).unwrap_or(0),
             Step::Statement => (open, depth) = (vec![0], 0),
-            Step::Operator => {
-                depth += 1;
-                if let Some(last) = open.last_mut() {
-                    *last += 1;
-                }
-                if depth > OPERATORS_MAX {
-                    return plan_err!("an expression with more than {OPERATORS_MAX} operators in a row");
-                }
-            }
+            Step::Operator => count_operator(&mut open, &mut depth)?,
             Step::Nothing => {}
         }
     }
     Ok(())
 }
 
+fn count_operator(open: &mut [u32], depth: &mut u32) -> Result<()> {
+    *depth += 1;
+    if let Some(last) = open.last_mut() {
+        *last += 1;
+    }
+    match *depth > OPERATORS_MAX {
+        true => plan_err!("an expression or a type with more than {OPERATORS_MAX} operators in a row"),
+        false => Ok(()),
+    }
+}
+
 /// Part of a token in the depth of an expression.
 enum Step {
     Open,
+    /// An operator, with an expression in it.
+    Subscript,
     Close,
     /// The next of several expressions at the same level.
     Next,
@@ -56,7 +66,8 @@ enum Step {
 
 fn step(token: &Token) -> Step {
     match token {
-        Token::LParen | Token::LBracket | Token::LBrace => Step::Open,
+        Token::LParen | Token::LBrace => Step::Open,
+        Token::LBracket => Step::Subscript,
         Token::RParen | Token::RBracket | Token::RBrace => Step::Close,
         Token::Comma => Step::Next,
         Token::SemiColon => Step::Statement,
@@ -111,7 +122,7 @@ mod tests {
 
     #[test]
     fn chains_are_bounded_and_lists_are_not() {
-        let deep = ["+1", " AND k = 1", " OR k IS NULL", "::BIGINT", "||'x'", " UNION ALL SELECT 1"];
+        let deep = ["[]", "[1]", "+1", " AND k = 1", " OR k IS NULL", "::BIGINT", "||'x'", " UNION ALL SELECT 1"];
         for part in deep {
             let chain = |terms: usize| format!("SELECT 1 {}", part.repeat(terms));
             check_depth(&chain(1000)).unwrap_or_else(|error| panic!("{part}: {error}"));

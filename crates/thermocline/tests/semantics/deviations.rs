@@ -22,6 +22,7 @@ const NAMES: &[&str] = &[
     "case mapping",
     "jsonb",
     "to_char",
+    "sums of reals",
 ];
 
 /// Relative difference of floats that are equal but for the last digits.

@@ -215,22 +215,11 @@ impl Plan {
         if let Some((last, _)) = self.log.segments.back() {
             let name = last.file_name();
             let temporary = format!("{name}{TEMPORARY}");
-            let from = disk.open(&name)?;
-            let mut to = disk.create(&temporary)?;
-            let mut offset = 0;
-            let mut buffer = vec![0; COPY_BYTES];
-            while offset < self.log.end {
-                let rest = usize::try_from(self.log.end - offset).unwrap_or(usize::MAX).min(COPY_BYTES);
-                let piece = buffer.get_mut(..rest).unwrap_or_default();
-                if from.read_at(offset, piece)? < rest {
-                    return Err(Error::corrupt(format_args!("{name}, offset {offset}: changes while it is read")));
-                }
-                to.append(piece)?;
-                offset += rest as u64;
+            if let Err(error) = self.copy_sealed(disk, *last, end.next, &temporary) {
+                // Of a full disk it would keep the room that somebody makes for it.
+                let _ = disk.remove(&temporary);
+                return Err(error);
             }
-            to.append(&end_of_segment(*last, end.next))?;
-            to.sync()?;
-            drop(to);
             disk.rename(&temporary, &name)?;
             disk.sync_directory()?;
         }
@@ -241,6 +230,26 @@ impl Plan {
             }
         }
         Ok(end)
+    }
+
+    /// Copies the whole groups of the last segment, with an end behind them, into a durable file.
+    fn copy_sealed(&self, disk: &dyn Disk, last: SegmentNumber, next: Sequence, into: &str) -> Result<()> {
+        let name = last.file_name();
+        let from = disk.open(&name)?;
+        let mut to = disk.create(into)?;
+        let mut offset = 0;
+        let mut buffer = vec![0; COPY_BYTES];
+        while offset < self.log.end {
+            let rest = usize::try_from(self.log.end - offset).unwrap_or(usize::MAX).min(COPY_BYTES);
+            let piece = buffer.get_mut(..rest).unwrap_or_default();
+            if from.read_at(offset, piece)? < rest {
+                return Err(Error::corrupt(format_args!("{name}, offset {offset}: changes while it is read")));
+            }
+            to.append(piece)?;
+            offset += rest as u64;
+        }
+        to.append(&end_of_segment(last, next))?;
+        to.sync()
     }
 
     /// Feeds the snapshot and the records behind it to `replay`; changes nothing on the disk. Where the log does

@@ -10,7 +10,7 @@ const BASE64_LINE_BYTES: usize = 57;
 
 /// How bytes are written as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(crate) enum Encoding {
     Hex,
     Base64,
     /// Bytes that are no ASCII as octal numbers.

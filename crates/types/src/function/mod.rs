@@ -10,6 +10,8 @@ mod similar;
 mod text;
 mod to_char;
 
+pub(crate) use encoding::Encoding;
+
 pub use moment::Field;
 
 use crate::error::{Class, Error, Result};

@@ -175,9 +175,8 @@ impl BuildingIndex {
                 continue;
             }
             entries += 1;
-            let mut found = self.index.lookup(&entry.key);
-            let first = found.next();
-            if first != Some(id) && !found.any(|other| other == id) {
+            let first = self.index.first(&entry.key);
+            if !self.index.contains(&entry.key, id) {
                 return Err(format!("row {} is missing", id.0));
             }
             repeated += usize::from(entry.distinct && first != Some(id));

@@ -179,6 +179,21 @@ impl Index {
         ids
     }
 
+    /// Whether the row has this whole key, in time that does not grow with the rows that share it.
+    pub fn contains(&self, key: &[u8], id: TupleId) -> bool {
+        match &self.body {
+            Body::Ordered(set) => {
+                let entry = [key, &id.0.to_be_bytes()].concat();
+                set.first_with(&entry) == Some(entry.as_slice())
+            }
+            Body::Hash { map, lists, .. } => match map.get(key) {
+                None => false,
+                Some(only) if only & LIST == 0 => only == id.0,
+                Some(list) => lists.first_with(&list_entry(list & !LIST, id)).is_some(),
+            },
+        }
+    }
+
     /// Some row with this key.
     #[inline]
     pub fn first(&self, key: &[u8]) -> Option<TupleId> {

@@ -30,10 +30,9 @@ impl Table {
             for index in &self.indexes {
                 let distinct = index.key(row, &mut key)?;
                 let mut found = index.lookup(&key);
-                let there = if distinct {
-                    found.next() == Some(id) && found.next().is_none()
-                } else {
-                    found.any(|other| other == id)
+                let there = match distinct {
+                    true => found.next() == Some(id) && found.next().is_none(),
+                    false => index.contains(&key, id),
                 };
                 if !there {
                     let name = &index.definition().name;
