@@ -51,7 +51,8 @@ impl<P: Program + ?Sized> Handle<P> {
         Exclusive::new(&self.shared, None, |members, head, batch| Ok(work(members, head, batch)))
     }
 
-    /// Runs `work` like [`Handle::start_exclusively`] and waits for it. An interrupt cancels it until it starts.
+    /// Runs `work` at one point in the transaction order, with all partitions held, and waits until what it logged is
+    /// durable. An interrupt cancels it until it starts.
     pub fn exclusively_interruptible<T: Send + 'static>(
         &self,
         interrupt: &Arc<Interrupt>,
