@@ -12,7 +12,8 @@
 //! Planning and replaying change nothing, so that a database can be checked as it is, and one whose state is not that
 //! of its last record keeps its files. Repairing rewrites the last segment, because nothing that an earlier process
 //! wrote there can be trusted to be on the disk: it may have ended between a write and its sync, or because a sync
-//! failed, and what is readable then may be gone after the next power loss.
+//! failed, and what is readable then may be gone after the next power loss. Without room for that, the state can be
+//! read until there is some.
 //!
 //! Left out: what procedures and statements do ([`Execute`] is for the engine).
 
@@ -32,7 +33,7 @@ pub use rebuild::{Execute, Rebuild};
 
 use std::fmt;
 
-use crate::ids::{Identity, PartitionId};
+use crate::ids::{Identity, PartitionId, Sequence};
 use crate::log::{Body, Record};
 use crate::snapshot::Chunk;
 use crate::{Error, Result};
@@ -129,8 +130,16 @@ pub(crate) fn recover_planned<R: Replay>(
     if recovered.read_only.is_some() {
         return Ok((state, recovered));
     }
-    let end = plan.repair(disk)?;
-    Ok((state, Recovered { end, ..recovered }))
+    match plan.repair(disk) {
+        Ok(end) => Ok((state, Recovered { end, ..recovered })),
+        // What is there can be read without room for more.
+        Err(cause @ Error::DiskFull(_)) => {
+            let until = Sequence(recovered.end.next.0.saturating_sub(1));
+            let read_only = Some(ReadOnly { until, cause, older: None });
+            Ok((state, Recovered { read_only, ..recovered }))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,13 @@ impl ReadOnly {
 impl fmt::Display for ReadOnly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { until, cause, older } = self;
+        if matches!(cause, Error::DiskFull(_)) {
+            return write!(
+                f,
+                "the database is read-only: {cause}. It shows all that was committed; with room on the disk, the next \
+                 start can write again"
+            );
+        }
         write!(
             f,
             "the database is read-only: {cause}. It shows the state of log record {until}; what was committed after \

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::Semantics;
-use crate::disk::{Crash, Disk, Faults, SimulatedDisk, read_file};
+use crate::disk::{Crash, Disk, Faults, SimulatedDisk, TEMPORARY, read_file};
 use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
 use crate::log::{
     Batch, Body, CONTROL, Collector, Control, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments,
@@ -473,4 +473,24 @@ fn a_database_survives_crashes_at_every_operation() {
         }
         assert!(appended >= durable);
     }
+}
+
+#[test]
+fn a_full_disk_is_read_and_written_once_there_is_room() {
+    let mut database = Database::filled(SnapshotState::Whole);
+    database.commit(1).unwrap();
+    let (all, _) = Database::recover_disk(&database.disk.clone()).unwrap();
+    for _ in 0..2 {
+        database.disk.set_faults(Faults { full: 1, ..Faults::default() });
+        let (numbers, recovered) = database.recover().unwrap();
+        let read_only = recovered.read_only.unwrap();
+        assert!(matches!(read_only.cause, Error::DiskFull(_)), "{read_only}");
+        assert_eq!(read_only.refusal().sqlstate(), "25006");
+        assert_eq!(numbers, all);
+        let files = database.disk.list().unwrap();
+        assert!(files.iter().all(|name| !name.ends_with(TEMPORARY)), "{files:?}");
+    }
+    database.disk.set_faults(Faults::default());
+    let (numbers, recovered) = database.recover().unwrap();
+    assert_eq!((numbers, recovered.read_only), (all, None));
 }

@@ -307,6 +307,12 @@ impl Simulation {
             let result = self.attempt();
             let faults = self.disk.crashed();
             match result {
+                Ok(State { recovered: Recovered { read_only: Some(read_only), .. }, .. })
+                    if matches!(read_only.cause, Error::DiskFull(_)) =>
+                {
+                    self.counts.recoveries_interrupted += 1;
+                    self.restart();
+                }
                 Ok(State { recovered: Recovered { read_only: Some(read_only), .. }, .. }) if !self.bit_flipped => {
                     return Err(format!("recovery: {read_only}"));
                 }
