@@ -120,13 +120,21 @@ impl CheckedArithmetic {
         Self { operation, signature: Signature::any(2, Volatility::Immutable) }
     }
 
-    /// The operator that the function stands for, applied to its arguments.
+    /// The operator that the function stands for, applied to its arguments; those among them that stand for operators,
+    /// too, become these at once. Every operator of a chain is asked for its name, which has that of all before it.
     fn written(&self, arguments: &[Expr]) -> Result<Expr> {
+        let plain = |argument: &Expr| match argument {
+            Expr::ScalarFunction(inner) => match inner.func.inner().downcast_ref::<Self>() {
+                Some(function) => function.written(&inner.args),
+                None => Ok(argument.clone()),
+            },
+            argument => Ok(argument.clone()),
+        };
         match arguments {
             [left, right] => Ok(Expr::BinaryExpr(BinaryExpr::new(
-                Box::new(left.clone()),
+                Box::new(plain(left)?),
                 self.operation.operator(),
-                Box::new(right.clone()),
+                Box::new(plain(right)?),
             ))),
             arguments => exec_err!("{} takes two arguments, not {}", self.name(), arguments.len()),
         }

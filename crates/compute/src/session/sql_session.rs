@@ -41,9 +41,10 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, Decimals, EmptySubqueries, FloatOrder, InLists, InSubqueries, IntegerBounds,
-    IntervalOrder, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames, SetCounts,
-    TemporalLiterals, TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators, register_stand_ins,
+    Casts, CheckedIntegers, Coalesce, Decimals, EmptySubqueries, FloatOrder, Guards, InLists, InSubqueries,
+    IntegerBounds, IntervalOrder, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames,
+    SetCounts, TemporalLiterals, TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators,
+    register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -149,6 +150,7 @@ impl Session {
         let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
             Arc::new(Unsupported),
             Arc::new(EmptySubqueries),
+            Arc::new(Guards),
             Arc::new(TypeChecks),
             Arc::new(SetCounts),
             Arc::new(OrderKeys),
