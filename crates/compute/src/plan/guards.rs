@@ -1,10 +1,11 @@
 //! The rule that keeps AND, OR and CASE from evaluating what they guard.
 
+use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, Cast, ScalarFunction};
-use datafusion::logical_expr::utils::{conjunction, disjunction};
+use datafusion::logical_expr::utils::{conjunction, disjunction, split_binary};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 
@@ -63,12 +64,10 @@ impl AnalyzerRule for Guards {
 
 /// A chain of AND or OR; `None` if nothing in it may fail behind another term.
 fn guarded_terms(chain: &Expr, op: Operator, schema: &DFSchema) -> Option<Expr> {
-    let mut terms = vec![];
-    flatten(chain, op, &mut terms);
     let mut safe: Vec<Expr> = vec![];
     let mut guarded = vec![];
     let mut is_changed = false;
-    for term in terms {
+    for term in split_binary(chain, op) {
         if !may_fail(term, schema) {
             if !term.is_volatile() {
                 safe.push(term.clone());
@@ -110,8 +109,7 @@ fn is_guarded(term: &Expr) -> bool {
 fn with_bases(case: &Case, schema: &DFSchema) -> Option<Expr> {
     let Case { expr: None, when_then_expr, else_expr } = case else { return None };
     let results = || when_then_expr.iter().map(|(_, then)| then.as_ref()).chain(else_expr.as_deref());
-    let is_truth =
-        results().any(|result| result.get_type(schema).is_ok_and(|of| of == arrow::datatypes::DataType::Boolean));
+    let is_truth = results().any(|result| result.get_type(schema).is_ok_and(|of| of == DataType::Boolean));
     let conditions = || when_then_expr.iter().skip(1).map(|(when, _)| when.as_ref());
     if !is_truth || !results().chain(conditions()).any(|part| may_fail(part, schema)) {
         return None;
@@ -122,24 +120,15 @@ fn with_bases(case: &Case, schema: &DFSchema) -> Option<Expr> {
     }))
 }
 
-fn flatten<'a>(expression: &'a Expr, op: Operator, terms: &mut Vec<&'a Expr>) {
-    match expression {
-        Expr::BinaryExpr(BinaryExpr { left, op: same, right }) if *same == op => {
-            flatten(left, op, terms);
-            flatten(right, op, terms);
-        }
-        term => terms.push(term),
-    }
-}
-
 /// Whether an expression may fail for some values of its columns.
 fn may_fail(expression: &Expr, schema: &DFSchema) -> bool {
     let found = expression.exists(|part| {
         Ok(match part {
             Expr::BinaryExpr(BinaryExpr { op: Operator::Divide | Operator::Modulo, right, .. }) => !is_not_zero(right),
             Expr::Cast(Cast { expr, field }) => {
-                let is_column = expr.any_column_refs();
-                is_column && expr.get_type(schema).is_ok_and(|of| of.is_string()) && !field.data_type().is_string()
+                expr.any_column_refs()
+                    && expr.get_type(schema).is_ok_and(|of| of.is_string())
+                    && !field.data_type().is_string()
             }
             Expr::ScalarFunction(ScalarFunction { func, args }) => match args.as_slice() {
                 [_, divisor] if matches!(func.name(), "sql_divide" | "sql_remainder") => !is_not_zero(divisor),
