@@ -14,8 +14,11 @@ fn main() {
     if env::var("CARGO_CFG_UNIX").is_ok() {
         build.define("LUA_USE_POSIX", None);
     }
+    println!("cargo:rustc-check-cfg=cfg(checked_blocks)");
     let sanitizers = env::var("CARGO_CFG_SANITIZE").unwrap_or_default();
     if sanitizers.split(',').any(|name| name == "address") {
+        // So that the sanitizer sees each block.
+        println!("cargo:rustc-cfg=checked_blocks");
         // Every check that Lua has of itself, next to the sanitizer's.
         build.flag("-fsanitize=address").flag("-fno-omit-frame-pointer").flag("-g");
         build.define("LUA_USE_APICHECK", None).define("LUAI_ASSERT", None);

@@ -516,8 +516,8 @@ l_sinline void moveresults (lua_State *L, StkId res, int nres, int wanted) {
 */
 void luaD_poscall (lua_State *L, CallInfo *ci, int nres) {
   int wanted = ci->nresults;
-  if (l_unlikely(L->hookmask && !hastocloseCfunc(wanted)))
-    rethook(L, ci, nres);
+  if (l_unlikely((L->hookmask & ~LUA_MASKCOUNT) && !hastocloseCfunc(wanted)))
+    rethook(L, ci, nres);  /* thermocline: not for a count, to which no return matters */
   /* move results to proper place */
   moveresults(L, ci->func.p, nres, wanted);
   /* function cannot be in any of these cases when returning */

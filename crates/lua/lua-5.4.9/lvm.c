@@ -1146,10 +1146,14 @@ void luaV_finishOp (lua_State *L) {
            luai_threadyield(L); }
 
 
-/* fetch an instruction and prepare its execution */
+/* fetch an instruction and prepare its execution
+** (thermocline: counts it without a call, but for the last before a look) */
 #define vmfetch()	{ \
   if (l_unlikely(trap)) {  /* stack reallocation or hooks? */ \
-    trap = luaG_traceexec(L, pc);  /* handle hooks */ \
+    if (l_likely(L->hookmask == LUA_MASKCOUNT && L->hookcount > 1)) \
+      L->hookcount--; \
+    else \
+      trap = luaG_traceexec(L, pc);  /* handle hooks */ \
     updatebase(ci);  /* correct stack */ \
   } \
   i = *(pc++); \

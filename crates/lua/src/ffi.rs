@@ -48,11 +48,8 @@ unsafe extern "C-unwind" {
     pub fn lua_rotate(state: L, index: c_int, count: c_int);
 
     pub fn lua_type(state: L, index: c_int) -> c_int;
-    pub fn lua_isinteger(state: L, index: c_int) -> c_int;
     pub fn lua_iscfunction(state: L, index: c_int) -> c_int;
-    pub fn lua_toboolean(state: L, index: c_int) -> c_int;
     pub fn lua_tointegerx(state: L, index: c_int, is_integer: *mut c_int) -> i64;
-    pub fn lua_tonumberx(state: L, index: c_int, is_number: *mut c_int) -> f64;
     pub fn lua_tolstring(state: L, index: c_int, length: *mut usize) -> *const c_char;
     pub fn lua_rawlen(state: L, index: c_int) -> u64;
 
@@ -99,8 +96,32 @@ unsafe extern "C-unwind" {
 
     pub fn thermocline_take_steps() -> usize;
     pub fn thermocline_line(state: L, source: *const c_char) -> c_int;
-    pub fn thermocline_new_user(state: L, size: usize) -> *mut c_void;
-    pub fn thermocline_to_user(state: L, index: c_int) -> *mut c_void;
+    pub fn thermocline_read(state: L, position: c_int, read: *mut Value) -> c_int;
+    pub fn thermocline_type(state: L, position: c_int) -> c_int;
+    pub fn thermocline_get_index(state: L, position: c_int, number: i64);
+    pub fn thermocline_get_named(state: L, names: c_int, position: c_int, number: i64, read: *mut Value) -> c_int;
+    pub fn thermocline_set_field(state: L, position: c_int, name: *const c_char, length: usize);
+    pub fn thermocline_new_user(state: L, size: usize, metatable: c_int) -> *mut c_void;
+    pub fn thermocline_to_user(state: L, position: c_int, index: *mut c_int) -> *mut c_void;
+}
+
+/// What a value is and has; which of it is there follows from its type.
+#[repr(C)]
+pub struct Value {
+    /// Where it is, from the bottom.
+    pub index: c_int,
+    /// Which number it is.
+    pub is_integer: c_int,
+    pub integer: i64,
+    pub number: f64,
+    pub bytes: *const c_char,
+    pub length: usize,
+}
+
+impl Value {
+    /// Before it is read.
+    pub const EMPTY: Self =
+        Self { index: 0, is_integer: 0, integer: 0, number: 0.0, bytes: std::ptr::null(), length: 0 };
 }
 
 /// What `index` says to a closure about its own values.

@@ -80,6 +80,7 @@
 //! 4. Values of Rust lie in blocks with their type, and are dropped when Lua frees the block.
 //! 5. A machine is used by one thread, and everything in it that a callback changes is a cell.
 
+mod blocks;
 mod ffi;
 mod kind;
 mod lines;

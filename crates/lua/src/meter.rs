@@ -1,9 +1,10 @@
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error, realloc};
+use std::alloc::{Layout, handle_alloc_error};
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::fmt;
 use std::ptr;
 
+use crate::blocks::Blocks;
 use crate::ffi;
 
 /// Bytes whose allocation counts as one instruction, because they have to be filled.
@@ -17,8 +18,6 @@ const POOR_COLLECTIONS_MAX: u32 = 4;
 const POOR_PART: usize = 16;
 /// Bytes that may be granted and not held when nothing runs.
 const IDLE_BYTES: usize = 1 << 20;
-/// What `malloc` promises.
-const ALIGNMENT: usize = 16;
 
 /// Who is asked before a machine holds more, and told of what it holds.
 pub trait Budget {
@@ -57,6 +56,8 @@ pub struct Meter {
     elsewhere: Cell<usize>,
     /// Who is asked for more; `None` for nobody.
     budget: RefCell<Option<Box<dyn Budget>>>,
+    /// What is free and not held.
+    blocks: Blocks,
 }
 
 impl fmt::Debug for Meter {
@@ -93,6 +94,7 @@ impl Meter {
     }
 
     /// Whether so many bytes more may be held, with what is garbage.
+    #[inline]
     pub fn allows(&self, more: usize) -> bool {
         let held = self.held.get().saturating_add(more);
         held <= self.held_max.get() && (held <= self.granted.get() || self.ask(held))
@@ -161,6 +163,7 @@ impl Meter {
         self.granted.set(self.granted.get().saturating_sub(told));
     }
 
+    #[inline]
     fn add(&self, bytes: usize) {
         self.held.set(self.held.get().saturating_add(bytes));
         if self.held.get() > self.granted.get() {
@@ -173,12 +176,14 @@ impl Meter {
         self.exempt.replace(exempt)
     }
 
+    #[inline]
     fn grants(&self, more: usize) -> bool {
         if self.exempt.get() || self.allows(more) {
-            if let Some(before) = self.refused.take()
-                && before.saturating_sub(self.held.get()) < self.held_max.get().min(self.granted.get()) / POOR_PART
-            {
-                self.poor_collections.set(self.poor_collections.get() + 1);
+            if let Some(before) = self.refused.get() {
+                self.refused.set(None);
+                if before.saturating_sub(self.held.get()) < self.held_max.get().min(self.granted.get()) / POOR_PART {
+                    self.poor_collections.set(self.poor_collections.get() + 1);
+                }
             }
             self.unpaid.set(self.unpaid.get().saturating_add(more as u64));
             return true;
@@ -215,31 +220,20 @@ pub(crate) unsafe extern "C" fn allocate(
     let meter = unsafe { &*meter.cast::<Meter>() };
     // Without a block the old size says what kind of object is wanted.
     let old_size = if block.is_null() { 0 } else { old_size };
-    let layout = |size| Layout::from_size_align(size, ALIGNMENT);
-    let (Ok(old), Ok(new)) = (layout(old_size), layout(size)) else {
+    if !Blocks::can_have(size) {
         // Also what Lua says when it gives up.
         meter.exhausted.set(true);
         return ptr::null_mut();
-    };
+    }
     if size > old_size && !meter.grants(size - old_size) {
         return ptr::null_mut();
     }
-    // SAFETY: Lua gives back blocks with the sizes that it asked for; sizes of zero are not passed on.
-    let given = unsafe {
-        match (old_size, size) {
-            (0, 0) => ptr::null_mut(),
-            (0, _) => alloc(new),
-            (_, 0) => {
-                dealloc(block.cast(), old);
-                ptr::null_mut()
-            }
-            _ => realloc(block.cast(), old, size),
-        }
-    };
+    // SAFETY: Lua gives back blocks with the sizes that it asked for.
+    let given = unsafe { meter.blocks.resize(block.cast(), old_size, size) };
     if given.is_null() && size > old_size {
         // As where Rust allocates. An error here could be caught by the script, which replay would not see,
         // and raised below frames of Rust.
-        handle_alloc_error(new);
+        handle_alloc_error(Layout::from_size_align(size, 1).unwrap_or(Layout::new::<u8>()));
     }
     if given.is_null() && size > 0 {
         // A block that could not be made smaller.

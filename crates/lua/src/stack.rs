@@ -131,41 +131,42 @@ impl<'s, H: Host> Stack<'s, H> {
     }
 
     /// The value at a position.
+    #[inline]
     pub fn kind(&self, position: c_int) -> Kind<'_> {
-        let Some(index) = self.index(position) else { return Kind::Nil };
-        // SAFETY: an index of a value, which stays there while the text is borrowed.
-        unsafe {
-            match ffi::lua_type(self.state, index) {
-                ffi::T_BOOLEAN => Kind::Boolean(ffi::lua_toboolean(self.state, index) != 0),
-                ffi::T_NUMBER if ffi::lua_isinteger(self.state, index) != 0 => {
-                    Kind::Integer(ffi::lua_tointegerx(self.state, index, ptr::null_mut()))
-                }
-                ffi::T_NUMBER => Kind::Float(ffi::lua_tonumberx(self.state, index, ptr::null_mut())),
-                ffi::T_STRING => {
-                    self.hold(index);
-                    let mut length = 0;
-                    // Only read as the text that it is, which converts nothing.
-                    let bytes = ffi::lua_tolstring(self.state, index, &raw mut length);
-                    Kind::Text(slice::from_raw_parts(bytes.cast(), length))
-                }
-                ffi::T_TABLE => Kind::Table,
-                ffi::T_FUNCTION => Kind::Function,
-                ffi::T_USERDATA | ffi::T_LIGHT_USERDATA => Kind::User,
-                ffi::T_THREAD => Kind::Thread,
-                _ => Kind::Nil,
+        let mut value = ffi::Value::EMPTY;
+        // SAFETY: reads only.
+        let kind = unsafe { ffi::thermocline_read(self.state, position, &raw mut value) };
+        // SAFETY: what is there.
+        unsafe { self.kind_of(kind, &value) }
+    }
+
+    /// # Safety
+    /// The value has just been read, and is of this type.
+    #[inline(always)]
+    unsafe fn kind_of(&self, kind: c_int, value: &ffi::Value) -> Kind<'_> {
+        match kind {
+            ffi::T_BOOLEAN => Kind::Boolean(value.integer != 0),
+            ffi::T_NUMBER if value.is_integer != 0 => Kind::Integer(value.integer),
+            ffi::T_NUMBER => Kind::Float(value.number),
+            ffi::T_STRING => {
+                self.hold(value.index);
+                // SAFETY: the bytes of a string, which stays there while they are borrowed.
+                Kind::Text(unsafe { slice::from_raw_parts(value.bytes.cast(), value.length) })
             }
+            ffi::T_TABLE => Kind::Table,
+            ffi::T_FUNCTION => Kind::Function,
+            ffi::T_USERDATA | ffi::T_LIGHT_USERDATA => Kind::User,
+            ffi::T_THREAD => Kind::Thread,
+            _ => Kind::Nil,
         }
     }
 
     /// The float at a position; `None` for everything else.
     pub fn float(&self, position: c_int) -> Option<f64> {
-        match self.raw_type(position) {
-            ffi::T_NUMBER => match self.kind(position) {
-                Kind::Float(value) => Some(value),
-                _ => None,
-            },
-            _ => None,
-        }
+        let mut value = ffi::Value::EMPTY;
+        // SAFETY: reads only.
+        let kind = unsafe { ffi::thermocline_read(self.state, position, &raw mut value) };
+        (kind == ffi::T_NUMBER && value.is_integer == 0).then_some(value.number)
     }
 
     /// Whether the value at a position is nil, or there is none.
@@ -184,20 +185,18 @@ impl<'s, H: Host> Stack<'s, H> {
     }
 
     /// A value of Rust; `None` if there is none of this type.
+    #[inline]
     pub fn user<T: 'static>(&self, position: c_int) -> Option<&T> {
-        let index = self.index(position)?;
-        // SAFETY: an index of a value, which stays there while it is borrowed.
-        let value = unsafe { user::get(self.state, index) };
-        if value.is_some() {
-            self.hold(index);
-        }
-        value
+        // SAFETY: what is at a position of a running function, and stays there while it is borrowed.
+        let (value, index) = unsafe { user::get(self.state, position) }?;
+        self.hold(index);
+        Some(value)
     }
 
     /// Whether the value at a position is one of Rust of this type.
     pub fn is_user<T: 'static>(&self, position: c_int) -> bool {
-        // SAFETY: an index of a value, which is not kept.
-        self.index(position).is_some_and(|index| unsafe { user::get::<T>(self.state, index) }.is_some())
+        // SAFETY: as above, and not kept.
+        unsafe { user::get::<T>(self.state, position) }.is_some()
     }
 
     /// Pushes nil.
@@ -251,9 +250,7 @@ impl<'s, H: Host> Stack<'s, H> {
     pub fn push_user<T: 'static>(&self, value: T, metatable: &super::Reference) {
         self.make_room();
         // SAFETY: there is space, and memory is not refused.
-        unsafe { user::push(self.state, value) };
-        self.push_kept(metatable);
-        self.set_metatable(-2);
+        unsafe { user::push(self.state, value, metatable) };
     }
 
     /// Turns the number on the top into a string, as Lua prints it.
@@ -298,15 +295,23 @@ impl<'s, H: Host> Stack<'s, H> {
     }
 
     /// Pushes the value of an integer in a table.
+    #[inline]
     pub fn raw_get_index(&self, table: c_int, index: i64) {
-        match self.index(table).filter(|_| self.is_table(table)) {
-            Some(table) => {
-                self.make_room();
-                // SAFETY: a table, and space.
-                unsafe { ffi::lua_rawgeti(self.state, table, index) };
-            }
-            None => self.push_nil(),
-        }
+        self.make_room();
+        // SAFETY: there is space.
+        unsafe { ffi::thermocline_get_index(self.state, table, index) };
+    }
+
+    /// Pushes the value in a table of the name that has this number in a table of names, or that of the number itself
+    /// where that is nil; and says what it is.
+    #[inline]
+    pub fn raw_get_named(&self, names: c_int, table: c_int, number: i64) -> Kind<'_> {
+        self.make_room();
+        let mut value = ffi::Value::EMPTY;
+        // SAFETY: there is space.
+        let kind = unsafe { ffi::thermocline_get_named(self.state, names, table, number, &raw mut value) };
+        // SAFETY: what is on the top now.
+        unsafe { self.kind_of(kind, &value) }
     }
 
     /// Pushes the value of a name in a table.
@@ -346,10 +351,11 @@ impl<'s, H: Host> Stack<'s, H> {
 
     /// Takes a value from the top into a table, under a name.
     pub fn raw_set_field(&self, table: c_int, name: &[u8]) {
-        let table = self.index(table).unwrap_or(0);
-        self.push_bytes(name);
-        self.insert(-2);
-        self.raw_set(table);
+        self.let_go(1);
+        self.make_room();
+        // SAFETY: a value on the top, with space for the name; memory is not refused.
+        unsafe { ffi::thermocline_set_field(self.state, table, name.as_ptr().cast(), name.len()) };
+        self.inner.room.set(self.inner.room.get() + 1);
     }
 
     /// What `#` says of a table, without metamethods, or the bytes of a string.
@@ -420,11 +426,12 @@ impl<'s, H: Host> Stack<'s, H> {
 
     /// The type of a value as Lua numbers it; -1 for none.
     fn raw_type(&self, position: c_int) -> c_int {
-        // SAFETY: an index of a value.
-        self.index(position).map_or(-1, |index| unsafe { ffi::lua_type(self.state, index) })
+        // SAFETY: reads only.
+        unsafe { ffi::thermocline_type(self.state, position) }
     }
 
     /// Makes sure that one more value has a place.
+    #[inline]
     pub(crate) fn make_room(&self) {
         let room = self.inner.room.get();
         if room > 0 {
@@ -444,6 +451,7 @@ impl<'s, H: Host> Stack<'s, H> {
     }
 
     /// Notes that the value at an index is borrowed.
+    #[inline]
     fn hold(&self, index: c_int) {
         assert!(self.depth == self.inner.depth.get(), "only the innermost scope borrows from Lua");
         if index > self.inner.floor.get() {

@@ -45,6 +45,13 @@ pub trait Host: Sized + 'static {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Reference(c_int);
 
+impl Reference {
+    /// Where the registry has it.
+    pub(crate) const fn number(&self) -> c_int {
+        self.0
+    }
+}
+
 /// A script, compiled.
 #[derive(Debug)]
 pub struct Chunk(Reference);

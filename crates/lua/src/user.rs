@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::ffi::c_void;
 use std::mem::{ManuallyDrop, needs_drop};
 
+use crate::Reference;
 use crate::ffi;
 
 /// How a value lies there. Lua calls what the block begins with when it frees the block, and at no other time:
@@ -18,31 +19,33 @@ struct Block<T> {
     value: ManuallyDrop<T>,
 }
 
-/// Pushes a value.
+/// Pushes a value, with a metatable that is kept and has no finalizer.
 ///
 /// # Safety
 /// The state is alive and has space for one more value, and memory is not refused.
-pub(crate) unsafe fn push<T: 'static>(state: ffi::L, value: T) {
+pub(crate) unsafe fn push<T: 'static>(state: ffi::L, value: T, metatable: &Reference) {
     const { assert!(align_of::<Block<T>>() <= 8, "Lua aligns blocks to eight bytes") };
     // SAFETY: a block of this size and alignment is written before anything sees it.
     unsafe {
-        let block = ffi::thermocline_new_user(state, size_of::<Block<T>>()).cast::<Block<T>>();
+        let block = ffi::thermocline_new_user(state, size_of::<Block<T>>(), metatable.number()).cast::<Block<T>>();
         block.write(Block { drop: drop_block::<T>, kind: TypeId::of::<T>(), value: ManuallyDrop::new(value) });
     }
 }
 
-/// A value at an index, if it is one of this type.
+/// The value at a position if it is one of this type, and where it is from the bottom.
 ///
 /// # Safety
-/// The state is alive, the index is one of its values, from the bottom; and the value stays there for `'a`.
-pub(crate) unsafe fn get<'a, T: 'static>(state: ffi::L, index: i32) -> Option<&'a T> {
+/// The state is alive, and the value stays there for `'a`.
+#[inline]
+pub(crate) unsafe fn get<'a, T: 'static>(state: ffi::L, position: i32) -> Option<(&'a T, i32)> {
+    let mut index = 0;
     // SAFETY: marked blocks are made by `push` only, begin with their kind, and are not changed.
     unsafe {
-        let block = ffi::thermocline_to_user(state, index).cast::<Block<()>>();
+        let block = ffi::thermocline_to_user(state, position, &raw mut index).cast::<Block<()>>();
         if block.is_null() || (*block).kind != TypeId::of::<T>() {
             return None;
         }
-        Some(&(*block.cast::<Block<T>>()).value)
+        Some((&(*block.cast::<Block<T>>()).value, index))
     }
 }
 

@@ -329,6 +329,12 @@ impl Rows {
         }
     }
 
+    /// Whether there is NULL in a row and a column, or nothing.
+    #[inline]
+    pub fn is_null(&self, row: usize, column: usize) -> bool {
+        column >= self.width || matches!(self.cells.get(row * self.width + column), None | Some(Cell::Null))
+    }
+
     /// The bytes of the text in a row and a column; `None` where there is no text.
     #[inline]
     pub fn text_bytes(&self, row: usize, column: usize) -> Option<&[u8]> {

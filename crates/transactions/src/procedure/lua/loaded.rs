@@ -19,6 +19,10 @@ use crate::table::{Charge, Working, allocated};
 const PAID_MAX: usize = 1024;
 /// Names for which a table is kept.
 const NAMES_KEPT: usize = 64;
+/// Statements that are found by where Lua has their texts.
+const RECENT: usize = 32;
+/// Bytes between the texts of two strings of Lua's at least.
+const TEXTS_APART: usize = 32;
 /// What planning a statement counts as, besides its text.
 const INSTRUCTIONS_OF_PLANNING: u64 = 1000;
 
@@ -37,6 +41,8 @@ pub(super) struct Loaded {
     paid: RefCell<HashSet<u64, RandomState>>,
     /// By text.
     statements: RefCell<StatementCache<Rc<Statement>>>,
+    /// Some of them by where Lua has their texts: constants of a script stay where they are.
+    recent: RefCell<[Option<Rc<Statement>>; RECENT]>,
     /// What the running call has given a name.
     named: RefCell<HashMap<Box<[u8]>, Rc<Statement>, RandomState>>,
     /// What the names take.
@@ -47,6 +53,7 @@ pub(super) struct Loaded {
 pub(super) struct Statement {
     /// The last call that has paid for its planning.
     paid: Cell<u64>,
+    text: Box<[u8]>,
     /// Of its text.
     hash: u64,
     pub prepared: Prepared,
@@ -68,6 +75,7 @@ impl Loaded {
             calls: Cell::new(0),
             paid: RefCell::default(),
             statements: RefCell::default(),
+            recent: RefCell::new([const { None }; RECENT]),
             named: RefCell::default(),
             names_bytes: Cell::new(0),
             owner: Arc::downgrade(&procedure.id),
@@ -112,22 +120,34 @@ impl Loaded {
         if let Some(statement) = self.named.borrow().get(text) {
             return Ok(Rc::clone(statement));
         }
-        let known = self.statements.borrow_mut().get(text).map(Rc::clone);
-        if let Some(statement) = known {
+        let place = (text.as_ptr().addr() / TEXTS_APART) % RECENT;
+        let recent = self.recent.borrow().get(place).cloned().flatten().filter(|recent| *recent.text == *text);
+        if let Some(statement) = recent {
             self.pay(&statement, text, meter);
             return Ok(statement);
         }
+        let known = self.statements.borrow_mut().get(text).map(Rc::clone);
+        if let Some(statement) = known {
+            self.pay(&statement, text, meter);
+            if let Some(place) = self.recent.borrow_mut().get_mut(place) {
+                *place = Some(Rc::clone(&statement));
+            }
+            return Ok(statement);
+        }
+        // Those that make room for a new one are not kept here either.
+        self.recent.borrow_mut().fill(None);
         let sql = super::library::utf8(text)?;
         let mut parsing = environment.structure("reading a statement");
         parsing.resize(parse_bytes(sql))?;
         let prepared = Prepared::with_arguments(schema, sql, &[])?;
         drop(parsing);
         let columns = prepared.columns().into();
-        let bytes = size_of::<Statement>() + prepared.heap_bytes() + allocated(text.len());
+        let bytes = size_of::<Statement>() + prepared.heap_bytes() + 2 * allocated(text.len());
         let charge = environment.memory().map(|memory| memory.charge(Working::Statements)).unwrap_or_default();
         let charge = charge_statement(bytes, charge)?;
         let statement = Rc::new(Statement {
             paid: Cell::new(0),
+            text: text.into(),
             hash: FixedState::default().hash_one(text),
             prepared,
             columns,

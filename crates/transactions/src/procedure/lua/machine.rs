@@ -402,7 +402,8 @@ impl Machine {
         }
     }
 
-    fn with_context<T>(&self, run: impl FnOnce(&mut Context<'_, '_>) -> T) -> Option<T> {
+    /// Uses the transaction's context; `None` if there is none, or it is in use.
+    pub fn with_context<T>(&self, run: impl FnOnce(&mut Context<'_, '_>) -> T) -> Option<T> {
         let (mut run, mut result) = (Some(run), None);
         self.context.with(|lent| lent.lend(&mut |context| result = run.take().map(|run| run(context))))?;
         result

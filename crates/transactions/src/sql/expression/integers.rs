@@ -1,7 +1,5 @@
 //! Expressions over integers, compiled.
 
-use std::ops::RangeInclusive;
-
 use super::{Comparison, Expr};
 use crate::engine::Weigh;
 use crate::table::{IntegerPlace, Layout, allocated};
@@ -21,15 +19,30 @@ pub(crate) struct IntegerExpr(Node);
 
 #[derive(Debug, Clone)]
 enum Node {
+    Leaf(Leaf),
+    /// A result of two leaves, as most are, that has to be within a type.
+    Simple(Operator, [Leaf; 2], Bounds),
+    /// A result that has to be within a type.
+    Apply(Operator, Box<[Node; 2]>, Bounds),
+    /// A value that has to be within a type.
+    Within(Box<Node>, Bounds),
+    /// Branches, then what else.
+    Case(Box<[Branch]>, Box<Node>),
+}
+
+/// What is there without being computed.
+#[derive(Debug, Clone, Copy)]
+enum Leaf {
     Column(IntegerPlace),
     Parameter(usize),
     Constant(i64),
-    /// A result that has to be within the range of a type.
-    Apply(Operator, Box<[Node; 2]>, RangeInclusive<i64>),
-    /// A value that has to be within the range of a type.
-    Within(Box<Node>, RangeInclusive<i64>),
-    /// Branches, then what else.
-    Case(Box<[Branch]>, Box<Node>),
+}
+
+/// The least and the largest integer of a type.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    least: i64,
+    largest: i64,
 }
 
 #[derive(Debug, Clone)]
@@ -56,29 +69,57 @@ impl IntegerExpr {
     }
 }
 
+impl Bounds {
+    const ALL: Self = Self { least: i64::MIN, largest: i64::MAX };
+
+    #[inline]
+    fn hold(self, number: i64) -> Option<i64> {
+        (self.least <= number && number <= self.largest).then_some(number)
+    }
+
+    /// What is within both.
+    fn and(self, other: Self) -> Self {
+        Self { least: self.least.max(other.least), largest: self.largest.min(other.largest) }
+    }
+}
+
+impl Leaf {
+    #[inline(always)]
+    fn value(self, image: &[u8], parameters: &[Value]) -> Option<i64> {
+        match self {
+            Self::Column(place) => place.get(image),
+            Self::Parameter(position) => match parameters.get(position)? {
+                Value::Int(number) => Some(*number),
+                _ => None,
+            },
+            Self::Constant(number) => Some(number),
+        }
+    }
+}
+
 impl Node {
     #[inline]
     fn value(&self, image: &[u8], parameters: &[Value]) -> Option<i64> {
         match self {
-            Self::Column(place) => place.get(image),
-            Self::Parameter(position) => match parameters.get(*position)? {
-                Value::Int(number) => Some(*number),
-                _ => None,
-            },
-            Self::Constant(number) => Some(*number),
+            Self::Leaf(leaf) => leaf.value(image, parameters),
+            Self::Simple(operator, [left, right], bounds) => {
+                let (left, right) = (left.value(image, parameters)?, right.value(image, parameters)?);
+                bounds.hold(operator.checked_integers(left, right)?)
+            }
             _ => self.computed(image, parameters),
         }
     }
 
+    #[inline(never)]
     fn computed(&self, image: &[u8], parameters: &[Value]) -> Option<i64> {
         match self {
-            Self::Column(_) | Self::Parameter(_) | Self::Constant(_) => self.value(image, parameters),
-            Self::Apply(operator, sides, range) => {
+            Self::Leaf(_) | Self::Simple(..) => self.value(image, parameters),
+            Self::Apply(operator, sides, bounds) => {
                 let [left, right] = &**sides;
                 let (left, right) = (left.value(image, parameters)?, right.value(image, parameters)?);
-                operator.checked_integers(left, right).filter(|number| range.contains(number))
+                bounds.hold(operator.checked_integers(left, right)?)
             }
-            Self::Within(inner, range) => inner.value(image, parameters).filter(|number| range.contains(number)),
+            Self::Within(inner, bounds) => bounds.hold(inner.value(image, parameters)?),
             Self::Case(branches, otherwise) => {
                 for Branch { comparison, sides: [left, right], result } in branches {
                     let order = left.value(image, parameters)?.cmp(&right.value(image, parameters)?);
@@ -101,7 +142,7 @@ impl Weigh for IntegerExpr {
 impl Weigh for Node {
     fn heap_bytes(&self) -> usize {
         match self {
-            Self::Column(_) | Self::Parameter(_) | Self::Constant(_) => 0,
+            Self::Leaf(_) | Self::Simple(..) => 0,
             Self::Apply(_, sides, _) => {
                 allocated(size_of_val(&**sides)) + sides.iter().map(Self::heap_bytes).sum::<usize>()
             }
@@ -122,21 +163,23 @@ fn node(expr: &Expr, layout: &Layout, depth: usize) -> Option<Node> {
     }
     let inner = |expr: &Expr| node(expr, layout, depth + 1);
     Some(match expr {
-        Expr::Parameter(position) => Node::Parameter(*position),
-        Expr::Literal(Value::Int(number)) => Node::Constant(*number),
-        Expr::Column { slot: 0, column } => Node::Column(layout.integer_place(*column)?),
+        Expr::Parameter(position) => Node::Leaf(Leaf::Parameter(*position)),
+        Expr::Literal(Value::Int(number)) => Node::Leaf(Leaf::Constant(*number)),
+        Expr::Column { slot: 0, column } => Node::Leaf(Leaf::Column(layout.integer_place(*column)?)),
         Expr::Arithmetic(operator, sides) => {
             let [left, right] = &**sides;
-            Node::Apply(*operator, Box::new([inner(left)?, inner(right)?]), i64::MIN..=i64::MAX)
+            match [inner(left)?, inner(right)?] {
+                [Node::Leaf(left), Node::Leaf(right)] => Node::Simple(*operator, [left, right], Bounds::ALL),
+                sides => Node::Apply(*operator, Box::new(sides), Bounds::ALL),
+            }
         }
         Expr::Cast(value, to) => {
             let (least, largest) = to.integer_bounds()?;
+            let bounds = Bounds { least, largest };
             match inner(value)? {
-                // What is within all these ranges is within the narrowest.
-                Node::Apply(operator, sides, range) => {
-                    Node::Apply(operator, sides, least.max(*range.start())..=largest.min(*range.end()))
-                }
-                other => Node::Within(Box::new(other), least..=largest),
+                Node::Simple(operator, sides, inner) => Node::Simple(operator, sides, bounds.and(inner)),
+                Node::Apply(operator, sides, inner) => Node::Apply(operator, sides, bounds.and(inner)),
+                other => Node::Within(Box::new(other), bounds),
             }
         }
         Expr::Case(branches, otherwise) => {

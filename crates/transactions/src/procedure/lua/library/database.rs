@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use thermocline_lua::{Kind, Raised};
 
 use super::super::loaded::{Statement, StatementHandle};
@@ -10,15 +11,22 @@ use super::super::machine::L;
 use super::Named;
 use super::arguments::{bad, bytes, count, expected};
 use super::result::{push_result, push_row};
-use super::value::{push_timestamp, push_value, value_at};
+use super::value::{push_cell, push_timestamp, value_at, value_of};
 use super::{decimal, moment};
 use crate::error::{Class, Error, Raised as RaisedError};
 use crate::procedure::Context;
 use crate::sql::{Outcome, OutputColumn, Rows};
-use crate::types::{DataType, ValueRef};
+use crate::table::StatementMemory;
+use crate::types::{DataType, Value, ValueRef};
 
 /// Instructions that a statement counts as, besides the rows that it counts itself.
 const INSTRUCTIONS_OF_A_STATEMENT: usize = 50;
+/// Parameters of a statement for which there is a place without asking for memory.
+const PARAMETERS_AT_HAND: usize = 12;
+/// Bytes of cells that a result of `db.rows` begins with at most.
+const ROWS_BYTES_AT_ONCE: usize = 16 << 10;
+/// Values of a row that are on the stack together.
+const CELLS_AT_ONCE: usize = 16;
 
 pub const FUNCTIONS: &[Named] = &[
     ("abort", abort),
@@ -57,21 +65,16 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
             None => plan(stack, context, text)?,
         };
         let types = statement.prepared.parameters();
-        let given = stack.top() - 1;
-        let parameters = (2..).zip(0..given).map(|(position, index)| {
-            let wanted = usize::try_from(index).ok().and_then(|index| types.get(index)).copied();
-            value_at(stack, position, wanted).map_err(|error| match error {
+        let environment = context.environment();
+        let mut parameters: SmallVec<[Value; PARAMETERS_AT_HAND]> = SmallVec::new();
+        for (index, position) in (2..=stack.top()).enumerate() {
+            let parameter = value_at(stack, position, types.get(index).copied()).map_err(|error| match error {
                 Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
                 error => error,
-            })
-        });
-        let environment = context.environment();
-        let counted = parameters.map(|parameter| {
-            let parameter = parameter?;
+            })?;
             environment.text(parameter.heap_bytes())?;
-            Ok(parameter)
-        });
-        let parameters = counted.collect::<crate::Result<Vec<_>>>()?;
+            parameters.push(parameter);
+        }
         let outcome = environment.keeping_texts(|| context.run(&statement.prepared, &parameters))?;
         Ok((statement, outcome))
     })
@@ -118,7 +121,7 @@ fn row(stack: &L<'_>) -> Result<i32, Raised> {
 
 fn value(stack: &L<'_>) -> Result<i32, Raised> {
     match only(stack, "value")? {
-        Some((_, rows)) => push_value(stack, rows.value(0, 0)),
+        Some((_, rows)) => push_cell(stack, &rows, 0, 0),
         None => stack.push_nil(),
     }
     Ok(1)
@@ -130,7 +133,7 @@ fn values(stack: &L<'_>) -> Result<i32, Raised> {
     if !stack.has_space(width) {
         return Err(stack.host().raise(stack, Class::LimitExceeded.error("too many columns for db.values")));
     }
-    rows.row(0).for_each(|value| push_value(stack, value));
+    (0..rows.width()).for_each(|column| push_cell(stack, &rows, 0, column));
     Ok(width)
 }
 
@@ -211,22 +214,13 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
         columns.push((name, None));
     }
     let mut out = Rows::new(columns.len());
-    for row in 1..=count(height) {
-        stack.scoped(|stack| {
-            stack.raw_get_index(2, row);
-            if !stack.is_table(-1) {
-                return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
-            }
-            let at = stack.top();
-            (1..)
-                .zip(&mut columns)
-                .try_for_each(|(number, column)| stack.scoped(|stack| push_cell(stack, at, number, column, &mut out)))
-        })?;
-        if !stack.may_hold(out.byte_size()) {
-            let message = "no memory for the rows of db.rows";
-            return Err(machine.abort(stack, Error::OutOfMemory(message.into())));
-        }
-    }
+    let at_once = ROWS_BYTES_AT_ONCE / (size_of::<ValueRef<'_>>() * width.max(1));
+    out.reserve(height.min(at_once));
+    let filled = machine.with_context(|context| {
+        let memory = context.environment().memory();
+        (1..=count(height)).try_for_each(|row| push_cells(stack, row, &mut columns, &mut out, memory))
+    });
+    filled.unwrap_or_else(|| Err(machine.abort(stack, Error::internal("a result outside of a transaction"))))?;
     let column = |(name, data_type): (Box<str>, Option<DataType>)| OutputColumn {
         name,
         data_type: data_type.unwrap_or(DataType::Text),
@@ -235,28 +229,46 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
-/// Appends a column's value of the row whose table is at a position, by the column's name or its number.
-fn push_cell(
+/// Appends one of the rows of `db.rows`: values by their columns' names or numbers.
+fn push_cells(
     stack: &L<'_>,
-    row: i32,
-    number: i64,
-    (name, data_type): &mut (Box<str>, Option<DataType>),
+    row: i64,
+    columns: &mut [(Box<str>, Option<DataType>)],
     out: &mut Rows,
+    memory: Option<&StatementMemory>,
 ) -> Result<(), Raised> {
-    stack.raw_get_field(row, name.as_bytes());
-    if stack.is_nil(-1) {
-        stack.pop(1);
-        stack.raw_get_index(row, number);
+    let machine = stack.host();
+    stack.scoped(|stack| {
+        stack.raw_get_index(2, row);
+        if !stack.is_table(-1) {
+            return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
+        }
+        let at = stack.top();
+        let mut number = 0;
+        for columns in columns.chunks_mut(CELLS_AT_ONCE) {
+            stack.scoped(|stack| {
+                columns.iter_mut().try_for_each(|(name, data_type)| {
+                    number += 1;
+                    let kind = stack.raw_get_named(1, at, number);
+                    let pushed = value_of(stack, -1, kind, None).and_then(|value| {
+                        *data_type = common(*data_type, value, name)?;
+                        out.push_within(value, memory)
+                    });
+                    pushed.map_err(|error| match error {
+                        // Whether there is memory must not be seen by a script.
+                        Error::OutOfMemory(_) => machine.abort(stack, error),
+                        error => machine.raise(stack, error),
+                    })
+                })
+            })?;
+        }
+        Ok(())
+    })?;
+    if stack.may_hold(out.byte_size()) {
+        return Ok(());
     }
-    let pushed = value_at(stack, -1, None).and_then(|value| {
-        *data_type = common(*data_type, value.as_ref(), name)?;
-        stack.host().push(out, value.as_ref())
-    });
-    pushed.map_err(|error| match error {
-        // Whether there is memory must not be seen by a script.
-        Error::OutOfMemory(_) => stack.host().abort(stack, error),
-        error => stack.host().raise(stack, error),
-    })
+    let message = "no memory for the rows of db.rows";
+    Err(machine.abort(stack, Error::OutOfMemory(message.into())))
 }
 
 /// The type of a column that holds one more value.

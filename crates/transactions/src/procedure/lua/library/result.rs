@@ -9,7 +9,7 @@ use thermocline_lua::{Kind, Meter, Raised};
 use super::super::machine::L;
 use super::Named;
 use super::arguments::{count, expected};
-use super::value::push_value;
+use super::value::push_cell;
 use crate::database::Answer;
 use crate::error::Class;
 use crate::sql::{OutputColumn, Rows};
@@ -64,9 +64,9 @@ pub fn push_result(stack: &L<'_>, columns: Arc<[OutputColumn]>, rows: Rows) -> R
 /// Pushes a row as a table with the columns' names.
 pub fn push_row(stack: &L<'_>, columns: &[OutputColumn], rows: &Rows, row: usize) {
     stack.push_table(0, columns.len());
-    for (column, value) in columns.iter().zip(rows.row(row)) {
-        if !value.is_null() {
-            push_value(stack, value);
+    for (number, column) in columns.iter().enumerate().take(rows.width()) {
+        if !rows.is_null(row, number) {
+            push_cell(stack, rows, row, number);
             stack.raw_set_field(-2, column.name.as_bytes());
         }
     }

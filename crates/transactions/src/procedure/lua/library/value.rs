@@ -7,6 +7,7 @@ use super::super::machine::L;
 use super::moment::{Date, Timestamp};
 use super::result::ResultSet;
 use crate::error::{Class, Result};
+use crate::sql::Rows;
 use crate::types::{DataType, Decimal, Value, ValueRef};
 
 /// Pushes a value. Text and bytes are both strings.
@@ -51,15 +52,35 @@ pub fn push_timestamp(stack: &L<'_>, micros: i64) {
     }
 }
 
+/// Pushes a value of a result. Texts go as their bytes.
+#[inline]
+pub fn push_cell(stack: &L<'_>, rows: &Rows, row: usize, column: usize) {
+    match rows.text_bytes(row, column) {
+        Some(text) => stack.push_bytes(text),
+        None => push_value(stack, rows.value(row, column)),
+    }
+}
+
 /// The value at a position, for a parameter of this type if one is known.
+#[inline]
 pub fn value_at(stack: &L<'_>, position: i32, wanted: Option<DataType>) -> Result<Value> {
-    Ok(match stack.kind(position) {
-        Kind::Nil => Value::Null,
-        Kind::Boolean(value) => Value::Boolean(value),
-        Kind::Integer(value) => Value::Int(value),
-        Kind::Float(value) => Value::Float(value),
-        Kind::Text(bytes) if wanted == Some(DataType::Bytea) => Value::Bytes(bytes.into()),
-        Kind::Text(text) => Value::Text(utf8(text)?.into()),
+    match stack.kind(position) {
+        // What most are.
+        Kind::Integer(value) => Ok(Value::Int(value)),
+        kind => value_of(stack, position, kind, wanted).map(ValueRef::to_value),
+    }
+}
+
+/// The value of what is at a position, with its text or bytes where Lua has them.
+#[inline]
+pub fn value_of<'a>(stack: &L<'_>, position: i32, kind: Kind<'a>, wanted: Option<DataType>) -> Result<ValueRef<'a>> {
+    Ok(match kind {
+        Kind::Nil => ValueRef::Null,
+        Kind::Boolean(value) => ValueRef::Boolean(value),
+        Kind::Integer(value) => ValueRef::Int(value),
+        Kind::Float(value) => ValueRef::Float(value),
+        Kind::Text(bytes) if wanted == Some(DataType::Bytea) => ValueRef::Bytes(bytes),
+        Kind::Text(text) => ValueRef::Text(utf8(text)?),
         Kind::User => match user_value(stack, position) {
             Some(value) => value,
             None => return Err(no_value(user_name(stack, position))),
@@ -68,14 +89,14 @@ pub fn value_at(stack: &L<'_>, position: i32, wanted: Option<DataType>) -> Resul
     })
 }
 
-fn user_value(stack: &L<'_>, position: i32) -> Option<Value> {
+fn user_value(stack: &L<'_>, position: i32) -> Option<ValueRef<'static>> {
     if let Some(value) = stack.user::<Decimal>(position) {
-        return Some(Value::Decimal(*value));
+        return Some(ValueRef::Decimal(*value));
     }
     if let Some(Date(days)) = stack.user::<Date>(position) {
-        return Some(Value::Date(*days));
+        return Some(ValueRef::Date(*days));
     }
-    stack.user::<Timestamp>(position).map(|Timestamp(micros)| Value::Timestamp(*micros))
+    stack.user::<Timestamp>(position).map(|Timestamp(micros)| ValueRef::Timestamp(*micros))
 }
 
 /// What scripts call the type of a value of Rust.
