@@ -20,13 +20,13 @@ use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Release
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{Batch, Collector, Control, Head as LogHead, LoadOutcome, LogThread, Writer};
+use crate::log::{Collector, Control, LogThread, Writer};
 use crate::machine;
-use crate::partition::{Digest, Head, Transaction};
+use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
 use crate::random::Random;
 use crate::reader::ReadRequest;
-use crate::recovery::{Progress, ReadOnly, Rebuild, recover_planned};
+use crate::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
 use crate::schema::Schema;
 use crate::snapshot::Manifest;
 use crate::table::Budget;
@@ -139,18 +139,7 @@ impl Database {
             // Results of what only read wait for nothing but the records before.
             releases.released(Ok(log.handle().released()));
             let handle = log.handle();
-            // Before anything else: what comes next gets the ids of the rows that are gone.
-            let mut ended = Batch::default();
-            let head = LogHead {
-                transaction: recovered.transaction,
-                timestamp: recovered.timestamp,
-                seed: 0,
-                digest: Digest::EMPTY.bits(),
-                partitions: &[],
-            };
-            for load in unfinished {
-                ended.load_end(&head, load, LoadOutcome::TakenBack)?;
-            }
+            let mut ended = taken_back(&unfinished, recovered.transaction, recovered.timestamp)?;
             if !ended.is_empty() {
                 handle.append(&mut ended)?;
             }

@@ -1,33 +1,17 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::catalog::Definitions;
 use super::database::Shared;
-use super::work::{LoadBatch, Work};
-use crate::engine::Client;
+use super::loading::{Loading, Portions};
 use crate::error::{Error, Result};
-use crate::ids::LoadId;
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::log::{TableLoad, put_counted};
-use crate::machine::{Step, run_steps};
-use crate::sql::{Environment, RowMaker};
-use crate::table::{Charge, Working};
-use crate::types::{PartitionHash, ValueRef};
+use crate::interrupt::Interrupt;
+use crate::machine::run_steps;
+use crate::types::ValueRef;
 
-/// Rows and bytes of rows that a partition inserts without doing anything else in between: a fraction of a
-/// millisecond.
-const BATCH_ROWS: u32 = 256;
-const BATCH_BYTES: usize = 128 << 10;
-/// Batches of one partition that wait for their turn or for the log.
-const UNDER_WAY_MAX: usize = 8;
-/// Rows of a load that failed which go from each partition at once.
-const TAKE_BACK_ROWS: u32 = 1024;
-/// How long it tries a batch again that lost a race: to a full queue, or to another load of the same key.
-const RETRY_FOR: Duration = Duration::from_secs(10);
-/// How long it waits before that.
-const RETRY_AFTER: Duration = Duration::from_millis(2);
+/// A batch takes a partition a fraction of a millisecond.
+const PORTIONS: Portions =
+    Portions { rows: 256, bytes: 128 << 10, under_way: 8, taken_back: 1024, retry_for: Duration::from_secs(10) };
 
 /// A bulk load: any number of rows into one table, all of them or none, while other transactions run.
 ///
@@ -44,47 +28,14 @@ const RETRY_AFTER: Duration = Duration::from_millis(2);
 /// nobody knows yet whether the row will stay. After a crash in the middle of it the rows go when the log is replayed.
 pub struct Load {
     shared: Arc<Shared>,
-    definitions: Arc<Definitions>,
-    client: Client<Work>,
-    interrupt: Arc<Interrupt>,
-    id: LoadId,
-    maker: RowMaker,
-    environment: Environment,
-    /// By partition; one for all of a table that every partition has.
-    open: Vec<OpenBatch>,
-    /// By tag.
-    under_way: BTreeMap<u64, UnderWay>,
-    tag_next: u64,
-    rows: u64,
-    image: Vec<u8>,
-    /// Bytes of all batches.
-    charge: Charge,
-    /// Whether all rows are to go when it is dropped: a batch was sent, and the load is not kept.
-    is_begun: bool,
+    loading: Loading,
     has_failed: bool,
-}
-
-/// Rows of one partition that have not been sent.
-#[derive(Default)]
-struct OpenBatch {
-    hash: Option<PartitionHash>,
-    count: u32,
-    images: Vec<u8>,
-    /// How many batches of the partition are under way.
-    sent: usize,
-}
-
-struct UnderWay {
-    partition: usize,
-    work: Arc<Work>,
-    bytes: usize,
-    /// When it was sent first.
-    since: Instant,
 }
 
 impl fmt::Debug for Load {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Load").field("id", &self.id).field("rows", &self.rows).finish_non_exhaustive()
+        let (of, rows) = (self.loading.table_load(), self.loading.rows());
+        f.debug_struct("Load").field("id", &of.load).field("rows", &rows).finish_non_exhaustive()
     }
 }
 
@@ -95,29 +46,15 @@ impl Load {
         columns: &[impl AsRef<str>],
         interrupt: &Arc<Interrupt>,
     ) -> Result<Self> {
-        let definitions = shared.catalog.current();
-        definitions.check_writable()?;
-        let maker = RowMaker::new(&definitions.schema, table, columns)?;
-        let head = shared.handle.exclusively_interruptible(interrupt, |_, head, _| Ok(head))?;
-        interrupt.wait_again();
-        let partitions = if maker.table().partition_by.is_some() { shared.handle.partitions() } else { 1 };
-        Ok(Self {
-            definitions,
-            client: shared.engine.client(),
-            interrupt: Arc::clone(interrupt),
-            id: LoadId(head.id.0),
-            environment: Environment::new(head.timestamp.0, head.seed, u64::MAX),
-            open: (0..partitions).map(|_| OpenBatch::default()).collect(),
-            under_way: BTreeMap::new(),
-            tag_next: 0,
-            rows: 0,
-            image: Vec::new(),
-            charge: Charge::new(&shared.budget, Working::Queues),
-            is_begun: false,
-            has_failed: false,
-            shared: Arc::clone(shared),
-            maker,
-        })
+        let engine = (&shared.catalog, &shared.handle, shared.engine.client());
+        let loading = Loading::begin(engine, (table, columns), interrupt, (&shared.budget, PORTIONS))?;
+        let mut load = Self { shared: Arc::clone(shared), loading, has_failed: false };
+        load.run()?;
+        Ok(load)
+    }
+
+    fn run(&mut self) -> Result<()> {
+        run_steps(self.shared.handle.clock(), || self.loading.step())
     }
 
     /// Adds a row: a value for each of the columns. It may wait for rows before it to be inserted.
@@ -125,21 +62,13 @@ impl Load {
     /// # Errors
     /// If the row, or one before it, cannot be inserted. Then none is.
     pub fn push(&mut self, values: &[ValueRef<'_>]) -> Result<()> {
-        let pushed = self.push_row(values);
+        let pushed = match self.loading.push(values) {
+            Ok(true) => self.run(),
+            Ok(false) => Ok(()),
+            Err(error) => Err(error),
+        };
         self.has_failed |= pushed.is_err();
         pushed
-    }
-
-    fn push_row(&mut self, values: &[ValueRef<'_>]) -> Result<()> {
-        let hash = self.maker.make(values, &self.environment, &mut self.image)?;
-        let count = self.open.len() as u32;
-        let partition = hash.map_or(0, |hash| hash.partition(count) as usize);
-        let Some(open) = self.open.get_mut(partition) else { return Err(Error::internal("a row of no partition")) };
-        put_counted(&mut open.images, &self.image);
-        open.hash = hash;
-        open.count += 1;
-        self.rows += 1;
-        if open.count >= BATCH_ROWS || open.images.len() >= BATCH_BYTES { self.send(partition) } else { Ok(()) }
     }
 
     /// Inserts what has not been inserted, waits until all of it is durable, and lets everybody see it. Gives back how
@@ -151,112 +80,19 @@ impl Load {
         if self.has_failed {
             return Err(Error::internal("a load that has failed cannot be finished"));
         }
-        for partition in 0..self.open.len() {
-            self.send(partition)?;
-        }
-        while !self.under_way.is_empty() {
-            self.receive()?;
-        }
-        if self.is_begun {
-            self.shared.handle.keep_load(self.table_load(), &self.interrupt)?;
-            self.is_begun = false;
-        }
-        Ok(self.rows)
-    }
-
-    fn table_load(&self) -> TableLoad {
-        TableLoad { table: self.maker.table().id, load: self.id }
-    }
-
-    /// Sends the rows of a partition, once there is room for them.
-    fn send(&mut self, partition: usize) -> Result<()> {
-        self.interrupt.check()?;
-        while self.open.get(partition).is_some_and(|open| open.sent >= UNDER_WAY_MAX) {
-            self.receive()?;
-        }
-        let Some(open) = self.open.get_mut(partition).filter(|open| open.count > 0) else { return Ok(()) };
-        open.sent += 1;
-        let next = Vec::with_capacity(open.images.len());
-        let images = std::mem::replace(&mut open.images, next);
-        let bytes = 2 * images.capacity();
-        let (count, hash) = (std::mem::take(&mut open.count), open.hash.take());
-        let batch = LoadBatch { load: self.id, table: Arc::clone(self.maker.table()), hash, count, images };
-        let work = Arc::new(Work::load(&self.shared.catalog, &self.definitions, batch));
-        let no_room = |full| Error::OutOfMemory(format!("rows that are being loaded: {full}").into());
-        self.charge.grow(bytes).map_err(no_room)?;
-        self.submit(UnderWay { partition, work, bytes, since: Instant::now() })
-    }
-
-    fn submit(&mut self, batch: UnderWay) -> Result<()> {
-        let tag = self.tag_next;
-        self.tag_next += 1;
-        self.is_begun = true;
-        let work = Arc::clone(&batch.work);
-        self.under_way.insert(tag, batch);
-        let submitted = self.client.submit(work, Box::default(), tag);
-        if submitted.is_err() {
-            // Nobody will answer it.
-            self.under_way.remove(&tag);
-        }
-        submitted?;
-        self.client.send();
-        Ok(())
-    }
-
-    /// Waits until a batch has been answered.
-    fn receive(&mut self) -> Result<()> {
-        let clock = self.shared.handle.clock().clone();
-        let replies = run_steps(&clock, || match (self.client.try_receive(), self.interrupt.check()) {
-            (Ok(replies), _) => Step::Over(Ok(replies)),
-            (Err(_), Err(stopped)) => Step::Over(Err(stopped)),
-            (Err(wait), Ok(())) => Step::Wait(wait.until(clock.after(POLL_INTERVAL))),
-        })?;
-        let (mut again, mut failed) = (Vec::new(), None);
-        for reply in replies {
-            let Some(batch) = self.under_way.remove(&reply.tag) else { continue };
-            match reply.result {
-                Err(Error::Retry(_)) if batch.since.elapsed() < RETRY_FOR => again.push(batch),
-                result => {
-                    failed = failed.or(result.err());
-                    let bytes = self.charge.bytes().saturating_sub(batch.bytes);
-                    // Fewer bytes always have room.
-                    let _ = self.charge.resize(bytes);
-                    if let Some(open) = self.open.get_mut(batch.partition) {
-                        open.sent -= 1;
-                    }
-                }
-            }
-        }
-        failed.map_or(Ok(()), Err)?;
-        if !again.is_empty() {
-            std::thread::sleep(RETRY_AFTER);
-        }
-        again.into_iter().try_for_each(|batch| self.submit(batch))
-    }
-
-    /// Removes its rows. What is left of them if that fails goes when the database is opened: nothing else can happen
-    /// by then, because only a stopped engine refuses it.
-    fn take_back(&mut self) -> Result<()> {
-        let clock = self.shared.handle.clock().clone();
-        while !self.under_way.is_empty() {
-            let replies = run_steps(&clock, || match self.client.try_receive() {
-                Ok(replies) => Step::Over(replies),
-                Err(wait) => Step::Wait(wait),
-            });
-            replies.iter().for_each(|reply| drop(self.under_way.remove(&reply.tag)));
-        }
-        let load = self.table_load();
-        while self.shared.handle.take_back(load, TAKE_BACK_ROWS)? > 0 {}
-        self.shared.handle.forget_load(load)
+        self.loading.finish();
+        self.run()?;
+        Ok(self.loading.rows())
     }
 }
 
 /// Takes all rows back unless it is [finished](Load::finish).
 impl Drop for Load {
     fn drop(&mut self) {
-        if self.is_begun {
-            // See there.
-            let _ = self.take_back();
+        if self.loading.is_begun() {
+            self.loading.take_back();
+            // Only a stopped engine refuses it, and then they go when the database is opened.
+            let _ = self.run();
         }
     }
 }
@@ -265,7 +101,7 @@ impl Drop for Load {
 mod tests {
     use super::*;
 
-    const _: () = assert!(BATCH_BYTES + crate::table::ROW_BYTES_MAX < crate::log::RECORD_BYTES_MAX / 2);
+    const _: () = assert!(PORTIONS.bytes + crate::table::ROW_BYTES_MAX < crate::log::RECORD_BYTES_MAX / 2);
 
     #[test]
     fn a_load_can_be_handed_to_another_thread() {

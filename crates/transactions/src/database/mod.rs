@@ -31,6 +31,7 @@ mod check;
 mod database;
 mod definition;
 mod load;
+mod loading;
 mod memory;
 mod notice;
 mod opening;
@@ -58,5 +59,6 @@ pub use work::{Answer, Work};
 
 pub(crate) use catalog::{Catalog, Definitions};
 pub(crate) use definition::Definition;
+pub(crate) use loading::{Loading, Portions};
 pub(crate) use replay::Replayer;
 pub(crate) use snapshots::start_barrier;

@@ -120,38 +120,46 @@ impl<P: Program + ?Sized> Handle<P> {
         self.shared.refusal()
     }
 
+    /// The id and the time of a load, at one point in the transaction order. It can be stopped before it begins.
+    pub(crate) fn start_head(&self, interrupt: &Arc<Interrupt>) -> Result<Exclusive<P, Head>> {
+        Exclusive::new(&self.shared, Some(interrupt), |_, head, _| Ok(Ok(head)))
+    }
+
     /// Removes up to so many rows of a load from each partition, and says how many there were.
-    pub(crate) fn take_back(&self, load: TableLoad, rows: u32) -> Result<u32> {
-        let work = move |members: &mut [Member], head, batch: &mut Batch| {
+    pub(crate) fn start_take_back(&self, load: TableLoad, rows: u32) -> Result<Exclusive<P, u32>> {
+        Exclusive::new(&self.shared, None, move |members, head, batch| {
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.take_back(head, load, rows)) {
                 return Ok(Err(error));
             }
             let taken = members.iter_mut().map(|member| member.partition.take_back(load, rows));
             taken.sum::<Result<u32>>().map(Ok)
-        };
-        machine::run(&mut Exclusive::new(&self.shared, None, work)?, &self.shared.clock)
+        })
     }
 
     /// Ends a load, whose rows stay: all of them can be seen in all partitions from then on. It can be stopped before
     /// it begins.
-    pub(crate) fn keep_load(&self, load: TableLoad, interrupt: &Arc<Interrupt>) -> Result<()> {
-        self.end_load(load, LoadOutcome::Kept, Some(interrupt))
+    pub(crate) fn start_keep_load(&self, load: TableLoad, interrupt: &Arc<Interrupt>) -> Result<Exclusive<P, ()>> {
+        self.start_end_load(load, LoadOutcome::Kept, Some(interrupt))
     }
 
     /// Ends a load whose rows have been taken back.
-    pub(crate) fn forget_load(&self, load: TableLoad) -> Result<()> {
-        self.end_load(load, LoadOutcome::TakenBack, None)
+    pub(crate) fn start_forget_load(&self, load: TableLoad) -> Result<Exclusive<P, ()>> {
+        self.start_end_load(load, LoadOutcome::TakenBack, None)
     }
 
-    fn end_load(&self, load: TableLoad, outcome: LoadOutcome, interrupt: Option<&Arc<Interrupt>>) -> Result<()> {
-        let work = move |members: &mut [Member], head, batch: &mut Batch| {
+    fn start_end_load(
+        &self,
+        load: TableLoad,
+        outcome: LoadOutcome,
+        interrupt: Option<&Arc<Interrupt>>,
+    ) -> Result<Exclusive<P, ()>> {
+        Exclusive::new(&self.shared, interrupt, move |members, head, batch| {
             if let Err(error) = with_log_head(members, head, Digest::EMPTY, |head| batch.load_end(head, load, outcome))
             {
                 return Ok(Err(error));
             }
             members.iter_mut().try_for_each(|member| member.partition.end_load(load)).map(Ok)
-        };
-        machine::run(&mut Exclusive::new(&self.shared, interrupt, work)?, &self.shared.clock)
+        })
     }
 
     /// Makes a change of the schema in all partitions or in none, at a place of its own in the log.

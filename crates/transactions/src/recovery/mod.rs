@@ -28,8 +28,8 @@ pub use choice::{Choice, LogState, SnapshotState, choose};
 pub use halt::Halt;
 pub use plan::{Plan, Progress, Recovered};
 pub use read_only::ReadOnly;
-pub(crate) use rebuild::insert_hidden;
 pub use rebuild::{Execute, Rebuild};
+pub(crate) use rebuild::{insert_hidden, take_back_loads, taken_back};
 
 use std::fmt;
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Described, Replay, verify_digest};
-use crate::ids::{Identity, PartitionId, TransactionId};
-use crate::log::{Body, Effect, Effects, Images, LoadOutcome, Record, TableLoad};
+use crate::ids::{Identity, Micros, PartitionId, TransactionId};
+use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record, TableLoad};
 use crate::partition::{Digest, Head, Member, Partition, Scope};
 use crate::schema::{Schema, TableId};
 use crate::snapshot::Chunk;
@@ -117,18 +117,7 @@ impl<X: Execute> Rebuild<X> {
     /// Removes what loads have left that are not over, and says which those are. What comes after this knows nothing of
     /// them.
     pub fn take_back_loads(&mut self) -> Result<Vec<TableLoad>> {
-        let loads: BTreeSet<_> = self.members.iter().flat_map(|member| member.partition.loads()).collect();
-        loads.iter().try_for_each(|load| self.end_load(*load, LoadOutcome::TakenBack))?;
-        Ok(loads.into_iter().collect())
-    }
-
-    fn end_load(&mut self, load: TableLoad, outcome: LoadOutcome) -> Result<()> {
-        self.members.iter_mut().try_for_each(|member| {
-            if outcome == LoadOutcome::TakenBack {
-                member.partition.take_back(load, u32::MAX)?;
-            }
-            member.partition.end_load(load)
-        })
+        take_back_loads(&mut self.members)
     }
 
     fn member(&mut self, id: PartitionId) -> Result<&mut Member> {
@@ -161,6 +150,31 @@ impl<X: Execute> Rebuild<X> {
         }
         Ok(())
     }
+}
+
+/// The same with the partitions of a database that has been rebuilt.
+pub(crate) fn take_back_loads(members: &mut [Member]) -> Result<Vec<TableLoad>> {
+    let loads: BTreeSet<_> = members.iter().flat_map(|member| member.partition.loads()).collect();
+    loads.iter().try_for_each(|load| end_load(members, *load, LoadOutcome::TakenBack))?;
+    Ok(loads.into_iter().collect())
+}
+
+/// The records of loads that recovery has taken back, which come before anything else: what comes next gets the ids of
+/// the rows that are gone.
+pub(crate) fn taken_back(loads: &[TableLoad], transaction: TransactionId, timestamp: Micros) -> Result<Batch> {
+    let mut batch = Batch::default();
+    let head = log::Head { transaction, timestamp, seed: 0, digest: Digest::EMPTY.bits(), partitions: &[] };
+    loads.iter().try_for_each(|load| batch.load_end(&head, *load, LoadOutcome::TakenBack))?;
+    Ok(batch)
+}
+
+fn end_load(members: &mut [Member], load: TableLoad, outcome: LoadOutcome) -> Result<()> {
+    members.iter_mut().try_for_each(|member| {
+        if outcome == LoadOutcome::TakenBack {
+            member.partition.take_back(load, u32::MAX)?;
+        }
+        member.partition.end_load(load)
+    })
 }
 
 /// Adds the rows of a load to each partition of a scope.
@@ -235,7 +249,9 @@ impl<X: Execute> Replay for Rebuild<X> {
                 });
                 taken.map_err(|error| failed(record, error))
             }
-            Body::LoadEnd(load, outcome) => self.end_load(load, outcome).map_err(|error| failed(record, error)),
+            Body::LoadEnd(load, outcome) => {
+                end_load(&mut self.members, load, outcome).map_err(|error| failed(record, error))
+            }
         }
     }
 

@@ -1,12 +1,13 @@
 //! Clients and sessions of a node: what they ask for, and what they saw of it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 use super::history::{Outcome, Step as Did, Transaction};
+use super::load::{Ended, Loader};
 use super::session::{Session, pause, statement, told};
 use super::workload::{Ending, Over, Part, Plan, Plans, Text, first};
 use crate::database::{Answer, Catalog, Definition, Work};
@@ -14,7 +15,7 @@ use crate::engine::{self, Begin, Commit, Handle, Program, Route, Shared};
 use crate::error::{Error, Result};
 use crate::ids::Sequence;
 use crate::interrupt::{Cause, Interrupt};
-use crate::log::LogHandle;
+use crate::log::{LogHandle, TableLoad};
 use crate::machine::{Clock, EventCount, Machine, Step, Wait};
 use crate::partition::Member;
 use crate::random::Random;
@@ -26,6 +27,8 @@ pub const IDLE_MAX: Duration = Duration::from_millis(50);
 pub const IDLE_TIMEOUT: &str = "25P03";
 /// What a session is told that waits for one that waits for it.
 pub const DEADLOCK: &str = "40P01";
+/// Tags of calls are larger than those that bulk loads give to their batches.
+const FIRST_TAG: u64 = 1 << 32;
 /// How often a call runs again because the schema changed.
 const ATTEMPTS_MAX: u32 = 16;
 
@@ -79,6 +82,10 @@ pub struct Scene {
     pub told: Sequence,
     /// Indexes that were filled in steps.
     pub built: u64,
+    /// Bulk loads that were kept.
+    pub loaded: u64,
+    /// Those whose rows were taken back.
+    pub taken_back: u64,
     /// How many transactions ended in which way, by SQLSTATE; "00000" for those that are kept.
     pub ended: BTreeMap<String, u64>,
 }
@@ -93,10 +100,12 @@ impl Scene {
             stopping: false,
             first: VecDeque::new(),
             needs: BTreeMap::new(),
-            tag_next: 0,
+            tag_next: FIRST_TAG,
             last: Vec::new(),
             told: Sequence::ZERO,
             built: 0,
+            loaded: 0,
+            taken_back: 0,
             ended: BTreeMap::new(),
         }
     }
@@ -129,6 +138,7 @@ enum Doing {
     Begin { begin: Box<Begin<Work>>, interrupt: Option<Arc<Interrupt>>, over: Over, parts: Vec<Part>, ending: Ending },
     Session(Box<Session>),
     Commit { commit: Box<Commit<Work>>, done: Vec<Did>, written: Vec<Did> },
+    Load(Box<Loader>),
     Define { definition: Box<Definition>, version: u64, interrupt: Option<Arc<Interrupt>>, is_filled: bool },
 }
 
@@ -145,6 +155,16 @@ impl Client {
     /// its record, and no other one does before it is told.
     pub fn defined(&mut self, sequence: Sequence) {
         if let Doing::Define { .. } = self.doing {
+            self.needs = sequence;
+        }
+    }
+
+    /// A record over all partitions has been given to the log, and behind it there are these loads.
+    pub fn loads_left(&mut self, sequence: Sequence, loads: &BTreeSet<TableLoad>) {
+        if let Doing::Load(loader) = &self.doing
+            && loader.keeping().is_some_and(|load| !loads.contains(&load))
+            && self.needs == Sequence::ZERO
+        {
             self.needs = sequence;
         }
     }
@@ -213,6 +233,30 @@ impl Client {
                     Ok(step.map(|_| ()))
                 }
             },
+            Doing::Load(mut loader) => match loader.step(scene)? {
+                Step::Over(Ended::Kept) => {
+                    if self.needs == Sequence::ZERO {
+                        return Err(format!("{:?} is over, and no record ends it", loader.plan()));
+                    }
+                    scene.tell(world, self.needs)?;
+                    scene.loaded += 1;
+                    self.end(scene, Outcome::Committed, "00000", loader.plan().written());
+                    Ok(Step::Go)
+                }
+                Step::Over(Ended::TakenBack) => {
+                    scene.taken_back += 1;
+                    self.end(scene, Outcome::Aborted, "rolled back", loader.plan().written());
+                    Ok(Step::Go)
+                }
+                Step::Over(Ended::Failed(error)) => {
+                    scene.taken_back += 1;
+                    self.failed(scene, &error, loader.plan().written())
+                }
+                step => {
+                    self.doing = Doing::Load(loader);
+                    Ok(step.map(|_| ()))
+                }
+            },
             Doing::Define { mut definition, version, interrupt, is_filled } => {
                 if let Some(interrupt) = interrupt.as_ref().filter(|_| scene.random.one_in(30)) {
                     interrupt.stop(Cause::User);
@@ -274,6 +318,17 @@ impl Client {
                     Err(error) => self.failed(scene, &error, Vec::new()),
                 }
             }
+            Plan::Load(plan) => {
+                let written = plan.written();
+                self.needs = Sequence::ZERO;
+                match Loader::begin(world, scene, plan) {
+                    Ok(loader) => {
+                        self.doing = Doing::Load(Box::new(loader));
+                        Ok(Step::Go)
+                    }
+                    Err(error) => self.failed(scene, &error, written),
+                }
+            }
             plan => self.call(world, scene, plan, interrupt, 1),
         }
     }
@@ -333,7 +388,8 @@ impl Client {
                 let needs =
                     needs.ok_or_else(|| format!("{plan:?} is answered, and no partition has held its result"))?;
                 scene.tell(world, needs)?;
-                self.end(scene, Outcome::Committed, "00000", plan.seen(&answer));
+                let seen = scene.plans.seen(&plan, &answer);
+                self.end(scene, Outcome::Committed, "00000", seen);
                 Ok(Step::Go)
             }
             Err(error) if error.sqlstate() == DEADLOCK => Err(format!("{plan:?} of no session ends with {error}")),
@@ -407,6 +463,8 @@ impl Client {
     /// The process ends, and with it what it was at.
     pub fn vanish(self, scene: &mut Scene) {
         let (outcome, written) = match &self.doing {
+            Doing::Load(loader) if loader.keeping().is_some() => (Outcome::Unknown, loader.plan().written()),
+            Doing::Load(loader) => (Outcome::Aborted, loader.plan().written()),
             Doing::Call { plan, .. } => (Outcome::Unknown, plan.written()),
             Doing::Commit { written, .. } => (Outcome::Unknown, written.clone()),
             Doing::Session(session) => (Outcome::Aborted, session.written.clone()),

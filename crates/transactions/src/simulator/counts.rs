@@ -3,7 +3,7 @@ use std::fmt;
 use crate::disk::FaultCounts;
 
 /// Errors that end transactions, by SQLSTATE, and what they are counted as.
-pub const FAILURES: [(&str, &str); 9] = [
+pub const FAILURES: [(&str, &str); 10] = [
     ("P0001", "failed_on_purpose"),
     ("40001", "failed_retry"),
     ("57014", "failed_cancelled"),
@@ -11,6 +11,7 @@ pub const FAILURES: [(&str, &str); 9] = [
     ("40P01", "failed_deadlock"),
     ("25P03", "failed_idle"),
     ("23505", "failed_unique"),
+    ("55006", "failed_in_use"),
     ("rolled back", "rolled_back"),
     ("other", "failed_otherwise"),
 ];
@@ -30,6 +31,12 @@ pub struct Counts {
     pub definitions: u64,
     /// Of those, indexes that were filled in steps.
     pub built: u64,
+    /// Bulk loads whose clients were told that all rows are there.
+    pub loads: u64,
+    /// Those whose rows were taken back.
+    pub loads_taken_back: u64,
+    /// Those that a recovery found unfinished.
+    pub loads_cut_short: u64,
     /// Transactions that ran again over all partitions.
     pub restarts: u64,
     /// Transactions that clients were told to be kept.
@@ -65,6 +72,9 @@ impl Counts {
         self.commits_in_parts += other.commits_in_parts;
         self.definitions += other.definitions;
         self.built += other.built;
+        self.loads += other.loads;
+        self.loads_taken_back += other.loads_taken_back;
+        self.loads_cut_short += other.loads_cut_short;
         self.restarts += other.restarts;
         self.kept += other.kept;
         self.failed.iter_mut().zip(other.failed).for_each(|(of, other)| *of += other);
@@ -90,6 +100,9 @@ impl fmt::Display for Counts {
             ("commits_in_parts", self.commits_in_parts),
             ("definitions", self.definitions),
             ("indexes_in_steps", self.built),
+            ("loads", self.loads),
+            ("loads_taken_back", self.loads_taken_back),
+            ("loads_cut_short", self.loads_cut_short),
             ("restarts", self.restarts),
             ("kept", self.kept),
             ("unknown", self.unknown),

@@ -15,12 +15,13 @@
 //! over queues, meetings and results that wait for the log. Here a scheduler steps whoever can go on, in an order
 //! that the seed decides; whoever waits can go on once its event has advanced, so that a forgotten wake-up leaves
 //! somebody waiting for ever. Clients run statements, procedures in Rust and Lua, sessions' transactions and
-//! definitions, within limits that stop some of them.
+//! definitions, within limits that stop some of them, and load rows that nobody may see before all of them are there.
 //!
 //! What holds after each step: nothing is told before it is durable. At the end of a round all that was asked for is
 //! answered, and all partitions came to the meetings that they share in one order. After each recovery:
 //! - what clients were told is there, also what they only read
-//! - what is there is what ran up to one place in the log: schema, rows and tuple ids by hash
+//! - what is there is what ran up to one place in the log: schema, rows and tuple ids by hash, also of rows of loads
+//!   that were not over, which are gone before anything else runs
 //! - every index has its rows, every row is in its partition
 //!
 //! And at the end what clients and recoveries saw is strictly serializable ([`checker`]).
@@ -35,6 +36,7 @@ pub mod checker;
 mod client;
 mod counts;
 mod history;
+mod load;
 mod node;
 mod procedure;
 mod run;

@@ -1,5 +1,6 @@
 //! One node: the machines of an engine, its log and its clients, stepped in any order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -8,7 +9,7 @@ use parking_lot::Mutex;
 use super::bug::{Bug, Planted};
 use super::client::{Client, IDLE_MAX, Scene, World};
 use super::snapshots::Snapshots;
-use super::states::{Hashes, States, hashes};
+use super::states::{Hashes, States, hashes, hashes_of};
 use crate::database::{Catalog, Definitions, Work};
 use crate::disk::SimulatedDisk;
 use crate::engine::{self, Handle, Journal, Meeting, Options, Releases, Tuning, Worker, assemble};
@@ -17,6 +18,7 @@ use crate::log::{Collector, Control, Keeper, LogEnd, LogSettings, Writer, start_
 use crate::machine::{Clock, Machine, Step, Wait};
 use crate::partition::Member;
 use crate::random::Random;
+use crate::recovery::{take_back_loads, taken_back};
 use crate::{Error, Result};
 
 /// Few bytes, so that a session's transaction has several records.
@@ -79,6 +81,8 @@ pub struct Node {
     pub commits_in_parts: u64,
     /// Definitions that were given to the log.
     pub definitions: u64,
+    /// Loads that recovery found unfinished.
+    pub loads_cut_short: u64,
 }
 
 /// Where a node starts.
@@ -103,7 +107,17 @@ impl Node {
     /// The machines as [`Database::open`](crate::database::Database::open) has threads drive them.
     pub fn start(start: Start, random: &mut Random) -> Result<Self> {
         let Start {
-            disk, identity, members, definitions, mut states, end, transaction, timestamp, settings, bug, ..
+            disk,
+            identity,
+            mut members,
+            definitions,
+            mut states,
+            end,
+            transaction,
+            timestamp,
+            settings,
+            bug,
+            ..
         } = start;
         if Control::read(&disk)?.is_none() {
             Control { identity, segment: None }.write(&disk)?;
@@ -122,9 +136,17 @@ impl Node {
         let (log, keeper) = start_log(collector, writer, Arc::clone(&budget), clock.clone(), on_released);
         releases.released(Ok(log.released()));
         for (number, member) in members.iter().enumerate() {
-            states.add(number, durable, member.partition.state_hashes()?);
+            states.add(number, durable, hashes_of(member)?);
         }
         states.add_schema(durable, definitions.schema.to_sql());
+        let unfinished = take_back_loads(&mut members)?;
+        let mut ended = taken_back(&unfinished, transaction, timestamp)?;
+        if !ended.is_empty() {
+            log.append(&mut ended)?;
+            for (number, member) in members.iter().enumerate() {
+                states.add_unseen(number, log.appended(), hashes_of(member)?);
+            }
+        }
         let time = clock.clone();
         let options = Options {
             queue_length: start.queue_length,
@@ -167,6 +189,7 @@ impl Node {
             commits: 0,
             commits_in_parts: 0,
             definitions: 0,
+            loads_cut_short: unfinished.len() as u64,
         })
     }
 
@@ -286,6 +309,8 @@ impl Node {
         let hashes = hashes(appending.unwrap_or_default())?;
         let met: Vec<_> =
             appending.unwrap_or_default().iter().map(|member| usize::from(member.partition.id().0)).collect();
+        let loads: BTreeSet<_> = appending.iter().copied().flatten().flat_map(|of| of.partition.loads()).collect();
+        let is_over_all = met.len() == self.meetings.len();
         if let Some(read) = self.read.get_mut(number).filter(|_| appending.is_some()) {
             *read = met.iter().map(|number| self.states.last(*number)).fold(*read, Sequence::max);
         }
@@ -300,6 +325,9 @@ impl Node {
         }
         let after = self.world.log.appended();
         if after > before {
+            if is_over_all {
+                self.clients.iter_mut().for_each(|client| client.loads_left(after, &loads));
+            }
             self.appended(before, after, met.into_iter().zip(hashes));
             if self.bug == Some(Bug::ReleasedBeforeSync) {
                 self.releases.released(Ok(after));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use super::workload::{APPEND, Ask, GROW, LIST, REGISTER, REPLACE, SCAN, SET, SETTING, late, value};
+use super::workload::{APPEND, Ask, GROW, LIST, LOAD_OF, REGISTER, REPLACE, SCAN, SET, SETTING, late, value};
 use crate::database::Answer;
 use crate::error::{Class, Result};
 use crate::procedure::{Context, Procedure, Registration};
@@ -15,11 +15,11 @@ struct Steps {
     /// Added to what it writes and not logged; `None` unless that bug is put in.
     noise: Option<Arc<AtomicI64>>,
     /// What it runs instead of [`STATEMENTS`].
-    statements: [&'static str; 8],
+    statements: [&'static str; 10],
 }
 
 /// In this order in [`Procedure::statements`].
-const STATEMENTS: [&str; 8] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN];
+const STATEMENTS: [&str; 10] = [APPEND, LIST, REGISTER, REPLACE, SETTING, SET, GROW, SCAN, LOAD_OF[0], LOAD_OF[1]];
 
 impl Procedure for Steps {
     fn statements(&self) -> &[&str] {
@@ -45,7 +45,8 @@ impl Procedure for Steps {
             let value = first.as_ref().filter(|rows| !rows.is_empty()).map(|rows| value(rows, 0, 0));
             let value = value.unwrap_or(ValueRef::Null);
             rows.push(if matches!(ask, Ask::List(_)) { value } else { ValueRef::Null })?;
-            rows.push(if matches!(ask, Ask::Register(_) | Ask::Replace(..)) { value } else { ValueRef::Null })?;
+            let is_number = matches!(ask, Ask::Register(_) | Ask::Replace(..) | Ask::Loaded(_));
+            rows.push(if is_number { value } else { ValueRef::Null })?;
         }
         Ok(Answer { rows, ..Answer::default() })
     }

@@ -12,11 +12,11 @@ use super::history::{Outcome, Step, Transaction};
 use super::node::{Node, Start};
 use super::procedure::registrations;
 use super::states::{States, hashes};
-use super::workload::{DEFINITIONS, list};
+use super::workload::{DEFINITIONS, LOADED, Loaded, list};
 use crate::check::check;
 use crate::database::{Database, Definitions, Replayer};
 use crate::disk::{Crash, Faults, SimulatedDisk};
-use crate::ids::{DatabaseId, Identity, Micros, Sequence, TransactionId};
+use crate::ids::{DatabaseId, Identity, LoadId, Micros, Sequence, TransactionId};
 use crate::log::LogSettings;
 use crate::partition::{self, Member};
 use crate::procedure::Limits;
@@ -260,6 +260,7 @@ impl Simulation {
         self.counts.commits += node.commits;
         self.counts.commits_in_parts += node.commits_in_parts;
         self.counts.definitions += node.definitions;
+        self.counts.loads_cut_short += node.loads_cut_short;
         self.counts.snapshots += node.snapshots.taken;
         self.counts.restarts += node.restarts();
         let durable = node.world.log.durable();
@@ -384,7 +385,7 @@ impl Simulation {
         if last > *most {
             return Err(format!("{last} is the last record, and {most} was the last that ran"));
         }
-        compare(state, states)
+        compare(state, states, |_| true)
     }
 
     /// What a database that can only be read shows, as a database of its own, which can be written.
@@ -405,17 +406,24 @@ impl Simulation {
         if state.last() != shown.last() || state.definitions.check_writable().is_err() {
             return Err(format!("{} is restored, and {} was shown", state.last(), shown.last()));
         }
-        compare(&state, states)
+        // What is restored knows nothing of loads that were not over.
+        compare(&state, states, |load| load.is_none())
     }
 
     /// Whoever reads all after a recovery.
     fn read(&mut self, state: &State) -> Result<(), String> {
         let mut steps = Vec::new();
+        let mut loaded = Loaded::default();
         for (number, member) in state.members.iter().enumerate() {
             for table in member.partition.tables() {
                 let name = &*table.definition().name;
-                for id in table.scan().filter(|_| number == 0 || name != "settings") {
+                for id in table.scan().filter(|_| number == 0 || table.definition().partition_by.is_some()) {
                     let row = table.row(id).map_err(|error| error.to_string())?;
+                    if LOADED.contains(&name)
+                        && let (ValueRef::Int(load), ValueRef::Int(total)) = (row.value(1), row.value(2))
+                    {
+                        loaded.add(load, total);
+                    }
                     let ValueRef::Int(key) = row.value(0) else { continue };
                     match (name, row.value(1)) {
                         ("lists", elements) => steps.push(Step::ReadList { key, list: list(elements) }),
@@ -427,6 +435,7 @@ impl Simulation {
                 }
             }
         }
+        steps.extend(self.scene.plans.seen_loads(None, loaded.steps()));
         self.scene.now += 1;
         let begin = self.scene.now;
         self.scene.now += 1;
@@ -450,6 +459,8 @@ impl Simulation {
 
     fn count_ends(&mut self) {
         self.counts.built += self.scene.built;
+        self.counts.loads += self.scene.loaded;
+        self.counts.loads_taken_back += self.scene.taken_back;
         for (state, count) in &self.scene.ended {
             match state.as_str() {
                 "00000" => self.counts.kept += count,
@@ -466,15 +477,16 @@ impl Simulation {
     }
 }
 
-/// Whether a state is the one that it was at its last record.
-fn compare(state: &State, states: &States) -> Result<(), String> {
+/// Whether a state is the one that it was at its last record; of loads that were not over, those that are asked for.
+fn compare(state: &State, states: &States, is_compared: fn(Option<LoadId>) -> bool) -> Result<(), String> {
     let last = state.last();
     let (schema, found) = (states.schema_at(last), state.definitions.schema.to_sql());
     if schema != found {
         return Err(format!("the schema at {last} is {found}, not {schema}"));
     }
     let found = hashes(&state.members)?;
-    for ((member, found), expected) in state.members.iter().zip(found).zip(states.hashes_at(last)) {
+    for ((member, found), mut expected) in state.members.iter().zip(found).zip(states.hashes_at(last)) {
+        expected.retain(|(_, load), _| is_compared(*load));
         let partition = &member.partition;
         partition.check().map_err(|error| error.to_string())?;
         if found != expected {

@@ -47,7 +47,7 @@ pub fn statement(world: &World, scene: &mut Scene, session: &mut Session) -> Res
     };
     let Some((text, parameters)) = running.statements.front() else {
         let Running { part, seen, .. } = running;
-        session.done.extend(seen.map(|answer| part.seen(&answer)).unwrap_or_default());
+        session.done.extend(seen.map(|answer| part.seen(&scene.plans, &answer)).unwrap_or_default());
         return Ok(if scene.random.one_in(6) { pause(world, scene, 5_000).map(Ok) } else { Step::Over(Ok(())) });
     };
     if running.waits && scene.random.one_in(20) {

@@ -1,11 +1,14 @@
 use std::collections::BTreeMap;
 
-use crate::ids::Sequence;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::error::Result;
+use crate::ids::{LoadId, Sequence};
 use crate::partition::Member;
 use crate::schema::TableId;
 
-/// Hash of each table of a partition.
-pub type Hashes = BTreeMap<TableId, u64>;
+/// Hash of each table of a partition, and of the rows of each load into it that nobody sees yet.
+pub type Hashes = BTreeMap<(TableId, Option<LoadId>), u64>;
 
 /// The states that a database went through, by their last records.
 ///
@@ -14,6 +17,8 @@ pub type Hashes = BTreeMap<TableId, u64>;
 pub struct States {
     /// Of each partition after each of its records.
     hashes: Vec<Vec<(Sequence, Hashes)>>,
+    /// The last record that changed what can be seen of each partition.
+    last: Vec<Sequence>,
     /// The schema after each definition.
     schemas: Vec<(Sequence, String)>,
 }
@@ -21,17 +26,27 @@ pub struct States {
 impl States {
     /// Before the first record.
     pub fn new(partitions: u16) -> Self {
-        Self { hashes: (0..partitions).map(|_| Vec::new()).collect(), schemas: Vec::new() }
+        let (hashes, last) = (0..partitions).map(|_| (Vec::new(), Sequence::ZERO)).unzip();
+        Self { hashes, last, schemas: Vec::new() }
     }
 
     /// Those up to this record.
     pub fn up_to(mut self, last: Sequence) -> Self {
         self.hashes.iter_mut().for_each(|list| list.retain(|(at, _)| *at <= last));
+        self.last.iter_mut().for_each(|of| *of = last.min(*of));
         self.schemas.retain(|(at, _)| *at <= last);
         self
     }
 
     pub fn add(&mut self, partition: usize, at: Sequence, hashes: Hashes) {
+        self.add_unseen(partition, at, hashes);
+        if let Some(last) = self.last.get_mut(partition) {
+            *last = at;
+        }
+    }
+
+    /// The same of a record that changed nothing that anybody sees, so that nobody waits for it.
+    pub fn add_unseen(&mut self, partition: usize, at: Sequence, hashes: Hashes) {
         if let Some(list) = self.hashes.get_mut(partition) {
             list.push((at, hashes));
         }
@@ -41,9 +56,9 @@ impl States {
         self.schemas.push((at, sql));
     }
 
-    /// The last record that changed a partition.
+    /// The last record that changed what can be seen of a partition.
     pub fn last(&self, partition: usize) -> Sequence {
-        self.hashes.get(partition).and_then(|list| list.last()).map_or(Sequence::ZERO, |(at, _)| *at)
+        self.last.get(partition).copied().unwrap_or(Sequence::ZERO)
     }
 
     /// Hashes of each partition's tables as of this place in the log.
@@ -62,5 +77,22 @@ impl States {
 
 /// The state of each of these partitions.
 pub fn hashes(members: &[Member]) -> Result<Vec<Hashes>, String> {
-    members.iter().map(|member| member.partition.state_hashes().map_err(|error| error.to_string())).collect()
+    members.iter().map(|member| hashes_of(member).map_err(|error| error.to_string())).collect()
+}
+
+/// The state of this partition.
+pub fn hashes_of(member: &Member) -> Result<Hashes> {
+    let mut hashes: Hashes =
+        member.partition.state_hashes()?.into_iter().map(|(table, hash)| ((table, None), hash)).collect();
+    for table in member.partition.tables() {
+        for (load, ids) in table.loads().filter(|(_, ids)| ids.live() > 0) {
+            let mut hash = 0_u64;
+            for id in ids.iter() {
+                let seed = hash.wrapping_mul(31).wrapping_add(u64::from(id.0) + 1);
+                hash = xxh3_64_with_seed(table.row(id)?.image(), seed);
+            }
+            hashes.insert((table.definition().id, Some(load)), hash);
+        }
+    }
+    Ok(hashes)
 }

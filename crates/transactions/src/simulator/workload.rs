@@ -1,5 +1,7 @@
 //! What clients ask for.
 
+use std::collections::BTreeMap;
+
 use super::history::Step;
 use crate::database::Answer;
 use crate::random::Random;
@@ -17,16 +19,24 @@ const FIRST_SETTING: i64 = 1_000_000;
 const SETTINGS: u64 = 3;
 /// A value that no register has.
 const FROM_THE_FUTURE: i64 = -1;
+/// Loads are appends to lists from this number on, each to one of its own; odd ones are into the replicated table.
+const FIRST_LOAD: i64 = 2_000_000;
+/// Rows of a load are fewer.
+const LOAD_ROWS: i64 = 16;
+/// What is in an added column of them.
+const ADDED: i64 = 3;
 /// Bytes of a large value.
 const BLOB_BYTES: u64 = 12_000;
 
 /// The tables and the procedure that there always are; made through the log like everything else.
-pub const DEFINITIONS: [&str; 5] = [
+pub const DEFINITIONS: [&str; 7] = [
     "CREATE TABLE lists (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
     "CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, note TEXT NOT NULL, at TIMESTAMP NOT NULL) \
      PARTITION BY (k)",
     "CREATE TABLE settings (k BIGINT PRIMARY KEY, v BIGINT NOT NULL, kind BIGINT NOT NULL)",
     "CREATE TABLE blobs (k BIGINT PRIMARY KEY, v TEXT NOT NULL) PARTITION BY (k)",
+    "CREATE TABLE loaded (k BIGINT PRIMARY KEY, load BIGINT NOT NULL, total BIGINT NOT NULL) PARTITION BY (k)",
+    "CREATE TABLE loaded_everywhere (k BIGINT PRIMARY KEY, load BIGINT NOT NULL, total BIGINT NOT NULL)",
     "CREATE PROCEDURE in_lua(k BIGINT, v BIGINT, spin BIGINT) PARTITION ON (k) LANGUAGE lua AS $$
        local list = db.value([[INSERT INTO lists (k, v) VALUES ($1, $2) ON CONFLICT (k)
                                DO UPDATE SET v = lists.v || ',' || excluded.v RETURNING v]], k, tostring(v))
@@ -37,7 +47,7 @@ pub const DEFINITIONS: [&str; 5] = [
 ];
 
 /// Definitions that come and go while transactions run; some fail where they do not fit.
-const CHANGES: [&str; 14] = [
+const CHANGES: [&str; 20] = [
     "CREATE INDEX registers_v ON registers (v)",
     "DROP INDEX registers_v",
     "CREATE INDEX lists_v ON lists (v)",
@@ -50,6 +60,12 @@ const CHANGES: [&str; 14] = [
     "DROP TABLE scratch",
     "ALTER TABLE lists ADD COLUMN added BIGINT NOT NULL DEFAULT 7",
     "ALTER TABLE registers ADD COLUMN added TEXT DEFAULT 'added'",
+    "CREATE INDEX loaded_load ON loaded (load)",
+    "DROP INDEX loaded_load",
+    "CREATE UNIQUE INDEX everywhere_load ON loaded_everywhere (load, k)",
+    "DROP INDEX everywhere_load",
+    "ALTER TABLE loaded ADD COLUMN added BIGINT NOT NULL DEFAULT 3",
+    "ALTER TABLE loaded_everywhere ADD COLUMN added BIGINT DEFAULT 3",
     "CREATE PROCEDURE nothing(k BIGINT) PARTITION ON (k) LANGUAGE sql AS $$ SELECT v FROM lists WHERE lists.k = $1 $$",
     "DROP PROCEDURE nothing",
 ];
@@ -71,6 +87,35 @@ const BY_VALUE: &str = "SELECT k, v, at > now() FROM registers WHERE v = $1";
 const PAIR: &str = "SELECT k, v, at > now() FROM registers WHERE k IN ($1, $2)";
 const NOTE: &str = "UPDATE registers SET note = $3 WHERE k IN ($1, $2)";
 const LISTS: &str = "SELECT k, v FROM lists";
+
+/// The tables that rows are loaded into: the partitioned one, the replicated one. So are the texts below.
+pub const LOADED: [&str; 2] = ["loaded", "loaded_everywhere"];
+/// The load of a row.
+pub const LOAD_OF: [&str; 2] =
+    ["SELECT load FROM loaded WHERE k = $1", "SELECT load FROM loaded_everywhere WHERE k = $1"];
+const LOADS: [&str; 2] = [
+    "SELECT load, count(*), min(total) FROM loaded GROUP BY load",
+    "SELECT load, count(*), min(total) FROM loaded_everywhere GROUP BY load",
+];
+/// The same once there is an added column.
+const LOADS_ADDED: [&str; 2] = [
+    "SELECT load, count(*), min(total), min(added), max(added) FROM loaded GROUP BY load",
+    "SELECT load, count(*), min(total), min(added), max(added) FROM loaded_everywhere GROUP BY load",
+];
+const ONE_LOAD: [&str; 2] = [
+    "SELECT load, count(*), min(total) FROM loaded WHERE load = $1 GROUP BY load",
+    "SELECT load, count(*), min(total) FROM loaded_everywhere WHERE load = $1 GROUP BY load",
+];
+const RIVAL: [&str; 2] = [
+    "INSERT INTO loaded (k, load, total) VALUES ($1, $2, 1)",
+    "INSERT INTO loaded_everywhere (k, load, total) VALUES ($1, $2, 1)",
+];
+
+/// The text for the table of a load.
+fn text_of(texts: [&'static str; 2], load: i64) -> &'static str {
+    let [partitioned, replicated] = texts;
+    if load % 2 == 0 { partitioned } else { replicated }
+}
 
 /// The same without a look at the time: of a transaction that gets a partition later than it has its time.
 pub fn late(sql: &'static str) -> &'static str {
@@ -94,6 +139,8 @@ pub enum Ask {
     Register(i64),
     /// Register, value.
     Replace(i64, i64),
+    /// The key of a row of a load.
+    Loaded(i64),
     /// Key, bytes: large values, which pass a limit on memory sooner or later.
     Grow(i64, u64),
     /// Reads more rows than a transaction may.
@@ -107,7 +154,7 @@ impl Ask {
     pub fn key(self) -> i64 {
         match self {
             Self::Append(key, _) | Self::List(key) | Self::Register(key) | Self::Replace(key, _) => key,
-            Self::Grow(key, _) => key,
+            Self::Grow(key, _) | Self::Loaded(key) => key,
             Self::Many | Self::Abort => 0,
         }
     }
@@ -119,6 +166,7 @@ impl Ask {
             Self::Register(key) => format!("r {key} 0"),
             Self::Replace(key, value) => format!("w {key} {value}"),
             Self::Grow(key, bytes) => format!("g {key} {bytes}"),
+            Self::Loaded(key) => format!("b {key} 0"),
             Self::Many => "m 0 0".into(),
             Self::Abort => "x 0 0".into(),
         }
@@ -135,6 +183,7 @@ impl Ask {
             "r" => Self::Register(key),
             "w" => Self::Replace(key, value),
             "g" => Self::Grow(key, value.unsigned_abs()),
+            "b" => Self::Loaded(key),
             "m" => Self::Many,
             _ => Self::Abort,
         }
@@ -148,6 +197,11 @@ impl Ask {
             Self::List(key) => Step::ReadList { key, list: list(seen) },
             Self::Register(key) => Step::ReadRegister { key, value: number() },
             Self::Replace(key, value) => Step::Replace { key, before: number(), value },
+            // The row may be another one's, and then it is none of that load.
+            Self::Loaded(key) => match number() {
+                0 => Step::ReadList { key: key / LOAD_ROWS, list: Vec::new() },
+                load => Step::ReadList { key: load, list: vec![load] },
+            },
             Self::Grow(..) | Self::Many | Self::Abort => return None,
         })
     }
@@ -179,6 +233,7 @@ impl Ask {
                 let text = "g".repeat(usize::try_from(bytes).unwrap_or(0));
                 vec![(GROW, vec![Value::Int(key), Value::Text(text.into())])]
             }
+            Self::Loaded(key) => vec![(text_of(LOAD_OF, key / LOAD_ROWS), vec![Value::Int(key)])],
             Self::Many => vec![(SCAN, Vec::new()); 30],
             Self::Abort => Vec::new(),
         }
@@ -230,9 +285,70 @@ pub fn list(seen: ValueRef<'_>) -> Vec<i64> {
     }
 }
 
+/// Rows that somebody has seen, by load.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// How many there are, and how many each of them says that there have to be.
+    rows: BTreeMap<i64, (i64, i64)>,
+}
+
+impl Loaded {
+    /// A row.
+    pub fn add(&mut self, load: i64, total: i64) {
+        let (count, _) = self.rows.entry(load).or_insert((0, total));
+        *count += 1;
+    }
+
+    /// What was seen: some rows of a load are what nobody writes.
+    pub fn steps(&self) -> Vec<Step> {
+        self.rows.iter().map(|(load, (count, total))| seen_load(*load, *count, *total, true)).collect()
+    }
+}
+
+fn seen_load(load: i64, count: i64, total: i64, is_right: bool) -> Step {
+    Step::ReadList { key: load, list: vec![if count == total && is_right { load } else { -count }] }
+}
+
+/// A bulk load.
+#[derive(Debug, Clone)]
+pub struct LoadPlan {
+    /// Number of the table in [`LOADED`].
+    pub table: usize,
+    /// Number of the load, which all of its rows have.
+    pub load: i64,
+    /// How many these are.
+    pub total: i64,
+    /// The key of another load's row that comes last; `None` for no such row.
+    clash: Option<i64>,
+    /// After how many rows its client does not want it any more; `None` if it does.
+    pub gives_up_after: Option<i64>,
+}
+
+impl LoadPlan {
+    /// The key of a row; `None` behind the last.
+    pub fn key(&self, number: i64) -> Option<i64> {
+        if number >= self.total {
+            return None;
+        }
+        let own = self.load * LOAD_ROWS + number;
+        Some(self.clash.filter(|_| number + 1 == self.total).unwrap_or(own))
+    }
+
+    /// What it would have written.
+    pub fn written(&self) -> Vec<Step> {
+        vec![Step::Append { key: self.load, value: self.load }]
+    }
+}
+
 /// What one client does next.
 #[derive(Debug, Clone)]
 pub enum Plan {
+    /// A bulk load.
+    Load(LoadPlan),
+    /// All loads of a table, or one, perhaps with the added column.
+    Loads { table: usize, of: Option<i64>, added: bool },
+    /// Inserts a row with the key of a row of a load, as a load of its own.
+    Rival { key: i64, load: i64 },
     /// A statement that is a transaction of its own.
     Statement(Ask),
     /// All registers, or those with a value.
@@ -279,10 +395,10 @@ impl Part {
     }
 
     /// What was done, from the answer of its first statement.
-    pub fn seen(&self, answer: &Answer) -> Vec<Step> {
+    pub fn seen(&self, plans: &Plans, answer: &Answer) -> Vec<Step> {
         match self {
             Self::Ask(ask) => ask.seen(answer),
-            Self::Call(plan) => plan.seen(answer),
+            Self::Call(plan) => plans.seen(plan, answer),
         }
     }
 
@@ -326,7 +442,11 @@ impl Plan {
             Self::Steps { asks, .. } => asks.iter().filter_map(|ask| ask.written()).collect(),
             Self::Session { parts, .. } => parts.iter().flat_map(Part::written).collect(),
             Self::Lua { key, value, .. } => vec![Step::Append { key: *key, value: *value }],
-            Self::Scan(_) | Self::Pair { .. } | Self::Lists | Self::Shrink | Self::Define(_) => Vec::new(),
+            Self::Load(plan) => plan.written(),
+            Self::Rival { load, .. } => vec![Step::Append { key: *load, value: *load }],
+            Self::Scan(_) | Self::Pair { .. } | Self::Lists | Self::Loads { .. } | Self::Shrink | Self::Define(_) => {
+                Vec::new()
+            }
         }
     }
 
@@ -359,12 +479,20 @@ impl Plan {
             Self::Lua { key, value, spin } => {
                 (Text::Procedure("in_lua"), vec![Value::Int(*key), Value::Int(*value), Value::Int(*spin)])
             }
-            Self::Session { .. } | Self::Define(_) => return None,
+            Self::Loads { of: Some(load), .. } => (Text::Statement(text_of(ONE_LOAD, *load)), vec![Value::Int(*load)]),
+            Self::Loads { table, added, .. } => {
+                let texts = if *added { LOADS_ADDED } else { LOADS };
+                (Text::Statement(texts.get(*table).copied().unwrap_or_default()), Vec::new())
+            }
+            Self::Rival { key, load } => {
+                (Text::Statement(text_of(RIVAL, *load)), vec![Value::Int(*key), Value::Int(*load)])
+            }
+            Self::Load(_) | Self::Session { .. } | Self::Define(_) => return None,
         })
     }
 
     /// What was done, from the answer to its [call](Self::call).
-    pub fn seen(&self, answer: &Answer) -> Vec<Step> {
+    fn seen(&self, answer: &Answer) -> Vec<Step> {
         let rows = &answer.rows;
         let int = |row, column| if let ValueRef::Int(value) = value(rows, row, column) { value } else { 0 };
         let all = 0..rows.len();
@@ -381,7 +509,14 @@ impl Plan {
                 .filter_map(|(row, ask)| ask.done(rows.value(row, usize::from(!matches!(ask, Ask::List(_))))))
                 .collect(),
             Self::Lua { key, value, .. } => Ask::Append(*key, *value).seen(answer),
-            Self::Pair { .. } | Self::Shrink | Self::Session { .. } | Self::Define(_) => Vec::new(),
+            Self::Loads { added, .. } => all
+                .map(|row| {
+                    let is_right = !added || (int(row, 3), int(row, 4)) == (ADDED, ADDED);
+                    seen_load(int(row, 0), int(row, 1), int(row, 2), is_right)
+                })
+                .collect(),
+            Self::Rival { .. } => self.written(),
+            Self::Pair { .. } | Self::Load(_) | Self::Shrink | Self::Session { .. } | Self::Define(_) => Vec::new(),
         }
     }
 }
@@ -400,16 +535,77 @@ pub struct Plans {
     appends: Vec<i64>,
     /// Lists and registers of other eras have other keys.
     era: i64,
+    /// Loads of this era, with the number of keys that only they begin with.
+    loads: Vec<(i64, i64)>,
 }
 
 impl Plans {
     pub fn new() -> Self {
-        Self { value: 0, appends: vec![0; usize::try_from(SLOTS).unwrap_or(0)], era: 0 }
+        Self { value: 0, appends: vec![0; usize::try_from(SLOTS).unwrap_or(0)], era: 0, loads: Vec::new() }
     }
 
     /// Nothing is read any more that was written before.
     pub fn next_era(&mut self) {
         self.era += 1;
+        self.loads.clear();
+    }
+
+    /// What was seen of loads, and that the others were not seen, of one table or both.
+    pub fn seen_loads(&self, table: Option<usize>, mut seen: Vec<Step>) -> Vec<Step> {
+        let others: Vec<_> = self
+            .loads
+            .iter()
+            .map(|(load, _)| *load)
+            .filter(|load| table.is_none_or(|table| (load % 2 != 0) == (table != 0)))
+            .filter(|load| !seen.iter().any(|step| matches!(step, Step::ReadList { key, .. } if key == load)))
+            .collect();
+        seen.extend(others.into_iter().map(|key| Step::ReadList { key, list: Vec::new() }));
+        seen
+    }
+
+    /// What was done, from the answer to a plan's [call](Plan::call).
+    pub fn seen(&self, plan: &Plan, answer: &Answer) -> Vec<Step> {
+        let seen = plan.seen(answer);
+        match plan {
+            Plan::Loads { of: Some(load), .. } if seen.is_empty() => {
+                vec![Step::ReadList { key: *load, list: Vec::new() }]
+            }
+            Plan::Loads { of: None, table, .. } => self.seen_loads(Some(*table), seen),
+            _ => seen,
+        }
+    }
+
+    /// The number of another load, into this table.
+    fn next_load(&mut self, table: usize, own: i64) -> i64 {
+        let number = FIRST_LOAD + self.era * ERA + 2 * self.loads.len() as i64 + i64::from(table != 0);
+        self.loads.push((number, own));
+        number
+    }
+
+    /// A row of a load.
+    fn loaded(&self, random: &mut Random) -> Option<i64> {
+        let (load, own) = random.pick(&self.loads).copied().filter(|(_, own)| *own > 0)?;
+        Some(load * LOAD_ROWS + random.below(own.unsigned_abs()).cast_signed())
+    }
+
+    fn load(&mut self, random: &mut Random) -> Plan {
+        let table = random.index(LOADED.len());
+        let clash = self.loaded(random).filter(|key| (key / LOAD_ROWS % 2 != 0) == (table != 0) && random.one_in(4));
+        let total = 1 + random.below(LOAD_ROWS.unsigned_abs() - 2).cast_signed();
+        let gives_up_after = random.one_in(4).then(|| random.below(LOAD_ROWS.unsigned_abs()).cast_signed());
+        let own = total - i64::from(clash.is_some());
+        Plan::Load(LoadPlan { table, load: self.next_load(table, own), total, clash, gives_up_after })
+    }
+
+    fn rival(&mut self, random: &mut Random) -> Option<Plan> {
+        let key = self.loaded(random)?;
+        let table = usize::from(key / LOAD_ROWS % 2 != 0);
+        Some(Plan::Rival { key, load: self.next_load(table, 0) })
+    }
+
+    fn loads(&self, random: &mut Random) -> Plan {
+        let of = random.pick(&self.loads).filter(|_| random.clone().one_in(2)).map(|(load, _)| *load);
+        Plan::Loads { table: random.index(LOADED.len()), of, added: of.is_none() && random.one_in(3) }
     }
 
     /// Whether it is of this era.
@@ -443,6 +639,11 @@ impl Plans {
     }
 
     fn ask(&mut self, random: &mut Random) -> Ask {
+        if random.one_in(12)
+            && let Some(key) = self.loaded(random)
+        {
+            return Ask::Loaded(key);
+        }
         match random.below(20) {
             0..7 => Ask::Append(self.list(random, true), self.value()),
             7..12 => Ask::List(self.list(random, false)),
@@ -467,7 +668,9 @@ impl Plans {
     fn parts(&mut self, random: &mut Random) -> Vec<Part> {
         let mut parts: Vec<_> = self.asks(random).into_iter().map(Part::Ask).collect();
         if random.one_in(3) {
-            let plan = match random.below(4) {
+            let plan = match random.below(6) {
+                4 => self.loads(random),
+                5 => self.rival(random).unwrap_or(Plan::Lists),
                 0 => Plan::Scan(random.one_in(2).then(|| random.below(40).cast_signed())),
                 1 => {
                     let mut key = || random.below(SLOTS).cast_signed() + self.era * ERA;
@@ -482,7 +685,7 @@ impl Plans {
 
     /// Any plan.
     pub fn next(&mut self, random: &mut Random) -> Plan {
-        match random.below(42) {
+        match random.below(50) {
             0..11 => match self.ask(random) {
                 // The statement does not say what was before.
                 ask @ Ask::Replace(..) => Plan::Steps { at_first: true, asks: vec![ask] },
@@ -512,6 +715,9 @@ impl Plans {
                 let keys = [key(), key()];
                 Plan::Pair { keys, note: random.one_in(2).then(|| random.below(40).cast_signed()) }
             }
+            40..43 => self.load(random),
+            43 => self.rival(random).unwrap_or(Plan::Lists),
+            44..47 => self.loads(random),
             _ => Plan::Define(random.pick(&CHANGES).copied().unwrap_or_default()),
         }
     }

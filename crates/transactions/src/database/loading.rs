@@ -1,0 +1,347 @@
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::catalog::{Catalog, Definitions};
+use super::work::{LoadBatch, Work};
+use crate::engine::{Client, Exclusive, Handle};
+use crate::error::{Error, Result};
+use crate::ids::{LoadId, Micros};
+use crate::interrupt::{Interrupt, POLL_INTERVAL};
+use crate::log::{TableLoad, put_counted};
+use crate::machine::{EventCount, Machine, Step, Wait};
+use crate::partition::Head;
+use crate::sql::{Environment, RowMaker};
+use crate::table::{Budget, Charge, Working};
+use crate::types::{PartitionHash, ValueRef};
+
+/// How long it waits before it sends a batch again.
+const RETRY_AFTER: Duration = Duration::from_millis(2);
+
+/// How much of a load happens at once.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portions {
+    /// Rows that a partition inserts without doing anything else in between.
+    pub rows: u32,
+    /// Bytes of rows that it does.
+    pub bytes: usize,
+    /// Batches of one partition that wait for their turn or for the log.
+    pub under_way: usize,
+    /// Rows of a load that failed which go from each partition at once.
+    pub taken_back: u32,
+    /// How long it tries a batch again that lost a race: to a full queue, or to another load of the same key.
+    pub retry_for: Duration,
+}
+
+/// The steps of a bulk load.
+///
+/// ```text
+///            the id           push             finish
+///  begin: Begins ----> Open --------> Fills     |        all rows are there
+///                       ^ <-- room for more --+ +--> Ends -------> Keeps -----------------> Over
+///                                                                                            ^
+///  take_back, from any: --> Answers (to what was sent) --> Removes (some rows at once) ------+
+/// ```
+///
+/// [`step`](Self::step) goes on with what was asked for last, to its end.
+pub(crate) struct Loading {
+    catalog: Arc<Catalog>,
+    definitions: Arc<Definitions>,
+    handle: Handle<Work>,
+    client: Client<Work>,
+    interrupt: Arc<Interrupt>,
+    portions: Portions,
+    id: LoadId,
+    maker: RowMaker,
+    environment: Environment,
+    /// By partition; one for all of a table that every partition has.
+    open: Vec<OpenBatch>,
+    /// By tag.
+    under_way: BTreeMap<u64, UnderWay>,
+    /// Batches that lost a race, and when they are sent again.
+    again: (Vec<UnderWay>, Micros),
+    tag_next: u64,
+    rows: u64,
+    image: Vec<u8>,
+    /// Bytes of all batches.
+    charge: Charge,
+    /// Whether a batch was sent, and the load is not over: rows of it may be there.
+    is_begun: bool,
+    stage: Stage,
+}
+
+enum Stage {
+    /// Gets its id and its time.
+    Begins(Exclusive<Work, Head>),
+    /// Has room for more rows.
+    Open,
+    /// A batch is full.
+    Fills(usize),
+    /// Sends what there is, and waits for all of it to be inserted.
+    Ends,
+    /// Ends, with its rows.
+    Keeps(Exclusive<Work, ()>),
+    /// Is to go; waits for batches that may be running.
+    Answers,
+    /// Some of its rows go.
+    Removes(Exclusive<Work, u32>),
+    /// Ends, without its rows.
+    Forgets(Exclusive<Work, ()>),
+    Over,
+}
+
+/// Rows of one partition that have not been sent.
+#[derive(Default)]
+struct OpenBatch {
+    hash: Option<PartitionHash>,
+    count: u32,
+    images: Vec<u8>,
+    /// How many batches of the partition are under way.
+    sent: usize,
+}
+
+struct UnderWay {
+    partition: usize,
+    work: Arc<Work>,
+    bytes: usize,
+    /// When it was sent first.
+    since: Micros,
+}
+
+impl Loading {
+    /// A load into these columns of a table, before it has its id.
+    pub fn begin(
+        (catalog, handle, client): (&Arc<Catalog>, &Handle<Work>, Client<Work>),
+        (table, columns): (&str, &[impl AsRef<str>]),
+        interrupt: &Arc<Interrupt>,
+        (budget, portions): (&Arc<Budget>, Portions),
+    ) -> Result<Self> {
+        let definitions = catalog.current();
+        definitions.check_writable()?;
+        let maker = RowMaker::new(&definitions.schema, table, columns)?;
+        let partitions = if maker.table().partition_by.is_some() { handle.partitions() } else { 1 };
+        Ok(Self {
+            catalog: Arc::clone(catalog),
+            definitions,
+            client,
+            interrupt: Arc::clone(interrupt),
+            portions,
+            id: LoadId(0),
+            environment: Environment::new(0, 0, u64::MAX),
+            open: (0..partitions).map(|_| OpenBatch::default()).collect(),
+            under_way: BTreeMap::new(),
+            again: (Vec::new(), Micros(0)),
+            tag_next: 0,
+            rows: 0,
+            image: Vec::new(),
+            charge: Charge::new(budget, Working::Queues),
+            is_begun: false,
+            stage: Stage::Begins(handle.start_head(interrupt)?),
+            handle: handle.clone(),
+            maker,
+        })
+    }
+
+    /// Adds a row: a value for each of the columns. Whether [steps](Self::step) have to come before the next one.
+    pub fn push(&mut self, values: &[ValueRef<'_>]) -> Result<bool> {
+        let hash = self.maker.make(values, &self.environment, &mut self.image)?;
+        let count = self.open.len() as u32;
+        let partition = hash.map_or(0, |hash| hash.partition(count) as usize);
+        let Some(open) = self.open.get_mut(partition) else { return Err(Error::internal("a row of no partition")) };
+        put_counted(&mut open.images, &self.image);
+        open.hash = hash;
+        open.count += 1;
+        self.rows += 1;
+        let is_full = open.count >= self.portions.rows || open.images.len() >= self.portions.bytes;
+        if is_full {
+            self.stage = Stage::Fills(partition);
+        }
+        Ok(is_full)
+    }
+
+    /// All rows are to be there for everybody, once the [steps](Self::step) are over.
+    pub fn finish(&mut self) {
+        self.stage = Stage::Ends;
+    }
+
+    /// No row is to be left of it, once the [steps](Self::step) are over. What is left if that fails goes when the
+    /// database is opened: nothing else can happen by then, because only a stopped engine refuses it.
+    pub fn take_back(&mut self) {
+        self.again.0.clear();
+        self.stage = if self.is_begun { Stage::Answers } else { Stage::Over };
+    }
+
+    /// Rows that were pushed.
+    pub const fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Which load of which table it is; not before it has begun.
+    pub fn table_load(&self) -> TableLoad {
+        TableLoad { table: self.maker.table().id, load: self.id }
+    }
+
+    /// Whether rows of it may be there that nobody sees yet.
+    pub const fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Whether everybody is about to see its rows.
+    pub const fn is_keeping(&self) -> bool {
+        matches!(self.stage, Stage::Keeps(_))
+    }
+
+    /// Goes on with what was asked for last. The end is an error if a row cannot be inserted or the load was stopped;
+    /// then it is to be [taken back](Self::take_back).
+    pub fn step(&mut self) -> Step<Result<()>> {
+        self.next().unwrap_or_else(|error| Step::Over(Err(error)))
+    }
+
+    fn next(&mut self) -> Result<Step<Result<()>>> {
+        match &mut self.stage {
+            Stage::Begins(exclusive) => match exclusive.step() {
+                Step::Over(head) => {
+                    let head = head?;
+                    self.interrupt.wait_again();
+                    self.id = LoadId(head.id.0);
+                    self.environment = Environment::new(head.timestamp.0, head.seed, u64::MAX);
+                    self.stage = Stage::Open;
+                    Ok(Step::Over(Ok(())))
+                }
+                step => Ok(step.map(|_| Ok(()))),
+            },
+            Stage::Open | Stage::Over => Ok(Step::Over(Ok(()))),
+            Stage::Fills(partition) => {
+                let partition = *partition;
+                self.interrupt.check()?;
+                if self.has_room(partition) {
+                    self.send(partition)?;
+                    self.stage = Stage::Open;
+                    return Ok(Step::Over(Ok(())));
+                }
+                self.receive()
+            }
+            Stage::Ends => {
+                self.interrupt.check()?;
+                match self.open.iter().position(|open| open.count > 0) {
+                    Some(partition) if self.has_room(partition) => self.send(partition)?,
+                    None if self.under_way.is_empty() && self.again.0.is_empty() => {
+                        if !self.is_begun {
+                            self.stage = Stage::Over;
+                            return Ok(Step::Over(Ok(())));
+                        }
+                        self.stage = Stage::Keeps(self.handle.start_keep_load(self.table_load(), &self.interrupt)?);
+                    }
+                    _ => return self.receive(),
+                }
+                Ok(Step::Go)
+            }
+            Stage::Keeps(exclusive) | Stage::Forgets(exclusive) => match exclusive.step() {
+                Step::Over(ended) => {
+                    ended?;
+                    self.is_begun = false;
+                    self.stage = Stage::Over;
+                    Ok(Step::Over(Ok(())))
+                }
+                step => Ok(step),
+            },
+            Stage::Answers => {
+                if self.under_way.is_empty() {
+                    self.stage = Stage::Removes(self.start_removing()?);
+                    return Ok(Step::Go);
+                }
+                Ok(match self.client.try_receive() {
+                    Ok(replies) => {
+                        replies.iter().for_each(|reply| drop(self.under_way.remove(&reply.tag)));
+                        Step::Go
+                    }
+                    Err(wait) => Step::Wait(wait),
+                })
+            }
+            Stage::Removes(exclusive) => match exclusive.step() {
+                Step::Over(removed) => {
+                    self.stage = match removed? {
+                        0 => Stage::Forgets(self.handle.start_forget_load(self.table_load())?),
+                        _ => Stage::Removes(self.start_removing()?),
+                    };
+                    Ok(Step::Go)
+                }
+                step => Ok(step.map(|_| Ok(()))),
+            },
+        }
+    }
+
+    fn start_removing(&self) -> Result<Exclusive<Work, u32>> {
+        self.handle.start_take_back(self.table_load(), self.portions.taken_back)
+    }
+
+    fn has_room(&self, partition: usize) -> bool {
+        self.open.get(partition).is_some_and(|open| open.sent < self.portions.under_way)
+    }
+
+    /// Sends the rows of a partition.
+    fn send(&mut self, partition: usize) -> Result<()> {
+        let Some(open) = self.open.get_mut(partition) else { return Ok(()) };
+        open.sent += 1;
+        let next = Vec::with_capacity(open.images.len());
+        let images = std::mem::replace(&mut open.images, next);
+        let bytes = 2 * images.capacity();
+        let (count, hash) = (std::mem::take(&mut open.count), open.hash.take());
+        let batch = LoadBatch { load: self.id, table: Arc::clone(self.maker.table()), hash, count, images };
+        let work = Arc::new(Work::load(&self.catalog, &self.definitions, batch));
+        let no_room = |full| Error::OutOfMemory(format!("rows that are being loaded: {full}").into());
+        self.charge.grow(bytes).map_err(no_room)?;
+        self.submit(UnderWay { partition, work, bytes, since: self.handle.clock().now() })
+    }
+
+    fn submit(&mut self, batch: UnderWay) -> Result<()> {
+        let tag = self.tag_next;
+        self.tag_next += 1;
+        self.is_begun = true;
+        let work = Arc::clone(&batch.work);
+        self.under_way.insert(tag, batch);
+        let submitted = self.client.submit(work, Box::default(), tag);
+        if submitted.is_err() {
+            // Nobody will answer it.
+            self.under_way.remove(&tag);
+        }
+        submitted?;
+        self.client.send();
+        Ok(())
+    }
+
+    /// Waits until batches have been answered; sends those again that lost a race.
+    fn receive(&mut self) -> Result<Step<Result<()>>> {
+        let clock = self.handle.clock().clone();
+        if !self.again.0.is_empty() {
+            if clock.now() < self.again.1 {
+                let nothing = EventCount::new();
+                return Ok(Step::Wait(Wait::new(&nothing, nothing.seen()).until(self.again.1)));
+            }
+            std::mem::take(&mut self.again.0).into_iter().try_for_each(|batch| self.submit(batch))?;
+            return Ok(Step::Go);
+        }
+        let replies = match self.client.try_receive() {
+            Ok(replies) => replies,
+            Err(wait) => return Ok(Step::Wait(wait.until(clock.after(POLL_INTERVAL)))),
+        };
+        let mut failed = None;
+        for reply in replies {
+            let Some(batch) = self.under_way.remove(&reply.tag) else { continue };
+            match reply.result {
+                Err(Error::Retry(_)) if clock.since(batch.since) < self.portions.retry_for => self.again.0.push(batch),
+                result => {
+                    failed = failed.or(result.err());
+                    let bytes = self.charge.bytes().saturating_sub(batch.bytes);
+                    // Fewer bytes always have room.
+                    let _ = self.charge.resize(bytes);
+                    if let Some(open) = self.open.get_mut(batch.partition) {
+                        open.sent -= 1;
+                    }
+                }
+            }
+        }
+        self.again.1 = clock.after(RETRY_AFTER);
+        failed.map_or(Ok(Step::Go), Err)
+    }
+}
