@@ -276,6 +276,47 @@ async fn expressions_too_deep_to_work_on() {
     assert_eq!(session.run(&format!("SELECT {} AS a", of(1000))).await.unwrap().rows(), 1);
 }
 
+/// Each step reads the one before twice, so that the plan has 2^40 parts once they are written out.
+#[tokio::test]
+async fn statements_that_double_with_each_step() {
+    const STEPS: usize = 40;
+    let session = session().await;
+    session.run("CREATE VIEW v0 AS SELECT 1 AS a").await.unwrap();
+    let ways = [
+        ("SELECT a FROM {} UNION ALL SELECT a FROM {}", ""),
+        ("SELECT x.a FROM {} x JOIN {} y ON x.a = y.a", ""),
+        ("SELECT (SELECT max(a) FROM {}) AS a FROM {}", ""),
+        ("SELECT a FROM {} WHERE EXISTS (SELECT 1 FROM {})", ""),
+        ("SELECT a + a AS a FROM {}", " WHERE a > 5"),
+        ("SELECT CASE WHEN a > 1 THEN a END AS a FROM {}", " WHERE a > 5"),
+        ("SELECT a + a AS a FROM {} GROUP BY a + a", " HAVING a > 5"),
+    ];
+    for (way, (step, end)) in ways.iter().enumerate() {
+        let query = |step: &str, of: &str| step.replace("{}", of);
+        // As CTEs.
+        let steps: Vec<_> = (1..=STEPS)
+            .map(|n| format!("c{n} AS ({})", query(step, &if n == 1 { "v0".into() } else { format!("c{}", n - 1) })))
+            .collect();
+        let end = if end.contains("HAVING") { format!(" GROUP BY a{end}") } else { (*end).to_owned() };
+        let sql = format!("WITH {} SELECT a FROM c{STEPS}{end}", steps.join(", "));
+        fails(&session, &sql, &["too large to be planned"]).await;
+        // As views: the first that is too large is refused when it is made, or when it is read.
+        let mut last = "v0".to_owned();
+        for n in 1..=STEPS {
+            let name = format!("w{way}_{n}");
+            if session.run(&format!("CREATE VIEW {name} AS {}", query(step, &last))).await.is_err() {
+                break;
+            }
+            last = name;
+        }
+        let sql = format!("SELECT a FROM ({}) AS e{end}", query(step, &last));
+        fails(&session, &sql, &["too large to be planned"]).await;
+    }
+    let few = "WITH a AS (SELECT 1 AS n), b AS (SELECT n + n AS n FROM a), c AS (SELECT n + n AS n FROM b UNION ALL SELECT n FROM b)
+               SELECT n FROM c WHERE n > 2";
+    assert_eq!(session.run(few).await.unwrap().rows(), 1);
+}
+
 #[tokio::test]
 async fn a_catalog_is_kept_and_restored() {
     let folder = good_table();

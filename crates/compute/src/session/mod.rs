@@ -8,6 +8,7 @@ mod dialect;
 mod engine;
 mod index_statements;
 mod interruptible;
+mod plan_size;
 mod prepared;
 mod public_schema;
 mod query_context;

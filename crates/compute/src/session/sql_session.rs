@@ -31,6 +31,7 @@ use super::depth::check_depth;
 use super::dialect::in_our_dialect;
 use super::engine::{Engine, QueryRecord};
 use super::interruptible::interruptible;
+use super::plan_size::check_plan_size;
 use super::prepared::{Preparation, Prepared};
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
@@ -373,7 +374,9 @@ impl Session {
         let declared = declared_time_zone(&statement);
         let zone = &mut state.config_mut().options_mut().execution.time_zone;
         *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
-        state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)
+        let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
+        check_plan_size(&plan)?;
+        Ok(plan)
     }
 
     /// A view's definition, with the session's time zone if it has one: it is part of what types mean in

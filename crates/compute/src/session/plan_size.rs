@@ -1,0 +1,138 @@
+//! A limit on how much there is to plan, before any rule of the optimizer looks at it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use thermocline_pushdown::external;
+use thermocline_types::Class;
+
+/// Operators of a plan in which every view and every CTE stands wherever it is used.
+const NODES_MAX: u64 = 50_000;
+
+/// Operators on top of each other: plans are planned and dropped by recursion.
+const LEVELS_MAX: u32 = 4000;
+
+/// Terms of a condition in which every column is written out as what the queries below compute for it.
+const TERMS_MAX: u64 = 500_000;
+
+/// Checks that a plan is small enough to be optimized. Views and CTEs that are used several times are shared in
+/// memory until a rule rewrites them, and a condition that is moved below a projection has the projection's
+/// expressions in place of its columns. Of 30 views, each of which reads the one before twice, or adds a column
+/// of the one before to itself, rules make a billion operators or terms, and nothing can stop them meanwhile.
+///
+/// # Errors
+/// 54001 if it has more than [`NODES_MAX`] operators, more than [`LEVELS_MAX`] on top of each other, or a condition
+/// of more than [`TERMS_MAX`] terms.
+pub(super) fn check_plan_size(plan: &LogicalPlan) -> Result<()> {
+    match Sizes::default().of(plan, 0)?.nodes {
+        nodes if nodes <= NODES_MAX => Ok(()),
+        _ => Err(too_large(format_args!("{NODES_MAX} operators"))),
+    }
+}
+
+fn too_large(what: fmt::Arguments<'_>) -> DataFusionError {
+    external(Class::TooDeep.error(format_args!(
+        "the statement is too large to be planned: with its views, CTEs and computed columns written out wherever \
+         they are used, it has more than {what}"
+    )))
+}
+
+/// Size of a plan.
+#[derive(Debug, Clone, Default)]
+struct Size {
+    /// Operators of it and of its subqueries, each as often as it is used.
+    nodes: u64,
+    /// Terms of its computed columns, by name. Columns that are not in it have one. Of columns with the same
+    /// name the largest counts.
+    terms: Rc<HashMap<String, u64>>,
+}
+
+/// Sizes of plans that have been looked at, by address: the plan that is checked keeps them where they are.
+#[derive(Default)]
+struct Sizes(HashMap<*const LogicalPlan, Size>);
+
+impl Sizes {
+    fn of(&mut self, plan: &LogicalPlan, level: u32) -> Result<Size> {
+        if let Some(size) = self.0.get(&std::ptr::from_ref(plan)) {
+            return Ok(size.clone());
+        }
+        if level == LEVELS_MAX {
+            return Err(too_large(format_args!("{LEVELS_MAX} levels")));
+        }
+        let mut nodes = 1_u64;
+        let mut below = Rc::<HashMap<String, u64>>::default();
+        for input in plan.inputs() {
+            let input = self.of(input, level + 1)?;
+            nodes = nodes.saturating_add(input.nodes);
+            below = united(below, input.terms);
+        }
+        plan.apply_subqueries(|subquery| {
+            // Made for this call, so that only what it holds has an address that lasts.
+            if let LogicalPlan::Subquery(subquery) = subquery {
+                nodes = nodes.saturating_add(self.of(&subquery.subquery, level + 1)?.nodes);
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if matches!(plan, LogicalPlan::Filter(_) | LogicalPlan::Join(_)) {
+            plan.apply_expressions(|condition| match terms(condition, &below)? {
+                count if count <= TERMS_MAX => Ok(TreeNodeRecursion::Continue),
+                _ => Err(too_large(format_args!("{TERMS_MAX} terms in a condition"))),
+            })?;
+        }
+        let size = Size { nodes, terms: above(plan, below)? };
+        self.0.insert(std::ptr::from_ref(plan), size.clone());
+        Ok(size)
+    }
+}
+
+/// Terms of computed columns of two inputs.
+fn united(left: Rc<HashMap<String, u64>>, right: Rc<HashMap<String, u64>>) -> Rc<HashMap<String, u64>> {
+    if right.is_empty() || Rc::ptr_eq(&left, &right) {
+        return left;
+    }
+    if left.is_empty() {
+        return right;
+    }
+    let mut all = (*left).clone();
+    for (name, count) in right.iter() {
+        let largest = all.entry(name.clone()).or_default();
+        *largest = (*count).max(*largest);
+    }
+    Rc::new(all)
+}
+
+/// Terms of the computed columns that an operator hands on.
+fn above(plan: &LogicalPlan, below: Rc<HashMap<String, u64>>) -> Result<Rc<HashMap<String, u64>>> {
+    let (LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_)) = plan else {
+        return Ok(below);
+    };
+    let mut computed = HashMap::new();
+    plan.apply_expressions(|expression| {
+        let count = terms(expression, &below)?;
+        if count > 1 {
+            let largest = computed.entry(expression.qualified_name().1).or_default();
+            *largest = count.max(*largest);
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(Rc::new(computed))
+}
+
+/// Terms of an expression with its columns written out.
+fn terms(expression: &Expr, below: &HashMap<String, u64>) -> Result<u64> {
+    let mut count = 0_u64;
+    expression.apply(|part| {
+        count = count.saturating_add(match part {
+            Expr::Column(column) => below.get(&column.name).copied().unwrap_or(1),
+            // An alias of nothing but a column computes nothing.
+            Expr::Alias(_) => 0,
+            _ => 1,
+        });
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(count)
+}
