@@ -150,7 +150,8 @@ pub fn is_hashable(data_type: &DataType) -> bool {
     data_type.is_numeric()
         || data_type.is_temporal()
         || data_type.is_string()
-        || matches!(data_type, DataType::Boolean | DataType::Binary | DataType::LargeBinary | DataType::BinaryView)
+        || data_type.is_binary()
+        || matches!(data_type, DataType::Boolean | DataType::FixedSizeBinary(_))
 }
 
 /// A hash per row over all key columns, and which rows have a key: one with a NULL has none, as it

@@ -291,6 +291,69 @@ async fn times_of_any_unit() {
     lake.check(&joins).await;
 }
 
+/// UUIDs of Parquet's own type and of CSV, and what COPY makes of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn uuids() {
+    let mut lake = Lake::with_node().await;
+    let rows = "SELECT i AS id, CASE WHEN i % 7 > 0 THEN md5((i % 50)::VARCHAR)::UUID END AS c FROM range(400) t(i)";
+    let parquet = lake.path("of_parquet", 0);
+    lake.duckdb.query(&format!("COPY ({rows}) TO '{}' (FORMAT PARQUET)", parquet.display()));
+    lake.define("of_parquet", "", "UUID").await;
+    lake.duckdb.query(&format!("COPY ({rows}) TO '{}' (FORMAT CSV)", lake.path("of_csv", 0).display()));
+    lake.create("of_csv", "(id BIGINT, c UUID)", "CSV").await;
+    for (copied, columns, format) in
+        [("copied", "", "PARQUET"), ("copied_text", "(id BIGINT, c UUID)", "CSV"), ("copied_json", "", "JSON")]
+    {
+        let file = lake.path(copied, 0);
+        let copy = format!("COPY (SELECT * FROM of_parquet) TO '{}' STORED AS {format}", file.display());
+        lake.sessions[0].run(&copy).await.unwrap();
+        match format {
+            "JSON" => {
+                let text = std::fs::read_to_string(file).unwrap();
+                assert!(text.contains(r#"{"id":1,"c":"c4ca4238-a0b9-2382-0dcc-509a6f75849b"}"#), "{text}");
+            }
+            format => lake.create(copied, columns, format).await,
+        }
+    }
+    let constants = ["'C4CA4238A0B923820DCC509A6F75849B'", "'80000000-0000-0000-0000-000000000000'"];
+    let [first, last] = constants;
+    for table in ["of_parquet", "of_csv", "copied", "copied_text"] {
+        if table != "of_parquet" {
+            lake.duckdb.query(&format!("CREATE VIEW {table} AS SELECT * FROM of_parquet"));
+        }
+        let mut queries = vec![
+            format!("SELECT count(*), count(c), count(DISTINCT c) FROM {table}"),
+            format!("SELECT id FROM {table} WHERE c IS NULL"),
+            format!("SELECT CAST(c AS VARCHAR) AS text, count(*) FROM {table} GROUP BY c"),
+            format!("SELECT id FROM {table} ORDER BY c NULLS LAST, id LIMIT 30"),
+            format!("SELECT id FROM {table} ORDER BY c DESC NULLS LAST, id LIMIT 30"),
+            format!("SELECT a.id, b.id AS other FROM {table} a JOIN {table} b ON a.c = b.c WHERE b.id < 60"),
+            format!("SELECT id FROM {table} WHERE c IN (SELECT c FROM {table} WHERE id % 30 = 1)"),
+            format!("SELECT id FROM {table} WHERE c IN ({first}, {last})"),
+            format!("SELECT id FROM {table} WHERE c NOT IN ({first}, {last})"),
+            format!("SELECT id FROM {table} WHERE c BETWEEN {last} AND {first}"),
+            format!("SELECT CAST(coalesce(c, {last}) AS VARCHAR) AS text FROM {table} WHERE id < 9"),
+        ];
+        for constant in constants {
+            for operator in ["=", "<>", "<", "<=", ">", ">="] {
+                queries.push(format!("SELECT id FROM {table} WHERE c {operator} {constant}"));
+            }
+        }
+        lake.check(&queries).await;
+    }
+    // Other bytes are read as they are.
+    std::fs::create_dir_all(lake.path("bytes", 0).parent().unwrap()).unwrap();
+    std::fs::copy(parquet, lake.path("bytes", 0)).unwrap();
+    lake.create("bytes", "(id BIGINT, c BYTEA)", "PARQUET").await;
+    lake.duckdb.query("CREATE VIEW bytes AS SELECT id, unhex(replace(c::VARCHAR, '-', '')) AS c FROM of_parquet");
+    let hex = "SELECT id FROM bytes WHERE c = '\\xC4\\xCA\\x42\\x38\\xA0\\xB9\\x23\\x82\\x0D\\xCC\\x50\\x9A\\x6F\\x75\\x84\\x9B'";
+    let expected = lake.duckdb.query(hex);
+    for session in &lake.sessions {
+        let found = session.run("SELECT id FROM bytes WHERE c = '\\xc4ca4238a0b923820dcc509a6f75849b'").await.unwrap();
+        assert_same(canonical(&found), expected.clone(), false, "bytes");
+    }
+}
+
 /// A literal is the number that is written, not the binary fraction next to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn decimal_literals() {

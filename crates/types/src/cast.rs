@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Class, Error, Result};
 use crate::function::Encoding;
 use crate::operator::narrowed;
-use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp, parse_uuid};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
 /// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
@@ -29,10 +29,12 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Date(_), DataType::Date)
         | (ValueRef::Timestamp(_), DataType::Timestamp)
         | (ValueRef::Interval(_), DataType::Interval)
+        | (ValueRef::Uuid(_), DataType::Uuid)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
         (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
         // As many bytes are no more characters.
         (ValueRef::Text(text), DataType::Varchar(limit)) => text.len() <= limit as usize,
+        (ValueRef::Text(text), DataType::Char(limit)) => text.len() <= limit as usize && !text.ends_with(' '),
         (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
             number.scale() == scale && number.has_digits_of(precision)
         }
@@ -46,7 +48,7 @@ fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     Ok(match (value, to) {
         (ValueRef::Decimal(_), DataType::Numeric) => value,
         (ValueRef::Int(number), DataType::SmallInt | DataType::Integer) => ValueRef::Int(in_range(number, to)?),
-        (ValueRef::Text(text), DataType::Varchar(limit)) => ValueRef::Text(within(text, limit)?),
+        (ValueRef::Text(text), DataType::Varchar(_) | DataType::Char(_)) => ValueRef::Text(within(text, to)?),
         (ValueRef::Decimal(number), DataType::Decimal { precision, scale }) => {
             ValueRef::Decimal(number.fit(precision, scale)?)
         }
@@ -82,17 +84,18 @@ fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
 /// `CAST(value AS to)`: what [`assign`] does, and to and from text, booleans and integers.
 pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
     match (value, to) {
-        (ValueRef::Text(text), DataType::Varchar(limit)) => {
+        (ValueRef::Text(text), DataType::Varchar(limit) | DataType::Char(limit)) => {
             // An explicit cast cuts, as the standard says.
             let end = text.char_indices().nth(limit as usize).map_or(text.len(), |(at, _)| at);
-            Ok(text.get(..end).unwrap_or(text).into())
+            let cut = text.get(..end).unwrap_or(text);
+            Ok(if matches!(to, DataType::Char(_)) { without_blanks(cut) } else { cut }.into())
         }
         (ValueRef::Text(_), DataType::Text) => Ok(value.to_value()),
         (ValueRef::Text(text), _) => parse_text(text, to),
         (ValueRef::Null, _) => Ok(Value::Null),
         (ValueRef::Boolean(value), DataType::Text) => Ok(Value::from(if value { "true" } else { "false" })),
         (_, DataType::Text) => Ok(value.to_string().into()),
-        (_, DataType::Varchar(_)) => cast(cast(value, DataType::Text)?.as_ref(), to),
+        (_, DataType::Varchar(_) | DataType::Char(_)) => cast(cast(value, DataType::Text)?.as_ref(), to),
         (ValueRef::Boolean(value), _) if to.is_integer() => Ok(Value::Int(value.into())),
         (ValueRef::Int(number), DataType::Boolean) => Ok(Value::Boolean(number != 0)),
         _ => assign(value, to).map(ValueRef::to_value),
@@ -104,7 +107,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
     let invalid = || Class::InvalidText.error(format_args!("'{text}' is not a value of type {to}"));
     Ok(match to {
         DataType::Text => text.into(),
-        DataType::Varchar(limit) => within(text, limit)?.into(),
+        DataType::Varchar(_) | DataType::Char(_) => within(text, to)?.into(),
         DataType::SmallInt | DataType::Integer | DataType::BigInt => {
             let number = text.trim().parse::<i128>().map_err(|_| invalid())?;
             Value::Int(in_range(i64::try_from(number).map_err(|_| out_of_range(&text, to))?, to)?)
@@ -123,6 +126,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
         DataType::Interval => Value::Interval(Interval::parse(text, None)?),
         DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
+        DataType::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(invalid)?),
     })
 }
 
@@ -170,8 +174,18 @@ fn out_of_range(value: &impl std::fmt::Display, to: DataType) -> Error {
     Class::OutOfRange.error(format_args!("{value} does not fit {to}"))
 }
 
-/// A text for `VARCHAR(limit)`, without blanks at its end that are too many.
-fn within(text: &str, limit: u32) -> Result<&str> {
+/// A text as `CHAR` has it.
+fn without_blanks(text: &str) -> &str {
+    text.trim_end_matches(' ')
+}
+
+/// A text for `VARCHAR(limit)` or `CHAR(limit)`, without blanks at its end that are too many.
+fn within(text: &str, to: DataType) -> Result<&str> {
+    let (text, limit) = match to {
+        DataType::Varchar(limit) => (text, limit),
+        DataType::Char(limit) => (without_blanks(text), limit),
+        _ => return Ok(text),
+    };
     // Characters are counted only if bytes alone do not tell.
     if text.len() <= limit as usize {
         return Ok(text);
@@ -179,7 +193,7 @@ fn within(text: &str, limit: u32) -> Result<&str> {
     let Some((end, _)) = text.char_indices().nth(limit as usize) else { return Ok(text) };
     match text.split_at(end) {
         (kept, rest) if rest.bytes().all(|byte| byte == b' ') => Ok(kept),
-        _ => Err(Class::TooLong.error(format_args!("value too long for VARCHAR({limit})"))),
+        _ => Err(Class::TooLong.error(format_args!("value too long for {to}"))),
     }
 }
 
@@ -253,7 +267,7 @@ const FLOATS_EXACT_BELOW: f64 = 9_007_199_254_740_992.0;
 fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
         (ValueRef::Null, _) => return Ok(Rounded::Never),
-        (ValueRef::Text(_), DataType::Text | DataType::Varchar(_)) => return Ok(Rounded::Exact(value)),
+        (ValueRef::Text(_), to) if to.is_text() => return Ok(Rounded::Exact(value)),
         (ValueRef::Date(_), DataType::Timestamp) => return assign(value, to).map(Rounded::Exact),
         (ValueRef::Timestamp(_), DataType::Date) => {
             let day = assign(value, to)?;

@@ -35,6 +35,9 @@ pub enum DataType {
     Text,
     /// UTF-8 with at most this many characters.
     Varchar(u32),
+    /// UTF-8 with at most this many characters, [`CHAR_UNBOUNDED`](Self::CHAR_UNBOUNDED) for any number. Blanks at the
+    /// end do not count, and values have none.
+    Char(u32),
     /// Bytes.
     Bytea,
     /// A day of the years 1 to 9999.
@@ -43,9 +46,14 @@ pub enum DataType {
     Timestamp,
     /// Months, days and microseconds.
     Interval,
+    /// 16 bytes.
+    Uuid,
 }
 
 impl DataType {
+    /// The length of `BPCHAR`, a `CHAR` of any length.
+    pub const CHAR_UNBOUNDED: u32 = u32::MAX;
+
     /// Whether the type is one of the integers.
     pub const fn is_integer(self) -> bool {
         matches!(self, Self::SmallInt | Self::Integer | Self::BigInt)
@@ -63,7 +71,7 @@ impl DataType {
 
     /// Whether all values take the same number of bytes in a row.
     pub const fn is_of_fixed_width(self) -> bool {
-        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Bytea)
+        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Char(_) | Self::Bytea)
     }
 
     /// Whether arithmetic is defined on the type.
@@ -73,7 +81,7 @@ impl DataType {
 
     /// Whether the type is text, of limited length or not.
     pub const fn is_text(self) -> bool {
-        matches!(self, Self::Text | Self::Varchar(_))
+        matches!(self, Self::Text | Self::Varchar(_) | Self::Char(_))
     }
 
     /// Whether values of the two types are held in the same variant of [`Value`](crate::Value),
@@ -116,7 +124,7 @@ impl DataType {
     pub const fn unbounded(self) -> Self {
         match self {
             Self::Decimal { .. } => Self::Numeric,
-            Self::Varchar(_) => Self::Text,
+            Self::Varchar(_) | Self::Char(_) => Self::Text,
             other => other,
         }
     }
@@ -154,10 +162,13 @@ impl fmt::Display for DataType {
             Self::Numeric => f.write_str("NUMERIC"),
             Self::Text => f.write_str("TEXT"),
             Self::Varchar(length) => write!(f, "VARCHAR({length})"),
+            Self::Char(Self::CHAR_UNBOUNDED) => f.write_str("BPCHAR"),
+            Self::Char(length) => write!(f, "CHAR({length})"),
             Self::Bytea => f.write_str("BYTEA"),
             Self::Date => f.write_str("DATE"),
             Self::Timestamp => f.write_str("TIMESTAMP"),
             Self::Interval => f.write_str("INTERVAL"),
+            Self::Uuid => f.write_str("UUID"),
         }
     }
 }

@@ -25,6 +25,7 @@ mod function;
 mod interval;
 mod interval_text;
 mod operator;
+mod uuid;
 mod value;
 
 pub use calendar::{
@@ -39,4 +40,5 @@ pub use float::{canonical_f32, canonical_f64};
 pub use function::{Call, Field, Function};
 pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of_range, wider_integer};
+pub use uuid::{UUID_BYTES, format_uuid, parse_uuid, random_uuid};
 pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};

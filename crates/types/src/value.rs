@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
+use crate::uuid::{UUID_BYTES, format_uuid};
 use crate::{DataType, Decimal, Interval, format_date, format_timestamp};
 
 /// A value of any type, or NULL.
@@ -36,6 +37,8 @@ pub enum Value {
     Timestamp(i64),
     /// `INTERVAL`.
     Interval(Interval),
+    /// `UUID`.
+    Uuid([u8; UUID_BYTES]),
 }
 
 /// A [`Value`] that borrows its text or bytes, mostly from a row.
@@ -64,6 +67,8 @@ pub enum ValueRef<'a> {
     Timestamp(i64),
     /// `INTERVAL`.
     Interval(Interval),
+    /// `UUID`.
+    Uuid([u8; UUID_BYTES]),
 }
 
 /// Values are moved about by the million.
@@ -94,6 +99,7 @@ impl Value {
             Self::Timestamp(_) => 8,
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
+            Self::Uuid(_) => 11,
         }
     }
 
@@ -112,6 +118,7 @@ impl Value {
             Self::Date(value) => ValueRef::Date(*value),
             Self::Timestamp(value) => ValueRef::Timestamp(*value),
             Self::Interval(value) => ValueRef::Interval(*value),
+            Self::Uuid(value) => ValueRef::Uuid(*value),
         }
     }
 
@@ -137,6 +144,7 @@ impl<'a> ValueRef<'a> {
             Self::Timestamp(_) => 8,
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
+            Self::Uuid(_) => 11,
         }
     }
 
@@ -154,6 +162,7 @@ impl<'a> ValueRef<'a> {
             Self::Date(value) => Value::Date(value),
             Self::Timestamp(value) => Value::Timestamp(value),
             Self::Interval(value) => Value::Interval(value),
+            Self::Uuid(value) => Value::Uuid(value),
         }
     }
 
@@ -197,6 +206,7 @@ impl<'a> ValueRef<'a> {
             Self::Date(_) => DataType::Date,
             Self::Timestamp(_) => DataType::Timestamp,
             Self::Interval(_) => DataType::Interval,
+            Self::Uuid(_) => DataType::Uuid,
         })
     }
 
@@ -210,6 +220,7 @@ impl<'a> ValueRef<'a> {
             (Self::Date(left), Self::Date(right)) => left.cmp(&right),
             (Self::Timestamp(left), Self::Timestamp(right)) => left.cmp(&right),
             (Self::Interval(left), Self::Interval(right)) => left.cmp(&right),
+            (Self::Uuid(left), Self::Uuid(right)) => left.cmp(&right),
             (Self::Boolean(left), Self::Boolean(right)) => left.cmp(&right),
             (Self::Bytes(left), Self::Bytes(right)) => left.cmp(right),
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
@@ -255,7 +266,9 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(_) => 3,
             Self::Date(_) | Self::Timestamp(_) => 4,
             Self::Interval(_) => 5,
-            Self::Null => 6,
+            Self::Uuid(_) => 6,
+            // Last.
+            Self::Null => u8::MAX,
         }
     }
 }
@@ -307,6 +320,7 @@ impl Hash for ValueRef<'_> {
             Self::Bytes(value) => value.hash(state),
             Self::Date(value) => value.hash(state),
             Self::Interval(value) => value.hash(state),
+            Self::Uuid(value) => value.hash(state),
         }
     }
 }
@@ -355,6 +369,7 @@ impl fmt::Display for ValueRef<'_> {
             Self::Date(value) => format_date(f, *value),
             Self::Timestamp(value) => format_timestamp(f, *value),
             Self::Interval(value) => value.fmt(f),
+            Self::Uuid(value) => format_uuid(f, *value),
         }
     }
 }
@@ -424,6 +439,7 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Date(_) => write!(out, "DATE '{value}'"),
         ValueRef::Timestamp(_) => write!(out, "TIMESTAMP '{value}'"),
         ValueRef::Interval(_) => write!(out, "INTERVAL '{value}'"),
+        ValueRef::Uuid(_) => write!(out, "UUID '{value}'"),
     }
 }
 
@@ -518,6 +534,7 @@ mod tests {
             Value::Date(1),
             Value::Timestamp(1),
             Value::Interval(Interval::default()),
+            Value::Uuid([1; UUID_BYTES]),
         ];
         let kinds = values.each_ref().map(Value::kind_bit);
         assert_eq!(values.each_ref().map(|value| value.as_ref().kind_bit()), kinds);

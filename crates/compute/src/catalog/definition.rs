@@ -8,7 +8,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Value;
-use thermocline_pushdown::{CsvFormat, FileFormat};
+use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH};
 
 use super::table_schema::table_type;
 
@@ -237,6 +237,7 @@ fn sql_type(data_type: &DataType) -> Option<String> {
         DataType::Time64(TimeUnit::Nanosecond) => "TIME".into(),
         DataType::Interval(IntervalUnit::MonthDayNano) => "INTERVAL".into(),
         DataType::Binary | DataType::BinaryView => "BYTEA".into(),
+        DataType::FixedSizeBinary(UUID_WIDTH) => "UUID".into(),
         DataType::Utf8 | DataType::Utf8View => "VARCHAR".into(),
         // Square brackets would belong to the last type of a structure.
         DataType::List(field) => format!("ARRAY<{}>", sql_type(field.data_type())?),

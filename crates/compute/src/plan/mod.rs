@@ -1,7 +1,7 @@
 //! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do
 //! not wrap around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
 //! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons,
-//! `coalesce` of bytes, and scalar subqueries without a row.
+//! `coalesce` of bytes, scalar subqueries without a row, UUIDs, and names of types.
 
 mod averages;
 mod bloom_join;
@@ -19,6 +19,7 @@ mod in_lists;
 mod in_subqueries;
 mod integer_bounds;
 mod interval_order;
+mod json_copies;
 mod merged_columns;
 mod narrowing_casts;
 mod nested_sorts;
@@ -28,12 +29,14 @@ mod order_keys;
 mod outer_references;
 mod physical_rules;
 mod projections;
+mod random_uuids;
 mod separate;
 mod set_comparison;
 mod set_counts;
 mod stand_ins;
 mod temporal_literals;
 mod type_checks;
+mod type_names;
 mod unsupported;
 
 pub use averages::Averages;
@@ -48,6 +51,7 @@ pub(crate) use in_lists::InLists;
 pub(crate) use in_subqueries::InSubqueries;
 pub(crate) use integer_bounds::IntegerBounds;
 pub(crate) use interval_order::IntervalOrder;
+pub(crate) use json_copies::JsonCopies;
 pub(crate) use merged_columns::{MergedColumns, merged_qualifier, merges_columns};
 pub(crate) use narrowing_casts::NarrowingCasts;
 pub(crate) use nested_sorts::NestedSorts;
@@ -55,10 +59,12 @@ pub use operators::register_operators;
 pub(crate) use optimizer_rules::optimizer_rules;
 pub(crate) use order_keys::OrderKeys;
 pub(crate) use physical_rules::physical_rules;
+pub(crate) use random_uuids::RandomUuids;
 pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;
 pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, register_stand_ins};
 pub(crate) use temporal_literals::TemporalLiterals;
 pub(crate) use type_checks::TypeChecks;
+pub(crate) use type_names::TypeNames;
 pub(crate) use unsupported::Unsupported;

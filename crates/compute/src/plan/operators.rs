@@ -11,7 +11,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
+use thermocline_pushdown::{UUID_WIDTH, arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
 use thermocline_types::{Class, DataType, Operator, Rounded, Value, ValueRef, parse_text, round_into};
 
 use super::decimals::{as_double, quotient};
@@ -168,6 +168,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
         Value::Date(value) => ScalarValue::Date32(Some(value)),
         Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
         Value::Interval(value) => ScalarValue::IntervalMonthDayNano(Some(arrow_span(value).map_err(external)?)),
+        Value::Uuid(value) => ScalarValue::FixedSizeBinary(UUID_WIDTH, Some(value.to_vec())),
         Value::Null => ScalarValue::try_new_null(&arrow_type(to).unwrap_or(ArrowType::Decimal128(1, 0)))?,
     }))
 }

@@ -11,10 +11,14 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use thermocline_pushdown::UUID_WIDTH;
 
 /// What a function of text and bytes is called, and DataFusion's of text.
 const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
     [("substr", "substr"), ("btrim", "btrim"), ("ltrim", "ltrim"), ("rtrim", "rtrim"), (POSITION, "strpos")];
+
+/// Functions that choose among values.
+const CHOICES: [&str; 4] = ["coalesce", "greatest", "least", "nullif"];
 
 /// `POSITION(part IN text)`, whose arguments are in the other order here.
 pub(crate) const POSITION: &str = "position";
@@ -31,6 +35,9 @@ pub(crate) const NOT_DISTINCT: &str = "sql_is_not_distinct";
 pub(crate) fn register_stand_ins(context: &SessionContext) -> Result<()> {
     for (name, of_text) in OF_TEXT_AND_BYTES {
         context.register_udf(TextOrBytes::new(name, context.udf(of_text)?).into());
+    }
+    for name in CHOICES {
+        context.register_udf(Choice::new(context.udf(name)?).into());
     }
     for written in [Written::Positive, Written::Distinct, Written::NotDistinct] {
         context.register_udf(OperatorStandIn::new(written).into());
@@ -83,14 +90,82 @@ impl ScalarUDFImpl for TextOrBytes {
         if types.first().is_some_and(ArrowType::is_binary) {
             return Ok(types.to_vec());
         }
-        let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
-        let fields = fields_with_udf(&fields, self.of_text.as_ref())?;
-        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+        coerced(&self.of_text, types)
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
         exec_err!("{} is only planned with", self.name())
     }
+}
+
+/// A function that chooses among values of one type. DataFusion's finds none for a UUID and a literal.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Choice {
+    /// What it is among values of one type.
+    pub of: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl Choice {
+    fn new(of: Arc<ScalarUDF>) -> Self {
+        let signature = Signature::user_defined(of.signature().volatility);
+        Self { of, signature }
+    }
+}
+
+impl ScalarUDFImpl for Choice {
+    fn name(&self) -> &str {
+        self.of.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.of.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        self.of.return_type(types)
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        if !are_for_uuids(arguments.arg_fields.iter().map(|field| field.data_type())) {
+            return self.of.return_field_from_args(arguments);
+        }
+        let uuid = |field: &FieldRef| -> FieldRef { Arc::new(Field::new(field.name(), UUID, field.is_nullable())) };
+        let fields: Vec<FieldRef> = arguments.arg_fields.iter().map(uuid).collect();
+        self.of.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..arguments })
+    }
+
+    fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        // The checks of types make UUIDs of them: there is no coercion that DataFusion would take.
+        if are_for_uuids(types.iter()) { Ok(types.to_vec()) } else { coerced(&self.of, types) }
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.of.short_circuits()
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{} is only planned with", self.name())
+    }
+}
+
+const UUID: ArrowType = ArrowType::FixedSizeBinary(UUID_WIDTH);
+
+/// Whether values of these types are UUIDs. Text beside one is a literal, or refused by the checks of types.
+fn are_for_uuids<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -> bool {
+    types.clone().any(|of| *of == UUID)
+        && types.all(|of| matches!(of, ArrowType::Utf8 | ArrowType::Null) || *of == UUID)
+}
+
+/// The types to which a function's arguments of these types are brought.
+fn coerced(function: &ScalarUDF, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
+    let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+    let fields = fields_with_udf(&fields, function)?;
+    Ok(fields.iter().map(|field| field.data_type().clone()).collect())
 }
 
 /// What an operator was in the statement.

@@ -14,7 +14,7 @@ use thermocline_types::{Class, DataType, Function};
 
 use super::expressions::rewrite_expressions;
 use super::operators::{Operand, alike, check_comparable, is_real, operand, settled};
-use super::stand_ins::{DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
+use super::stand_ins::{Choice, DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
 /// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
@@ -72,7 +72,7 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Between(Between { expr, low, high, negated }) => {
             check_comparable(expr, low, ">=", schema)?;
             check_comparable(expr, high, "<=", schema)?;
-            if let Some([expr, low, high]) = moments([expr.as_ref(), low, high], schema) {
+            if let Some([expr, low, high]) = brought([expr.as_ref(), low, high], schema)? {
                 return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
             }
             if has_reals_and_others([expr, low, high].into_iter().map(Box::as_ref), schema) {
@@ -82,7 +82,7 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             list.iter().try_for_each(|item| check_comparable(expr, item, "=", schema))?;
-            if let Some(mut list) = moments_of(list.iter().chain([expr.as_ref()]), schema) {
+            if let Some(mut list) = brought_to_one(list.iter().chain([expr.as_ref()]), schema)? {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
             }
@@ -168,6 +168,9 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             false => Ok(Some(function(of_text, args, schema)?.unwrap_or_else(|| call(of_text, args.to_vec())))),
         };
     }
+    if let Some(choice) = func.inner().downcast_ref::<Choice>() {
+        return Ok(Some(function(&choice.of, args, schema)?.unwrap_or_else(|| call(&choice.of, args.to_vec()))));
+    }
     match func.name() {
         POSITIVE => positive(args, schema).map(Some),
         DISTINCT => distinct(Operator::IsDistinctFrom, args, schema).map(Some),
@@ -178,7 +181,7 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
         },
         name @ ("coalesce" | "greatest" | "least") => {
             check_alike(&name.to_ascii_uppercase(), args.iter(), schema)?;
-            Ok(moments_of(args.iter(), schema).map(|args| call(func, args)))
+            Ok(brought_to_one(args.iter(), schema)?.map(|args| call(func, args)))
         }
         "nullif" => null_if(func, args, schema),
         "overlay" if is_of_bytes => of_bytes(func, args, schema).map(Some),
@@ -266,7 +269,7 @@ fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Op
     let [first, second] = args else { return Ok(None) };
     check_comparable(first, second, "=", schema)?;
     let (Operand::Of(one), Operand::Of(other)) = (operand(first, schema), operand(second, schema)) else {
-        return Ok(None);
+        return Ok(beside_uuids(args.iter(), schema)?.map(|args| call(func, args)));
     };
     let Some((compared, result)) = thermocline_types::null_if(one, other) else {
         return Ok(moments_of(args.iter(), schema).map(|args| call(func, args)));
@@ -290,8 +293,11 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let results: Vec<_> = thens.iter().copied().chain(case.else_expr.as_deref()).collect();
     check_alike("CASE", results.iter().copied(), schema)?;
     let bases: Vec<_> = base.into_iter().chain(whens).collect();
-    let compared = base.and_then(|_| moments_of(bases.iter().copied(), schema));
-    let given = moments_of(results.iter().copied(), schema);
+    let compared = match base {
+        Some(_) => brought_to_one(bases.iter().copied(), schema)?,
+        None => None,
+    };
+    let given = brought_to_one(results.iter().copied(), schema)?;
     if compared.is_none() && given.is_none() {
         return Ok(None);
     }
@@ -321,9 +327,34 @@ fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &
     })
 }
 
+/// Literals of unknown type beside UUIDs as UUIDs; `None` if there are not both. DataFusion would bring them to no type.
+fn beside_uuids<'a>(
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Option<Vec<Expr>>> {
+    let any = |wanted: fn(Operand) -> bool| expressions.clone().any(|of| wanted(operand(of, schema)));
+    let is_mixed = any(|of| matches!(of, Operand::Of(DataType::Uuid))) && any(|of| matches!(of, Operand::Unknown));
+    let uuid = |of: &Expr| match operand(of, schema) {
+        Operand::Unknown => settled(of, None, DataType::Uuid),
+        _ => Ok(of.clone()),
+    };
+    is_mixed.then(|| expressions.map(uuid).collect()).transpose()
+}
+
+/// Values as those of one type, where DataFusion would bring them to another or to none; `None` where it does not.
+fn brought_to_one<'a>(
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Option<Vec<Expr>>> {
+    match moments_of(expressions.clone(), schema) {
+        None => beside_uuids(expressions, schema),
+        moments => Ok(moments),
+    }
+}
+
 /// The same of so many.
-fn moments<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Option<[Expr; N]> {
-    moments_of(expressions.into_iter(), schema)?.try_into().ok()
+fn brought<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Result<Option<[Expr; N]>> {
+    Ok(brought_to_one(expressions.into_iter(), schema)?.and_then(|brought| brought.try_into().ok()))
 }
 
 /// An error unless values among which `what` chooses are of types that SQL brings to one.

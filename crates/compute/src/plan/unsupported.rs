@@ -9,10 +9,13 @@ use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SkipType};
 use datafusion::optimizer::AnalyzerRule;
 
+use thermocline_pushdown::{external, sql_type};
+use thermocline_types::{Class, DataType as SqlType};
+
 use super::expressions::columns_of;
 
 /// Refuses what would give wrong rows: shapes of correlated subqueries of which DataFusion makes joins that are not
-/// equal to them, and the smallest and largest of nested values, for which it has no order.
+/// equal to them, and the smallest and largest of nested values, for which it has no order. Refuses those of UUIDs as well.
 #[derive(Debug)]
 pub(crate) struct Unsupported;
 
@@ -65,6 +68,10 @@ fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
     };
     match args {
         [value] if matches!(function, "min" | "max") => match value.get_type(&columns_of(node)) {
+            // As in PostgreSQL 15, though they have an order.
+            Ok(of) if sql_type(&of) == Some(SqlType::Uuid) => {
+                Err(external(Class::UndefinedFunction.error(format_args!("function {function}(UUID) does not exist"))))
+            }
             Ok(of) if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
             _ => Ok(()),
         },

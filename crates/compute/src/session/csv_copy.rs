@@ -27,6 +27,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
+use thermocline_pushdown::with_sql_texts;
 
 /// DataFusion's CSV, except that what is written has quotes around texts that would be read as NULL.
 #[derive(Debug, Default)]
@@ -187,8 +188,8 @@ impl BatchSerializer for Quoting {
             .with_timestamp_format(options.timestamp_format())
             .with_timestamp_tz_format(options.timestamp_tz_format())
             .with_time_format(options.time_format());
-        let columns = batch
-            .columns()
+        let arrays = batch.columns().iter().map(with_sql_texts).collect::<Result<Vec<_>>>()?;
+        let columns = arrays
             .iter()
             .map(|column| Ok((column.logical_nulls(), ArrayFormatter::try_new(column.as_ref(), &format)?)))
             .collect::<Result<Vec<_>>>()?;

@@ -185,35 +185,63 @@ fn rebound(expression: &Expr) -> Option<Expr> {
     }
 }
 
-/// A cast to a text of limited length, which cuts it: to DataFusion all texts are of one type.
+/// A cast to a text of limited length, which cuts it, or without blanks at its end: to DataFusion all texts are of one
+/// type.
 fn cut(expression: &Expr) -> Option<Expr> {
-    let Expr::Cast { kind: kind @ (CastKind::Cast | CastKind::DoubleColon), expr, data_type, array: false, .. } =
-        expression
-    else {
-        return None;
+    let (kind, expr, data_type) = match expression {
+        Expr::Cast { kind: kind @ (CastKind::Cast | CastKind::DoubleColon), expr, data_type, array: false, .. } => {
+            (kind.clone(), expr.clone(), data_type)
+        }
+        Expr::TypedString(TypedString { data_type, value, .. }) => {
+            (CastKind::Cast, Box::new(Expr::Value(value.clone())), data_type)
+        }
+        _ => return None,
     };
-    let (DataType::Varchar(Some(length))
-    | DataType::CharacterVarying(Some(length))
-    | DataType::CharVarying(Some(length))) = data_type
-    else {
-        return None;
-    };
-    let CharacterLength::IntegerLength { length, unit: None } = length else { return None };
-    let text = Expr::Cast {
-        kind: kind.clone(),
-        expr: expr.clone(),
-        data_type: DataType::Varchar(None),
-        array: false,
-        format: None,
-    };
+    let limited = limited_text(data_type)?;
+    let text = Expr::Cast { kind, expr, data_type: DataType::Varchar(None), array: false, format: None };
     let number = |number: u64| Some(Box::new(Expr::value(Value::Number(number.to_string(), false))));
-    Some(Expr::Substring {
-        expr: Box::new(text),
-        substring_from: number(1),
-        substring_for: number(*length),
-        special: false,
-        shorthand: false,
-    })
+    let text = match limited.length {
+        None => text,
+        length => Expr::Substring {
+            expr: Box::new(text),
+            substring_from: number(1),
+            substring_for: length.and_then(number),
+            special: false,
+            shorthand: false,
+        },
+    };
+    Some(if limited.has_no_blanks { call("rtrim", &[&text]) } else { text })
+}
+
+/// A type of text that is not all texts.
+struct LimitedText {
+    /// Characters; `None` for any number.
+    length: Option<u64>,
+    /// Whether blanks at the end are left out.
+    has_no_blanks: bool,
+}
+
+fn limited_text(written: &DataType) -> Option<LimitedText> {
+    let characters = |length: &CharacterLength| match length {
+        CharacterLength::IntegerLength { length, unit: None } => Some(*length),
+        _ => None,
+    };
+    let (length, has_no_blanks) = match written {
+        DataType::Varchar(Some(length))
+        | DataType::CharacterVarying(Some(length))
+        | DataType::CharVarying(Some(length)) => (Some(characters(length)?), false),
+        DataType::Char(None) | DataType::Character(None) => (Some(1), true),
+        DataType::Char(Some(length)) | DataType::Character(Some(length)) => (Some(characters(length)?), true),
+        DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("bpchar") => {
+            match modifiers.as_slice() {
+                [] => (None, true),
+                [length] => (Some(length.parse().ok()?), true),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some(LimitedText { length, has_no_blanks })
 }
 
 /// What has a syntax of its own to DataFusion's planner, as a call of the function that it is here: EXTRACT has fractions

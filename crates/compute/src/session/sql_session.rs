@@ -43,9 +43,9 @@ use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_
 use crate::index::IndexStatement;
 use crate::plan::{
     Casts, CheckedIntegers, Coalesce, Decimals, EmptySubqueries, FloatOrder, Guards, InLists, InSubqueries,
-    IntegerBounds, IntervalOrder, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames,
-    SetCounts, TemporalLiterals, TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators,
-    register_stand_ins,
+    IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, RandomUuids,
+    Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames, Unsupported, optimizer_rules,
+    physical_rules, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -159,7 +159,7 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 9] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -168,6 +168,7 @@ impl Session {
             Arc::new(NarrowingCasts),
             Arc::new(CheckedIntegers),
             Arc::new(IntervalOrder),
+            Arc::new(JsonCopies),
         ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {
@@ -177,6 +178,7 @@ impl Session {
             .with_config(config)
             .with_runtime_env(runtime)
             .with_analyzer_rules(rules)
+            .with_type_planner(Arc::new(TypeNames))
             .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rules(physical_rules())
             .with_physical_optimizer_rule(Arc::new(NestedSorts))
@@ -184,6 +186,7 @@ impl Session {
             .build();
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
+        context.register_udf(RandomUuids::default().into());
         register_operators(&context)?;
         context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;
         register_functions(&context);

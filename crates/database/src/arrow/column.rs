@@ -1,12 +1,12 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
-    Float64Builder, Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder,
-    TimestampMicrosecondBuilder,
+    ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder,
+    FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder, Int64Builder,
+    IntervalMonthDayNanoBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::{arrow_span, arrow_type};
+use thermocline_pushdown::{UUID_WIDTH, arrow_span, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
@@ -26,6 +26,7 @@ pub enum Column {
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
     Interval(IntervalMonthDayNanoBuilder),
+    Uuid(FixedSizeBinaryBuilder),
 }
 
 /// Digits of the widest decimals.
@@ -47,11 +48,12 @@ impl Column {
                 Self::Decimal(Decimal128Builder::new().with_data_type(arrow), scale)
             }
             RowType::Numeric => return Err(typed(data_type)),
-            RowType::Text | RowType::Varchar(_) => Self::Text(StringViewBuilder::new()),
+            RowType::Text | RowType::Varchar(_) | RowType::Char(_) => Self::Text(StringViewBuilder::new()),
             RowType::Bytea => Self::Bytes(BinaryBuilder::new()),
             RowType::Date => Self::Date(Date32Builder::new()),
             RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
             RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
+            RowType::Uuid => Self::Uuid(FixedSizeBinaryBuilder::new(UUID_WIDTH)),
         })
     }
 
@@ -103,6 +105,8 @@ impl Column {
             (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
             (Self::Interval(column), ValueRef::Interval(value)) => column.append_value(arrow_span(value)?),
             (Self::Interval(column), ValueRef::Null) => column.append_null(),
+            (Self::Uuid(column), ValueRef::Uuid(value)) => column.append_value(value).map_err(Error::internal)?,
+            (Self::Uuid(column), ValueRef::Null) => column.append_null(),
             (_, value) => return Err(misfit(value)),
         }
         Ok(())
@@ -124,6 +128,7 @@ impl Column {
             Self::Date(column) => Arc::new(column.finish()),
             Self::Timestamp(column) => Arc::new(column.finish()),
             Self::Interval(column) => Arc::new(column.finish()),
+            Self::Uuid(column) => Arc::new(column.finish()),
         }
     }
 }

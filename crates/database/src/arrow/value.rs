@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
-use thermocline_pushdown::{Column, arrow_type};
+use thermocline_pushdown::{Column, UUID_WIDTH, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
 
 /// The kind of values that an Arrow type becomes; `None` where a row table has no such values.
@@ -21,6 +21,7 @@ fn kind(arrow: &DataType) -> Option<RowType> {
         DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
             RowType::Numeric
         }
+        DataType::FixedSizeBinary(UUID_WIDTH) => RowType::Uuid,
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
             RowType::Bytea
         }

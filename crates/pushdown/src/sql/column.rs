@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
-    Decimal128Array, Decimal128Builder, Float32Array, Float32Builder, Float64Array, Float64Builder, Int16Builder,
-    Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, StringBuilder,
-    StringViewArray, StringViewBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
+    Decimal128Array, Decimal128Builder, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Float32Array, Float32Builder,
+    Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray,
+    IntervalMonthDayNanoBuilder, StringArray, StringBuilder, StringViewArray, StringViewBuilder,
+    TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
@@ -18,7 +19,7 @@ use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
-use super::types::sql_type;
+use super::types::{UUID_WIDTH, sql_type};
 
 /// Nanoseconds of a microsecond.
 const NANOS_PER_MICRO: i64 = 1_000;
@@ -47,6 +48,8 @@ pub enum Column {
     Timestamp(TimestampMicrosecondArray),
     /// INTERVAL.
     Interval(IntervalMonthDayNanoArray),
+    /// UUID.
+    Uuid(FixedSizeBinaryArray),
 }
 
 impl Column {
@@ -77,7 +80,12 @@ impl Column {
                 Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
             }
             Some(DataType::Interval) => Self::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
-            Some(DataType::Numeric | DataType::Varchar(_)) | None => return exec_err!("SQL has no type {of}"),
+            Some(DataType::Uuid) => {
+                Self::Uuid(to(&ArrowType::FixedSizeBinary(UUID_WIDTH))?.as_fixed_size_binary().clone())
+            }
+            Some(DataType::Numeric | DataType::Varchar(_) | DataType::Char(_)) | None => {
+                return exec_err!("SQL has no type {of}");
+            }
         })
     }
 
@@ -98,6 +106,7 @@ impl Column {
             Self::Date(array) => array,
             Self::Timestamp(array) => array,
             Self::Interval(array) => array,
+            Self::Uuid(array) => array,
         };
         if array.is_null(row) {
             return Ok(ValueRef::Null);
@@ -114,6 +123,10 @@ impl Column {
             Self::Date(array) => ValueRef::Date(array.value(row)),
             Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
             Self::Interval(array) => ValueRef::Interval(span(array.value(row))),
+            Self::Uuid(array) => match array.value(row).try_into() {
+                Ok(uuid) => ValueRef::Uuid(uuid),
+                Err(_) => return exec_err!("a UUID of {} bytes", array.value_length()),
+            },
         })
     }
 }
@@ -161,6 +174,7 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             let builder = IntervalMonthDayNanoBuilder::with_capacity(rows);
             build!(builder, Interval(value) => arrow_span(value).map_err(external)?)
         }
+        ArrowType::FixedSizeBinary(UUID_WIDTH) => uuids(rows, value)?,
         other => {
             let similar = match other {
                 ArrowType::LargeUtf8 | ArrowType::Dictionary(..) => ArrowType::Utf8View,
@@ -170,6 +184,35 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             cast(&array_of(&similar, rows, value)?, other)?
         }
     })
+}
+
+/// The array of UUIDs.
+fn uuids(rows: usize, mut value: impl FnMut(usize) -> Result<Value>) -> Result<ArrayRef> {
+    let mut builder = FixedSizeBinaryBuilder::with_capacity(rows, UUID_WIDTH);
+    for row in 0..rows {
+        match value(row)? {
+            Value::Null => builder.append_null(),
+            Value::Uuid(uuid) => builder.append_value(uuid)?,
+            other => return exec_err!("{other:?} is no value of type UUID"),
+        }
+    }
+    Ok(Arc::new(builder.finish()))
+}
+
+/// Intervals and UUIDs as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
+///
+/// # Errors
+/// None for these.
+pub fn with_sql_texts(array: &ArrayRef) -> Result<ArrayRef> {
+    if !matches!(sql_type(array.data_type()), Some(DataType::Interval | DataType::Uuid)) {
+        return Ok(Arc::clone(array));
+    }
+    let column = Column::new(array)?;
+    let text = |row| match column.value(row)? {
+        ValueRef::Null => Ok(None),
+        value => Ok(Some(value.to_string())),
+    };
+    Ok(Arc::new((0..array.len()).map(text).collect::<Result<StringArray>>()?))
 }
 
 /// A function of arrays, applied to a scalar as to an array of one.

@@ -1,7 +1,10 @@
 //! SQL's types and Arrow's.
 
 use datafusion::arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
-use thermocline_types::DataType;
+use thermocline_types::{DataType, UUID_BYTES};
+
+/// Bytes of a UUID, as Arrow counts them.
+pub const UUID_WIDTH: i32 = UUID_BYTES as i32;
 
 /// The type that SQL gives values of an Arrow type; `None` if it has none, and they are the analytic engine's alone.
 pub fn sql_type(of: &ArrowType) -> Option<DataType> {
@@ -20,6 +23,8 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
+        // Parquet's UUIDs, too; there is no other type of SQL's with as many bytes in each value.
+        ArrowType::FixedSizeBinary(UUID_WIDTH) => DataType::Uuid,
         ArrowType::Dictionary(_, values) => return sql_type(values),
         _ => return None,
     })
@@ -37,10 +42,11 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::Double => ArrowType::Float64,
         DataType::Decimal { precision, scale } => ArrowType::Decimal128(precision, scale.cast_signed()),
         DataType::Numeric => return None,
-        DataType::Text | DataType::Varchar(_) => ArrowType::Utf8View,
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => ArrowType::Utf8View,
         DataType::Bytea => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Uuid => ArrowType::FixedSizeBinary(UUID_WIDTH),
     })
 }

@@ -4,12 +4,14 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, ArrowNativeTypeOp, BooleanArray, BooleanBufferBuilder, PrimitiveArray};
+use arrow::array::{
+    ArrayRef, ArrowNativeTypeOp, BooleanArray, BooleanBufferBuilder, FixedSizeBinaryArray, PrimitiveArray,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute;
 use arrow::datatypes::*;
 
-use thermocline_pushdown::{canonical_f32, canonical_f64};
+use thermocline_pushdown::{UUID_BYTES, UUID_WIDTH, canonical_f32, canonical_f64, parse_uuid};
 
 use super::field::{BadField, FieldRules, unquote};
 use super::number;
@@ -125,6 +127,9 @@ pub(super) fn column(data_type: &DataType, rules: FieldRules) -> Option<Box<dyn 
         }
         DataType::Utf8 => Box::new(StringColumn::<i32>::new(rules)),
         DataType::LargeUtf8 => Box::new(StringColumn::<i64>::new(rules)),
+        DataType::FixedSizeBinary(UUID_WIDTH) => {
+            Box::new(UuidColumn { values: Values::new(Uuid, rules), null_count: 0 })
+        }
         DataType::Utf8View => Box::new(StringViewColumn::new(rules)),
         _ => return None,
     })
@@ -332,6 +337,46 @@ impl Parser<bool> for Boolean {
             _ if is(b"false") || is(b"no") => Some(false),
             _ => None,
         }
+    }
+}
+
+/// A column of UUIDs.
+#[derive(Debug)]
+struct UuidColumn {
+    values: Values<[u8; UUID_BYTES], Uuid>,
+    null_count: u64,
+}
+
+impl Column for UuidColumn {
+    fn append(&mut self, fields: &Fields<'_>) -> Result<(), (usize, BadField)> {
+        self.values.append(fields)
+    }
+
+    fn finish(&mut self, with_statistics: bool) -> ArrayRef {
+        let (values, nulls) = self.values.take();
+        if with_statistics {
+            self.null_count += nulls.as_ref().map_or(0, NullBuffer::null_count) as u64;
+        }
+        Arc::new(FixedSizeBinaryArray::new(UUID_WIDTH, values.into_flattened().into(), nulls))
+    }
+
+    fn statistics(&self) -> ColumnStatistics {
+        ColumnStatistics { null_count: self.null_count, ..ColumnStatistics::default() }
+    }
+}
+
+#[derive(Debug)]
+struct Uuid;
+
+impl Parser<[u8; UUID_BYTES]> for Uuid {
+    #[inline(always)]
+    fn fast(&self, data: &[u8], start: usize, len: usize) -> Option<[u8; UUID_BYTES]> {
+        self.parse(data.get(start..start + len)?)
+    }
+
+    #[inline]
+    fn parse(&self, text: &[u8]) -> Option<[u8; UUID_BYTES]> {
+        parse_uuid(std::str::from_utf8(text).ok()?)
     }
 }
 

@@ -82,6 +82,7 @@ pub(crate) fn for_each_key(array: &dyn Array, mut take: impl FnMut(usize, &[u8])
         DataType::BinaryView => bytes!(array.as_binary_view(), std::convert::identity),
         DataType::Binary => bytes!(array.as_binary::<i32>(), std::convert::identity),
         DataType::LargeBinary => bytes!(array.as_binary::<i64>(), std::convert::identity),
+        DataType::FixedSizeBinary(_) => bytes!(array.as_fixed_size_binary(), std::convert::identity),
         _ => return false,
     }
     true

@@ -23,6 +23,7 @@ const NAMES: &[&str] = &[
     "jsonb",
     "to_char",
     "sums of reals",
+    "blanks",
 ];
 
 /// Relative difference of floats that are equal but for the last digits.
@@ -63,6 +64,13 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             if state == "22003" && has(&["to_char("]) && found.contains("##") =>
         {
             Some("to_char")
+        }
+        Difference::Value { .. } if is_of_blanks(sql) => Some("blanks"),
+        // A text that is chosen instead of a CHAR is one.
+        Difference::Value { expected: Outcome::Value(Some(expected)), found: Ok(Some(found)), .. }
+            if has(&["_ch"]) && expected == found.trim_end_matches(' ') =>
+        {
+            Some("blanks")
         }
         Difference::Value { expected: Outcome::Value(Some(expected)), found, .. } => match found {
             Err(error) if error.starts_with("22008") && is_beyond_years(expected) => Some("years"),
@@ -119,6 +127,12 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
         },
         _ => None,
     }
+}
+
+/// Whether an expression sees the blanks with which PostgreSQL pads a CHAR, or has a literal that it takes for one.
+fn is_of_blanks(sql: &str) -> bool {
+    let has = |parts: &[&str]| parts.iter().any(|part| sql.contains(part));
+    has(&["_ch", "CHAR(5)"]) && has(&["octet_length(", "concat", "LIKE", "~", "SIMILAR", "AS BYTEA", "'abc  '"])
 }
 
 /// An error of a number that is out of range. One that a storage node passes on has no SQLSTATE.

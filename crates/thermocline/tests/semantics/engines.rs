@@ -215,6 +215,7 @@ fn type_name(of: &DataType) -> String {
         DataType::Date32 => "date".into(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp".into(),
         DataType::Interval(_) => "interval".into(),
+        DataType::FixedSizeBinary(16) => "uuid".into(),
         DataType::Null => "text".into(),
         other => other.to_string(),
     }

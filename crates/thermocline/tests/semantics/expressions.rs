@@ -36,6 +36,8 @@ const LITERALS: &[&str] = &[
     "'1'",
     "'abc'",
     "''",
+    "'abc  '",
+    "CHAR(5) 'abc'",
     "'2024-01-31'",
     "'t'",
     "NULL",
@@ -48,6 +50,8 @@ const LITERALS: &[&str] = &[
     "INTERVAL '1 month'",
     "INTERVAL '1.5 hours'",
     "'5 days'",
+    "'A0EEBC999C0B4EF8BB6D6BB9BD380A11'",
+    "UUID '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12}'",
 ];
 
 const CASTS: &[&str] = &[
@@ -63,10 +67,14 @@ const CASTS: &[&str] = &[
     "DECIMAL(38, 10)",
     "TEXT",
     "VARCHAR(3)",
+    "CHAR(3)",
+    "CHARACTER",
+    "BPCHAR",
     "VARCHAR",
     "DATE",
     "TIMESTAMP",
     "BYTEA",
+    "UUID",
 ];
 
 /// Functions with arguments: `x` is the column, `y` the other of its type, `t` text, `n` an integer.
@@ -279,6 +287,20 @@ const FUNCTIONS: &[&str] = &[
     "1 - x",
     "2 / x",
     "10.0 / x",
+    "x IN ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '{7FFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF}')",
+    "x NOT IN ('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', y)",
+    "x BETWEEN '00000000000000000000000000000001' AND 'f0000000000000000000000000000000'",
+    "coalesce(x, 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11')",
+    "coalesce(NULL, x)",
+    "greatest(x, 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', y)",
+    "least('{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11}', x)",
+    "nullif(x, 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11')",
+    "nullif('a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', x)",
+    "CASE WHEN x IS NULL THEN '00000000-0000-0000-0000-000000000000' ELSE x END",
+    "CASE x WHEN 'A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11' THEN 1 ELSE 2 END",
+    "CASE WHEN x IS NOT NULL THEN x END",
+    "CAST(CAST(x AS TEXT) AS UUID)",
+    "CAST(concat('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A1', length(x)) AS UUID)",
     "num_nulls(x, y)",
     "num_nonnulls(x, y)",
 ];

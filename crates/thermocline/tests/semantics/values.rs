@@ -74,6 +74,9 @@ pub const TYPES: &[Values] = &[
     },
     Values { name: "vc", sql: "VARCHAR(3)", values: &["NULL", "''", "'b'", "'abc'", "'ß1'", "'  x'", "'12'"] },
     Values {
+        name: "ch", sql: "CHAR(4)", values: &["NULL", "''", "'b'", "'abc '", "'abcd'", "' x  '", "'ß1'", "'12'"]
+    },
+    Values {
         name: "date",
         sql: "DATE",
         values: &[
@@ -98,6 +101,18 @@ pub const TYPES: &[Values] = &[
             "'9999-12-31 23:59:59'",
             "'1969-12-31 12:34:56.789'",
             "'2024-03-31 01:00:00.5'",
+        ],
+    },
+    Values {
+        name: "uuid",
+        sql: "UUID",
+        values: &[
+            "NULL",
+            "'00000000-0000-0000-0000-000000000000'",
+            "'{A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11}'",
+            "'a0eebc999c0b4ef8bb6d6bb9bd380a12'",
+            "'7fff-ffff-ffff-ffff-ffff-ffff-ffff-ffff'",
+            "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
         ],
     },
     Values { name: "bytes", sql: "BYTEA", values: &["NULL", "'\\x'", "'\\x00'", "'\\x61'", "'\\xff00'", "'\\xc3a4'"] },

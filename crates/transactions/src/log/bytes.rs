@@ -94,6 +94,7 @@ impl<'a> Bytes<'a> {
             tag::DATE => ValueRef::Date(i32::from_le_bytes(self.array()?)),
             tag::TIMESTAMP => ValueRef::Timestamp(self.i64()?),
             tag::INTERVAL => ValueRef::Interval(Interval::from_le_bytes(self.array()?)),
+            tag::UUID => ValueRef::Uuid(self.array()?),
             _ => return None,
         })
     }
@@ -115,6 +116,7 @@ mod tag {
     pub const TIMESTAMP: u8 = 11;
     pub const INTERVAL: u8 = 12;
     pub const REAL: u8 = 13;
+    pub const UUID: u8 = 14;
 }
 
 /// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
@@ -165,6 +167,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         ValueRef::Interval(value) => {
             out.push(tag::INTERVAL);
             out.extend_from_slice(&value.to_le_bytes());
+        }
+        ValueRef::Uuid(value) => {
+            out.push(tag::UUID);
+            out.extend_from_slice(&value);
         }
     }
 }
@@ -234,6 +240,7 @@ mod tests {
             Value::Date(-1),
             Value::Timestamp(i64::MIN),
             Value::Interval(Interval { months: i32::MIN, days: -1, micros: i64::MAX }),
+            Value::Uuid(*b"a universal name"),
         ];
         let mut out = u16::try_from(values.len()).unwrap().to_le_bytes().to_vec();
         for value in &values {

@@ -5,7 +5,7 @@ use sqlparser::ast::{self, CharacterLength, ExactNumberInfo, TimezoneInfo};
 use crate::error::{Class, Error, Result};
 use crate::types::{DataType, PRECISION_MAX};
 
-/// The longest `VARCHAR(n)`, as in PostgreSQL.
+/// The longest `VARCHAR(n)` and `CHAR(n)`, as in PostgreSQL.
 const VARCHAR_MAX: u64 = 10_485_760;
 
 /// The type that SQL means; a decimal without a precision is [`DataType::Numeric`].
@@ -22,7 +22,17 @@ pub fn data_type(written: &ast::DataType) -> Result<DataType> {
         Ast::Decimal(info) | Ast::Numeric(info) | Ast::Dec(info) => decimal(*info)?,
         Ast::Text | Ast::String(None) => DataType::Text,
         Ast::Varchar(length) | Ast::CharacterVarying(length) | Ast::CharVarying(length) => varchar(*length)?,
+        Ast::Char(length) | Ast::Character(length) => char(*length)?,
+        Ast::Custom(name, modifiers) if is_bpchar(name) => match modifiers.as_slice() {
+            [] => DataType::Char(DataType::CHAR_UNBOUNDED),
+            [length] => match length.parse() {
+                Ok(length) => char(Some(CharacterLength::IntegerLength { length, unit: None }))?,
+                Err(_) => return Err(Error::not_here(format_args!("type {written}"))),
+            },
+            _ => return Err(Error::not_here(format_args!("type {written}"))),
+        },
         Ast::Bytea => DataType::Bytea,
+        Ast::Uuid => DataType::Uuid,
         Ast::Date => DataType::Date,
         Ast::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Timestamp,
         Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
@@ -43,6 +53,22 @@ fn decimal(info: ExactNumberInfo) -> Result<DataType> {
         _ => Err(Class::InvalidParameter.error(format_args!(
             "DECIMAL({precision}, {scale}): a precision is 1 to {PRECISION_MAX}, a scale 0 to the precision"
         ))),
+    }
+}
+
+fn is_bpchar(name: &ast::ObjectName) -> bool {
+    name.to_string().eq_ignore_ascii_case("bpchar")
+}
+
+fn char(length: Option<CharacterLength>) -> Result<DataType> {
+    match length {
+        None => Ok(DataType::Char(1)),
+        Some(CharacterLength::IntegerLength { length, unit: None }) if (1..=VARCHAR_MAX).contains(&length) => {
+            Ok(u32::try_from(length).map_or(DataType::Text, DataType::Char))
+        }
+        Some(length) => {
+            Err(Class::InvalidParameter.error(format_args!("CHAR({length}): a length is 1 to {VARCHAR_MAX}")))
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::{Class, Error, Result};
 use crate::partition::Scope;
 use crate::schema::{Argument, Schema};
 use crate::table::{Charge, LOOK_UPS_AHEAD, OfLookUps, allocated};
-use crate::types::{DataType, Decimal, Interval, Value, ValueRef, cast, parse_text};
+use crate::types::{DataType, Decimal, Interval, UUID_BYTES, Value, ValueRef, cast, parse_text};
 
 /// A statement that is parsed, bound and planned, to be run many times.
 ///
@@ -356,6 +356,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::Date(0),
         Value::Timestamp(0),
         Value::Interval(Interval::default()),
+        Value::Uuid([0; UUID_BYTES]),
     ];
     let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
@@ -429,6 +430,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Boolean(_) => data_type == DataType::Boolean,
         ValueRef::Bytes(_) => data_type == DataType::Bytea,
         ValueRef::Interval(_) => data_type == DataType::Interval,
+        ValueRef::Uuid(_) => data_type == DataType::Uuid,
         ValueRef::Date(_) | ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::error::{Class, Error, Result};
 use crate::table::{Cell as InRow, Charge, Row, StatementMemory, Working, out_of_memory};
-use crate::types::{DataType, Decimal, Interval, ValueRef};
+use crate::types::{DataType, Decimal, Interval, UUID_BYTES, ValueRef};
 
 /// The most bytes of one result; a larger one is an error rather than the end of the process.
 pub const RESULT_BYTES_MAX: usize = 256 << 20;
@@ -151,6 +151,7 @@ enum Cell {
     Date(i32),
     Timestamp(i64),
     Interval(Interval),
+    Uuid([u8; UUID_BYTES]),
 }
 
 const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as usize);
@@ -239,6 +240,7 @@ impl Rows {
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
             ValueRef::Interval(value) => Cell::Interval(value),
+            ValueRef::Uuid(value) => Cell::Uuid(value),
         })
     }
 
@@ -459,6 +461,7 @@ impl Rows {
             Cell::Date(value) => ValueRef::Date(value),
             Cell::Timestamp(value) => ValueRef::Timestamp(value),
             Cell::Interval(value) => ValueRef::Interval(value),
+            Cell::Uuid(value) => ValueRef::Uuid(value),
         }
     }
 }

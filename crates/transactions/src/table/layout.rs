@@ -12,7 +12,8 @@ use crate::types::{DataType, ValueRef};
 /// image := nulls (1 bit per column) | fixed part | texts and bytes, in the order of their columns
 ///
 /// fixed part: BOOLEAN 1, SMALLINT 2, INTEGER, REAL and DATE 4, BIGINT, DOUBLE, TIMESTAMP and DECIMAL up to
-///             18 digits 8, longer DECIMAL 16 bytes; of TEXT, VARCHAR and BYTEA the end of its bytes
+///             18 digits 8, INTERVAL, UUID and longer DECIMAL 16
+///             bytes; of TEXT, VARCHAR and BYTEA the end of its bytes
 ///             behind the fixed part, 2 bytes where the definition bounds it, else 4
 /// ```
 ///
@@ -73,6 +74,7 @@ pub(super) enum Kind {
     Date,
     Timestamp,
     Interval,
+    Uuid,
     Decimal8 { precision: u8, scale: u8 },
     Decimal16 { precision: u8, scale: u8 },
     Text,
@@ -94,11 +96,12 @@ impl Kind {
             DataType::Date => Self::Date,
             DataType::Timestamp => Self::Timestamp,
             DataType::Interval => Self::Interval,
+            DataType::Uuid => Self::Uuid,
             DataType::Decimal { precision, scale } if precision <= DIGITS_IN_8_BYTES => {
                 Self::Decimal8 { precision, scale }
             }
             DataType::Decimal { precision, scale } => Self::Decimal16 { precision, scale },
-            DataType::Text | DataType::Varchar(_) => Self::Text,
+            DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Self::Text,
             DataType::Bytea => Self::Bytes,
             DataType::Numeric => return Err(Error::internal("a column of type NUMERIC without precision")),
         })
@@ -115,7 +118,7 @@ impl Kind {
             Self::Int2 => 2,
             Self::Int4 | Self::Real | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
-            Self::Decimal16 { .. } | Self::Interval => 16,
+            Self::Decimal16 { .. } | Self::Interval | Self::Uuid => 16,
             Self::Text | Self::Bytes => 0,
         }
     }
@@ -125,7 +128,7 @@ impl Kind {
 fn bytes_max(data_type: DataType) -> Option<usize> {
     match data_type {
         // A character of UTF-8 has up to four bytes.
-        DataType::Varchar(characters) => Some(4 * characters as usize),
+        DataType::Varchar(characters) | DataType::Char(characters) => Some(4 * characters as usize),
         DataType::Text | DataType::Bytea => None,
         _ => Some(0),
     }
@@ -174,6 +177,8 @@ impl Layout {
             let kind = Kind::new(column.data_type)?;
             let bytes_max = match column.data_type {
                 DataType::Varchar(characters) => characters,
+                // Whatever is longer may end with blanks.
+                DataType::Char(_) => 0,
                 _ => u32::MAX,
             };
             columns.push(Field { kind, nullable: column.nullable, at, before, bytes_max });
@@ -405,7 +410,8 @@ impl Field {
             | (Kind::Float, ValueRef::Float(_))
             | (Kind::Date, ValueRef::Date(_))
             | (Kind::Timestamp, ValueRef::Timestamp(_))
-            | (Kind::Interval, ValueRef::Interval(_)) => true,
+            | (Kind::Interval, ValueRef::Interval(_))
+            | (Kind::Uuid, ValueRef::Uuid(_)) => true,
             (Kind::Int2, ValueRef::Int(number)) => i16::try_from(number).is_ok(),
             (Kind::Int4, ValueRef::Int(number)) => i32::try_from(number).is_ok(),
             (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) => {
@@ -450,6 +456,7 @@ impl Field {
             (Kind::Float, ValueRef::Float(number)) => put(image, at, number.to_bits().to_le_bytes()),
             (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
             (Kind::Interval, ValueRef::Interval(span)) => put(image, at, span.to_le_bytes()),
+            (Kind::Uuid, ValueRef::Uuid(uuid)) => put(image, at, uuid),
             (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
             (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) if number.scale() == scale => {
                 i64::try_from(number.units()).is_ok_and(|units| put(image, at, units.to_le_bytes()))

@@ -79,6 +79,7 @@ impl<'a> Row<'a> {
             Kind::Date => ValueRef::Date(i32::from_le_bytes(chunk(image, at)?)),
             Kind::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(chunk(image, at)?)),
             Kind::Interval => ValueRef::Interval(Interval::from_le_bytes(chunk(image, at)?)),
+            Kind::Uuid => ValueRef::Uuid(chunk(image, at)?),
             Kind::Decimal8 { scale, .. } => {
                 ValueRef::Decimal(Decimal::of_units(i64::from_le_bytes(chunk(image, at)?), scale)?)
             }

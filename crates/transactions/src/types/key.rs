@@ -6,6 +6,7 @@
 //!          | 00 value          of a nullable column
 //!          | 01                NULL: after all values
 //! value   := fixed             numbers: big-endian, sign bit flipped; floats also inverted if negative
+//!                            and the bytes of UUIDs
 //!          | (byte | 00 FF)* 00 00      text and bytes: 00 is followed by FF, the end is 00 00
 //! ```
 //!
@@ -48,8 +49,13 @@ impl KeyColumn {
             DataType::Integer | DataType::Real | DataType::Date => Some(4),
             DataType::BigInt | DataType::Double | DataType::Timestamp => Some(8),
             DataType::Decimal { precision, .. } if precision <= DIGITS_IN_8_BYTES => Some(8),
-            DataType::Decimal { .. } => Some(16),
-            DataType::Numeric | DataType::Text | DataType::Varchar(_) | DataType::Bytea | DataType::Interval => None,
+            DataType::Decimal { .. } | DataType::Uuid => Some(16),
+            DataType::Numeric
+            | DataType::Text
+            | DataType::Varchar(_)
+            | DataType::Char(_)
+            | DataType::Bytea
+            | DataType::Interval => None,
         }
     }
 }
@@ -126,8 +132,11 @@ fn encode_other(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> 
             let number = i16::try_from(number).map_err(|_| wrong(value, data_type))?;
             out.extend_from_slice(&(number ^ i16::MIN).to_be_bytes());
         }
-        (ValueRef::Text(text), DataType::Text | DataType::Varchar(_)) => escape(out, text.as_bytes()),
+        (ValueRef::Text(text), DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => {
+            escape(out, text.as_bytes())
+        }
         (ValueRef::Bytes(bytes), DataType::Bytea) => escape(out, bytes),
+        (ValueRef::Uuid(uuid), DataType::Uuid) => out.extend_from_slice(&uuid),
         (ValueRef::Boolean(value), DataType::Boolean) => out.push(value.into()),
         (ValueRef::Date(days), DataType::Date) => out.extend_from_slice(&(days ^ i32::MIN).to_be_bytes()),
         (ValueRef::Timestamp(micros), DataType::Timestamp) => {
@@ -241,8 +250,11 @@ fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
             };
             Value::Decimal(Decimal::new(units, scale).ok()?)
         }
-        DataType::Text | DataType::Varchar(_) => Value::from(String::from_utf8(unescape(key, flip)?).ok()?),
+        DataType::Text | DataType::Varchar(_) | DataType::Char(_) => {
+            Value::from(String::from_utf8(unescape(key, flip)?).ok()?)
+        }
         DataType::Bytea => Value::Bytes(unescape(key, flip)?.into()),
+        DataType::Uuid => Value::Uuid(fixed(key, flip)?),
         DataType::Numeric | DataType::Interval => return None,
     })
 }
@@ -298,6 +310,7 @@ mod tests {
                 decimals(["-1234567890123456789012.5", "-0.1", "0.0", "7.0"]),
             ),
             (DataType::Text, ["", "\0", "\0\0", "\0a", "a", "a\0", "a\0b", "ab", "b", "é"].map(Value::from).to_vec()),
+            (DataType::Uuid, [[0; 16], [7; 16], [0xff; 16]].map(Value::Uuid).to_vec()),
             (DataType::Bytea, [&[][..], &[0], &[0, 0xff], &[1], &[0xff], &[0xff, 0xff]].map(Value::from).to_vec()),
         ]
     }

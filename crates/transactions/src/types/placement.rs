@@ -27,6 +27,7 @@ impl PartitionHash {
             ValueRef::Float(number) => of_float(number),
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
+            ValueRef::Uuid(uuid) => of_bytes(&uuid),
             // No column that a table is partitioned by.
             ValueRef::Interval(span) => of_bytes(&span.to_le_bytes()),
             ValueRef::Null => 0,
@@ -97,6 +98,7 @@ mod tests {
         assert_eq!(PartitionHash::of(ValueRef::Int(7)).0, 0x5384_5412_7b09_6493);
         assert_eq!(PartitionHash::of(ValueRef::Text("abc")), PartitionHash::of(ValueRef::Bytes(b"abc")));
         assert_eq!(PartitionHash::of(ValueRef::Text("abc")).0, 0xc416_6b2e_2851_d7ba);
+        assert_eq!(PartitionHash::of(ValueRef::Uuid(*b"a universal name")).0, 0x892f_a377_2bca_3bcb);
         let decimal = |text| ValueRef::Decimal(Decimal::parse(text).unwrap());
         assert_eq!(PartitionHash::of(decimal("7.00")), PartitionHash::of(ValueRef::Int(7)));
         assert_ne!(PartitionHash::of(decimal("7.01")), PartitionHash::of(decimal("70.1")));

@@ -8,7 +8,8 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::with_interval_texts;
+use datafusion::common::DataFusionError;
+use thermocline_pushdown::with_sql_texts;
 
 /// Appends the header line.
 pub fn header(schema: &Schema, text: &mut String) {
@@ -28,7 +29,7 @@ pub fn header(schema: &Schema, text: &mut String) {
 /// # Errors
 /// If a value has no text.
 pub fn rows(batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
-    let arrays = batch.columns().iter().map(with_interval_texts).collect::<Result<Vec<_>, _>>()?;
+    let arrays = batch.columns().iter().map(with_sql_texts).collect::<Result<Vec<_>, DataFusionError>>()?;
     let options = FormatOptions::new().with_display_error(false);
     let columns = arrays
         .iter()

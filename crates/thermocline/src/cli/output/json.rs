@@ -18,7 +18,7 @@ use arrow::datatypes::{DataType, Fields, Float32Type, Float64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::with_interval_texts;
+use thermocline_pushdown::with_sql_texts;
 
 /// Appends a line per row; `schema` has the names of the columns.
 ///
@@ -110,12 +110,12 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Dictionaries and run ends, unpacked, and intervals as texts, wherever they are a column of their own.
+/// Dictionaries and run ends, unpacked, and intervals and UUIDs as texts, wherever they are a column of their own.
 fn materialised(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => cast(array, values),
         DataType::RunEndEncoded(_, values) => cast(array, values.data_type()),
-        _ => with_interval_texts(array),
+        _ => Ok(with_sql_texts(array)?),
     }
 }
 

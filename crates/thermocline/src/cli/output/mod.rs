@@ -5,17 +5,11 @@ pub mod json;
 pub mod table;
 
 use std::io::{self, IsTerminal, Write};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, ArrayRef, StringArray};
-use arrow::datatypes::{DataType, IntervalUnit};
-use arrow::error::ArrowError;
 use clap::ValueEnum;
-use datafusion::common::DataFusionError;
-use thermocline_pushdown::Column;
-use thermocline_transactions::types::ValueRef;
 
 use super::Failure;
 
@@ -32,22 +26,6 @@ pub enum Format {
 
 /// Rows that are made into text at a time.
 pub const ROWS_AT_ONCE: usize = 1024;
-
-/// Intervals as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
-///
-/// # Errors
-/// None for intervals.
-pub fn with_interval_texts(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if *array.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) {
-        return Ok(ArrayRef::clone(array));
-    }
-    let column = Column::new(array)?;
-    let text = |row| match column.value(row)? {
-        ValueRef::Null => Ok(None),
-        value => Ok(Some(value.to_string())),
-    };
-    Ok(Arc::new((0..array.len()).map(text).collect::<Result<StringArray, DataFusionError>>()?))
-}
 
 /// The beginning of the clock of `WRITING_SINCE`.
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);

@@ -224,7 +224,8 @@ fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataT
     let number = given.is_number() || unknown;
     Ok(match kind {
         AggregateKind::Count => DataType::BigInt,
-        AggregateKind::Min | AggregateKind::Max => given,
+        // There are none of UUIDs in PostgreSQL 15, though they have an order.
+        AggregateKind::Min | AggregateKind::Max if given != DataType::Uuid => given,
         AggregateKind::Sum if number => match given {
             DataType::Real | DataType::Double => DataType::Double,
             decimal if decimal.is_decimal() => DataType::Numeric,

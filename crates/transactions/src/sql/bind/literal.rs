@@ -7,7 +7,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names;
 use crate::sql::data_type::data_type;
 use crate::sql::expression::Expr;
-use crate::types::{DataType, Decimal, Interval, PRECISION_MAX, Value, parse_text};
+use crate::types::{DataType, Decimal, Interval, PRECISION_MAX, Value, ValueRef, cast, parse_text};
 
 impl Binder<'_> {
     pub(super) fn literal(&mut self, value: &ast::Value) -> Result<Typed> {
@@ -37,7 +37,8 @@ impl Binder<'_> {
     pub(super) fn typed_string(&mut self, typed: &TypedString) -> Result<Typed> {
         let to = data_type(&typed.data_type)?;
         match typed.value.value.clone().into_string() {
-            Some(text) => Ok(Typed::new(Expr::Literal(parse_text(&text, to)?), to)),
+            // As a cast, which cuts.
+            Some(text) => Ok(Typed::new(Expr::Literal(cast(ValueRef::Text(&text), to)?), to)),
             None => Err(Class::Syntax.error(format_args!("{typed} is not a literal"))),
         }
     }

@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 pub(crate) use function::{Aggregate, AggregateKind};
 
+use self::expression::folded_cast;
+
 use super::expression::{Expr, TABLES_MAX};
 use crate::error::{Class, Error, Result};
 use crate::schema::{Argument, Schema, TableDefinition};
@@ -226,7 +228,7 @@ impl<'s> Binder<'s> {
         let general = match to {
             DataType::SmallInt | DataType::Integer => DataType::BigInt,
             DataType::Decimal { .. } => DataType::Numeric,
-            DataType::Varchar(_) => DataType::Text,
+            DataType::Varchar(_) | DataType::Char(_) => DataType::Text,
             other => other,
         };
         let expr = match typed.expr {
@@ -249,6 +251,10 @@ impl<'s> Binder<'s> {
         let from = typed.type_or_text();
         if from.assigns_to(to) {
             return Ok(typed.expr);
+        }
+        // Defaults are stored as they were written, also those of when random UUIDs were texts.
+        if from == DataType::Uuid && to.is_text() {
+            return Ok(folded_cast(typed.expr, DataType::Text));
         }
         Err(Class::TypeMismatch
             .error(format_args!("column \"{what}\" is of type {to} but expression is of type {from}")))

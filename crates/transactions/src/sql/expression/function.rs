@@ -76,7 +76,7 @@ impl Function {
             Self::CurrentDate => Signature::Fixed(&[], Date),
             Self::Now => Signature::Fixed(&[], Timestamp),
             Self::Random => Signature::Fixed(&[], Double),
-            Self::Uuid => Signature::Fixed(&[], Text),
+            Self::Uuid => Signature::Fixed(&[], DataType::Uuid),
             Self::Left | Self::Right | Self::Repeat => Signature::Fixed(&[Text, BigInt], Text),
             Self::PadLeft | Self::PadRight => Signature::Fixed(&[Text, BigInt, Text], Text),
             Self::Substring => Signature::Fixed(&[Text, BigInt, BigInt], Text),
@@ -124,7 +124,7 @@ impl Function {
             Self::Of(function) => return strict(function, arguments, frame),
             Self::Now => return Ok(Evaluated::Ref(ValueRef::Timestamp(frame.environment.timestamp()))),
             Self::Random => return Ok(Evaluated::Ref(ValueRef::Float(frame.environment.random_float()))),
-            Self::Uuid => return Ok(Evaluated::Owned(frame.environment.random_uuid().into())),
+            Self::Uuid => return Ok(Evaluated::Ref(ValueRef::Uuid(frame.environment.random_uuid()))),
             Self::CurrentDate => {
                 let days = frame.environment.timestamp().div_euclid(MICROS_PER_DAY);
                 return Ok(Evaluated::Ref(i32::try_from(days).map_or(ValueRef::Null, ValueRef::Date)));

@@ -294,6 +294,6 @@ fn now(stack: &L<'_>) -> Result<i32, Raised> {
 
 fn uuid(stack: &L<'_>) -> Result<i32, Raised> {
     let uuid = stack.host().transact(stack, |context| Ok(context.environment().random_uuid()))?;
-    stack.push_bytes(uuid.as_bytes());
+    push_value(stack, ValueRef::Uuid(uuid));
     Ok(1)
 }

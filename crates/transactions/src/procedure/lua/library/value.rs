@@ -24,7 +24,7 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Date(days) => push_date(stack, days),
         ValueRef::Timestamp(micros) => push_timestamp(stack, micros),
         // As text, which a parameter of the type takes.
-        ValueRef::Interval(span) => stack.push_bytes(span.to_string().as_bytes()),
+        ValueRef::Interval(_) | ValueRef::Uuid(_) => stack.push_bytes(value.to_string().as_bytes()),
     }
 }
 
