@@ -2,6 +2,7 @@
 //! through a command log and snapshots (Anti-Caching 2013, sections 2 and 3).
 
 pub mod backup;
+mod beside;
 mod caught;
 pub mod check;
 pub mod database;

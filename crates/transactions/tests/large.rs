@@ -180,3 +180,49 @@ fn queries_that_read_much_are_for_another_engine() {
     assert_eq!(int(&run(&mut session, "SELECT count(*) FROM t")), rows() + 1);
     run(&mut session, "ROLLBACK");
 }
+
+/// What two partitions change side by side is what they would change one after the other, also when the log is replayed.
+#[test]
+fn statements_over_all_partitions_change_them_side_by_side() {
+    let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
+    let settings = || Settings { durable: true, seed: 7, ..settings() };
+    let database = Database::open(Arc::clone(&disk) as _, settings()).unwrap();
+    let mut session = database.session();
+    run(
+        &mut session,
+        "CREATE TABLE w (k BIGINT PRIMARY KEY, v INTEGER NOT NULL, d BIGINT, note TEXT NOT NULL CHECK (length(note) < 30)) \
+         PARTITION BY (k)",
+    );
+    run(&mut session, "CREATE INDEX w_note ON w (note)");
+    let rows: i64 = 30_000;
+    let mut load = database.session().load("w", &["k", "v", "d", "note"]).unwrap();
+    for key in 0..rows {
+        let [k, v, d] = [key, key % 100, key % 3].map(ValueRef::Int);
+        load.push(&[k, v, d, ValueRef::Text("n")]).unwrap();
+    }
+    load.finish().unwrap();
+    let affected = |session: &mut Session, sql: &str| run(session, sql).affected.cast_signed();
+    assert_eq!(affected(&mut session, "UPDATE w SET v = v + 1 WHERE k % 2 = 0"), rows / 2);
+    assert_eq!(
+        affected(&mut session, "UPDATE w SET note = note || k::TEXT, d = NULL WHERE d > 0 AND v < 50"),
+        rows / 3
+    );
+    // An error in one partition leaves nothing in the other.
+    let error = session.execute("UPDATE w SET v = v / (k - 17)", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "22012");
+    let error = session.execute("UPDATE w SET note = repeat('long', 20) WHERE k <> 29", &[]).unwrap_err();
+    assert_eq!(error.sqlstate(), "23514");
+    assert_eq!(affected(&mut session, "DELETE FROM w WHERE k % 5 = 1"), rows / 5);
+    assert_eq!(affected(&mut session, "UPDATE w SET d = k WHERE d IS NULL OR random() < 2"), rows - rows / 5);
+    let read = |session: &mut Session| {
+        let sums = "SELECT count(*), sum(v), sum(d), sum(length(note)), min(note), max(note) FROM w";
+        let answer = session.execute_unbounded(sums, &[]).unwrap();
+        (0..6).map(|column| answer.rows.value(0, column).to_value()).collect::<Vec<_>>()
+    };
+    let before = read(&mut session);
+    drop(session);
+    database.close().unwrap();
+    let database = Database::open(disk, settings()).unwrap();
+    assert!(database.read_only().is_none());
+    assert_eq!(read(&mut database.session()), before);
+}

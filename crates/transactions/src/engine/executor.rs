@@ -120,7 +120,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 results.include(charged);
             }
             if members.iter().any(|member| !member.transaction.is_read_only()) {
-                let digest = digest(members)?;
+                let digest = Member::digest(members)?;
                 with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
             }
             Ok(outcome)
@@ -158,7 +158,7 @@ pub(crate) fn begin(members: &mut [Member], head: Head) {
 }
 
 /// What the transaction changed in all its partitions.
-pub(super) fn digest(members: &[Member]) -> Result<Digest> {
+fn digest(members: &[Member]) -> Result<Digest> {
     members
         .iter()
         .try_fold(Digest::EMPTY, |digest, member| Ok(digest.and(member.partition.digest(&member.transaction)?)))

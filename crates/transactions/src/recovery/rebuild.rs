@@ -139,11 +139,7 @@ impl<X: Execute> Rebuild<X> {
         let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
         members.iter_mut().for_each(|member| member.transaction.head = head);
         run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, error))?;
-        let mut digest = Digest::EMPTY;
-        for member in &*members {
-            digest = digest.and(member.partition.digest(&member.transaction)?);
-        }
-        verify_digest(record, digest.bits())?;
+        verify_digest(record, Member::digest(members)?.bits())?;
         for member in members {
             let (partition, transaction) = member.split();
             partition.commit(transaction);

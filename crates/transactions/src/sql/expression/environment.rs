@@ -25,6 +25,22 @@ pub struct Environment {
     buffer: RefCell<Vec<u8>>,
 }
 
+/// What makes environments for other threads; see [`Environment::apart`].
+#[derive(Debug)]
+pub(crate) struct Apart {
+    timestamp: i64,
+    random: u64,
+    steps_left: u64,
+    interrupt: Option<Arc<Interrupt>>,
+}
+
+impl Apart {
+    /// One of them, which nobody counts the memory of.
+    pub fn environment(&self) -> Environment {
+        Environment::new(self.timestamp, self.random, self.steps_left).with_interrupt(self.interrupt.as_ref())
+    }
+}
+
 /// Bytes that the buffer begins with: the keys of a batch.
 const BUFFER_BYTES: usize = 256;
 
@@ -66,6 +82,22 @@ impl Environment {
     #[must_use]
     pub fn of_bounded_query(self) -> Self {
         Self { may_go_elsewhere: true, ..self }
+    }
+
+    /// Whether it may not read any number of rows.
+    pub(crate) fn is_bounded(&self) -> bool {
+        self.steps_left.get() < u64::MAX / 2
+    }
+
+    /// What environments for other threads have of this one, which is not bounded.
+    pub(crate) fn apart(&self) -> Apart {
+        let Self { timestamp, random, steps_left, interrupt, .. } = self;
+        Apart {
+            timestamp: *timestamp,
+            random: random.get(),
+            steps_left: steps_left.get(),
+            interrupt: interrupt.clone(),
+        }
     }
 
     /// Sends a bounded query away, before it has read anything, if `estimate` says that it reads too much.

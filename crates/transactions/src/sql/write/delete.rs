@@ -2,12 +2,13 @@
 
 use sqlparser::ast::{self, FromTable};
 
-use super::update::{for_each_copy, matching, one_step};
+use super::shares::for_each_share;
+use super::update::{matching, one_step};
 use super::{Returning, bind_returning};
 use crate::error::{Error, Result};
 use crate::partition::Scope;
 use crate::sql::bind::Binder;
-use crate::sql::expression::{Environment, Source};
+use crate::sql::expression::{Environment, Expr, Source};
 use crate::sql::plan::{Routing, Step, explain_steps};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
@@ -20,6 +21,8 @@ pub(crate) struct Delete {
     pub step: Step,
     pub routing: Routing,
     returning: Returning,
+    /// Whether what it does in one partition says nothing of another one.
+    is_apart: bool,
 }
 
 weigh! { Delete: step routing returning; }
@@ -39,8 +42,9 @@ impl Delete {
         let joined = bind_table(binder, &table.relation)?;
         let condition = delete.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
         let (returning, columns) = bind_returning(binder, delete.returning.as_ref())?;
+        let is_apart = returning.outputs.is_empty() && !condition.as_ref().is_some_and(Expr::is_volatile);
         let (step, routing) = one_step(joined, condition)?;
-        Ok((Self { step, routing, returning }, columns))
+        Ok((Self { step, routing, returning, is_apart }, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -55,22 +59,30 @@ impl Delete {
         outcome: &mut Outcome,
     ) -> Result<()> {
         let table = self.step.table.id;
-        for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
-            let mut memory = environment.structure("rows to delete");
-            let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
-            for (number, id) in ids.into_iter().enumerate() {
-                environment.check_at(number)?;
-                environment.next_row();
-                if tell {
-                    outcome.affected += 1;
-                    if !self.returning.outputs.is_empty() {
-                        let row = Source::Row(partition.table(table)?.row(id)?);
-                        self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+        let shares = (&self.step, &self.routing, self.is_apart);
+        for_each_share(
+            shares,
+            scope,
+            environment,
+            parameters,
+            outcome,
+            |partition, transaction, environment, mut outcome| {
+                let mut memory = environment.structure("rows to delete");
+                let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+                for (number, id) in ids.into_iter().enumerate() {
+                    environment.check_at(number)?;
+                    environment.next_row();
+                    if let Some(outcome) = &mut outcome {
+                        outcome.affected += 1;
+                        if !self.returning.outputs.is_empty() {
+                            let row = Source::Row(partition.table(table)?.row(id)?);
+                            self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+                        }
                     }
+                    partition.delete(table, id, transaction)?;
                 }
-                partition.delete(table, id, transaction)?;
-            }
-            Ok(())
-        })
+                Ok(())
+            },
+        )
     }
 }

@@ -4,6 +4,7 @@ mod delete;
 mod insert;
 mod plain;
 mod row_maker;
+mod shares;
 mod touched;
 mod update;
 

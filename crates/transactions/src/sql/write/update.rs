@@ -3,12 +3,13 @@
 use smallvec::SmallVec;
 use sqlparser::ast;
 
+use super::shares::for_each_share;
 use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
 use crate::error::{Error, Result};
 use crate::partition::{Partition, Scope, Transaction};
 use crate::schema::IndexDefinition;
 use crate::sql::bind::Binder;
-use crate::sql::expression::{Environment, Evaluated, Frame, Source};
+use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
 use crate::sql::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
 use crate::sql::rows::{Outcome, OutputColumn};
 use crate::sql::select::bind_table;
@@ -31,6 +32,8 @@ pub(crate) struct Update {
     pub in_place: bool,
     /// Whether it changes a few integers to integers, in place.
     of_integers: bool,
+    /// Whether what it does in one partition says nothing of another one.
+    is_apart: bool,
     /// Bytes of the fixed part of the rows that it was made for.
     fixed_bytes: usize,
 }
@@ -51,6 +54,9 @@ impl Update {
         let assignments = bind_assignments(binder, &joined.table, &update.assignments)?;
         let (returning, columns) = bind_returning(binder, update.returning.as_ref())?;
         let checks = bind_checks(binder.schema(), &joined.table, Some(&assignments))?;
+        let is_volatile = condition.iter().chain(checks.iter().map(|check| &check.condition)).any(Expr::is_volatile)
+            || assignments.iter().any(|one| one.value.is_volatile());
+        let is_apart = returning.outputs.is_empty() && !is_volatile;
         let (step, routing) = one_step(joined, condition)?;
         let table = &step.table;
         let in_place = table.partition_by.is_some()
@@ -63,7 +69,9 @@ impl Update {
         let of_integers =
             in_place && assignments.len() <= INTEGERS_MAX && assignments.iter().all(|one| one.integers.is_some());
         let fixed_bytes = Layout::new(table)?.fixed_bytes();
-        Ok((Self { step, routing, assignments, checks, returning, in_place, of_integers, fixed_bytes }, columns))
+        let update =
+            Self { step, routing, assignments, checks, returning, in_place, of_integers, is_apart, fixed_bytes };
+        Ok((update, columns))
     }
 
     pub fn explain(&self) -> Vec<String> {
@@ -77,9 +85,17 @@ impl Update {
         parameters: &[Value],
         outcome: &mut Outcome,
     ) -> Result<()> {
-        for_each_copy(&self.step, &self.routing, scope, environment, parameters, |partition, transaction, tell| {
-            self.run_in(partition, transaction, environment, parameters, tell.then_some(&mut *outcome))
-        })
+        let shares = (&self.step, &self.routing, self.is_apart);
+        for_each_share(
+            shares,
+            scope,
+            environment,
+            parameters,
+            outcome,
+            |partition, transaction, environment, outcome| {
+                self.run_in(partition, transaction, environment, parameters, outcome)
+            },
+        )
     }
 
     fn run_in(
@@ -121,9 +137,20 @@ impl Update {
         mut outcome: Option<&mut Outcome>,
     ) -> Result<()> {
         let (definition, environment, parameters) = (&self.step.table, frame.environment, frame.parameters);
+        let of_integers = self.of_integers && self.is_of(partition.table(definition.id)?.layout());
         for (number, id) in ids.iter().copied().enumerate() {
             environment.check_at(number)?;
             environment.next_row();
+            if of_integers && let Some(outcome) = &mut outcome {
+                let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
+                let values = |image: &[u8]| self.integers(image, parameters);
+                let table = partition.table_mut(definition.id)?;
+                if let Some(row) = table.change_integers(id, places, values, &mut transaction.undo)? {
+                    outcome.affected += 1;
+                    self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)?;
+                    continue;
+                }
+            }
             // The others are computed before the row that they read changes.
             let mut computed: OfRow<Value> = OfRow::new();
             let mut frame = *frame;
@@ -264,43 +291,4 @@ pub(super) fn matching(
         ids.sort_unstable();
     }
     Ok(ids)
-}
-
-/// Calls `change` for the partitions of a route; of a replicated table, for each copy alike, where the
-/// first one tells what was done.
-pub(super) fn for_each_copy(
-    step: &Step,
-    routing: &Routing,
-    scope: &mut Scope<'_>,
-    environment: &Environment,
-    parameters: &[Value],
-    mut change: impl FnMut(&mut Partition, &mut Transaction, bool) -> Result<()>,
-) -> Result<()> {
-    if step.table.partition_by.is_none() {
-        let mark = environment.mark();
-        let mut tell = true;
-        for (partition, transaction) in scope.all()? {
-            environment.rewind(mark);
-            change(partition, transaction, std::mem::take(&mut tell))?;
-        }
-        return Ok(());
-    }
-    if let Routing::One(_) = routing {
-        if let Some(hash) = routing.one(scope, parameters)? {
-            let (partition, transaction) = scope.one(hash)?;
-            change(partition, transaction, true)?;
-        }
-        return Ok(());
-    }
-    if let Routing::Several(_) = routing {
-        let hashes = routing.several(parameters)?;
-        for (partition, transaction) in scope.several(&hashes)? {
-            change(partition, transaction, true)?;
-        }
-        return Ok(());
-    }
-    for (partition, transaction) in scope.all()? {
-        change(partition, transaction, true)?;
-    }
-    Ok(())
 }
