@@ -6,7 +6,7 @@ use arrow::array::{
     TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::{arrow_span, arrow_type};
+use thermocline_pushdown::{UTC, arrow_span, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
@@ -25,6 +25,7 @@ pub enum Column {
     Bytes(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
+    TimestampTz(TimestampMicrosecondBuilder),
     Interval(IntervalMonthDayNanoBuilder),
 }
 
@@ -51,6 +52,7 @@ impl Column {
             RowType::Bytea => Self::Bytes(BinaryBuilder::new()),
             RowType::Date => Self::Date(Date32Builder::new()),
             RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
+            RowType::TimestampTz => Self::TimestampTz(TimestampMicrosecondBuilder::new().with_timezone(UTC)),
             RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
         })
     }
@@ -101,6 +103,8 @@ impl Column {
             (Self::Date(column), ValueRef::Null) => column.append_null(),
             (Self::Timestamp(column), ValueRef::Timestamp(value)) => column.append_value(value),
             (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
+            (Self::TimestampTz(column), ValueRef::TimestampTz(value)) => column.append_value(value),
+            (Self::TimestampTz(column), ValueRef::Null) => column.append_null(),
             (Self::Interval(column), ValueRef::Interval(value)) => column.append_value(arrow_span(value)?),
             (Self::Interval(column), ValueRef::Null) => column.append_null(),
             (_, value) => return Err(misfit(value)),
@@ -122,7 +126,7 @@ impl Column {
             Self::Text(column) => Arc::new(column.finish()),
             Self::Bytes(column) => Arc::new(column.finish()),
             Self::Date(column) => Arc::new(column.finish()),
-            Self::Timestamp(column) => Arc::new(column.finish()),
+            Self::Timestamp(column) | Self::TimestampTz(column) => Arc::new(column.finish()),
             Self::Interval(column) => Arc::new(column.finish()),
         }
     }

@@ -34,7 +34,12 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
         (DataType::Double, DataType::Real) => true,
         (DataType::Text, to) => !to.is_text(),
         (
-            DataType::Real | DataType::Double | DataType::Timestamp | DataType::Interval | DataType::Bytea,
+            DataType::Real
+            | DataType::Double
+            | DataType::Timestamp
+            | DataType::TimestampTz
+            | DataType::Interval
+            | DataType::Bytea,
             DataType::Text,
         ) => true,
         _ => false,

@@ -18,7 +18,7 @@ use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
-use super::types::sql_type;
+use super::types::{UTC, sql_type};
 
 /// Nanoseconds of a microsecond.
 const NANOS_PER_MICRO: i64 = 1_000;
@@ -45,6 +45,8 @@ pub enum Column {
     Date(Date32Array),
     /// TIMESTAMP.
     Timestamp(TimestampMicrosecondArray),
+    /// TIMESTAMP WITH TIME ZONE.
+    TimestampTz(TimestampMicrosecondArray),
     /// INTERVAL.
     Interval(IntervalMonthDayNanoArray),
 }
@@ -76,6 +78,10 @@ impl Column {
                 let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, None))?;
                 Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
             }
+            Some(DataType::TimestampTz) => {
+                let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())))?;
+                Self::TimestampTz(array.as_primitive::<TimestampMicrosecondType>().clone())
+            }
             Some(DataType::Interval) => Self::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
             Some(DataType::Numeric | DataType::Varchar(_)) | None => return exec_err!("SQL has no type {of}"),
         })
@@ -96,7 +102,7 @@ impl Column {
             Self::Text(array) => array,
             Self::Bytes(array) => array,
             Self::Date(array) => array,
-            Self::Timestamp(array) => array,
+            Self::Timestamp(array) | Self::TimestampTz(array) => array,
             Self::Interval(array) => array,
         };
         if array.is_null(row) {
@@ -113,6 +119,7 @@ impl Column {
             Self::Bytes(array) => ValueRef::Bytes(array.value(row)),
             Self::Date(array) => ValueRef::Date(array.value(row)),
             Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
+            Self::TimestampTz(array) => ValueRef::TimestampTz(array.value(row)),
             Self::Interval(array) => ValueRef::Interval(span(array.value(row))),
         })
     }
@@ -156,6 +163,10 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
         ArrowType::Date32 => build!(Date32Builder::with_capacity(rows), Date(value) => value),
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
             build!(TimestampMicrosecondBuilder::with_capacity(rows), Timestamp(value) => value)
+        }
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) if sql_type(of) == Some(DataType::TimestampTz) => {
+            let builder = TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(of.clone());
+            build!(builder, TimestampTz(value) => value)
         }
         ArrowType::Interval(IntervalUnit::MonthDayNano) => {
             let builder = IntervalMonthDayNanoBuilder::with_capacity(rows);
