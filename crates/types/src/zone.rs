@@ -221,10 +221,10 @@ pub(crate) fn format_offset(out: &mut impl Write, seconds: i32) -> fmt::Result {
     let sign = if seconds < 0 { '-' } else { '+' };
     let seconds = seconds.unsigned_abs();
     write!(out, "{sign}{:02}", seconds / 3600)?;
-    if seconds % 3600 != 0 {
+    if !seconds.is_multiple_of(3600) {
         write!(out, ":{:02}", seconds / 60 % 60)?;
     }
-    if seconds % 60 != 0 {
+    if !seconds.is_multiple_of(60) {
         write!(out, ":{:02}", seconds % 60)?;
     }
     Ok(())

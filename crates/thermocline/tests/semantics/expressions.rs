@@ -258,7 +258,7 @@ const FUNCTIONS: &[&str] = &[
     "x AT TIME ZONE INTERVAL '1 day'",
     "timezone('Asia/Kolkata', x)",
     "x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'",
-    "CAST(CAST(x AS TEXT) AS TIMESTAMPTZ)",
+    "CAST(CAST(date_trunc('second', x) AS TEXT) AS TIMESTAMPTZ)",
     "date_trunc('month', x) AT TIME ZONE 'Australia/Sydney'",
     "to_char(x, 'YYYY-MM-DD')",
     "to_char(x, 'FMDay, DDth FMMonth YYYY, HH12:MI:SS.US am')",
