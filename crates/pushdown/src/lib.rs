@@ -72,7 +72,7 @@ pub use partition::{PartitionId, PartitionRange};
 pub use route::{Mode, Route};
 pub use selection::Selection;
 pub use sql::{
-    Column, SQL_EXTRACT, UUID_WIDTH, arrow_span, arrow_type, bytes_of_characters, call_function, casts_otherwise,
+    Column, SQL_EXTRACT, UTC, UUID_WIDTH, arrow_span, arrow_type, bytes_of_characters, call_function, casts_otherwise,
     characters_of_bytes, external, interval_length, operate, sql_cast, sql_type, with_sql_texts, written_functions,
 };
 pub use thermocline_types::{UUID_BYTES, canonical_f32, canonical_f64, parse_uuid};

@@ -113,6 +113,11 @@ fn timestamp(text: &str) -> Option<i64> {
     let Some((day, time)) = text.split_once([' ', 'T']) else {
         return Some(i64::from(date(text)?) * MICROS_PER_DAY);
     };
+    Some(i64::from(date(day)?) * MICROS_PER_DAY + time_of_day(time)?)
+}
+
+/// Microseconds since midnight of `HH:MM[:SS[.ffffff]]`.
+fn time_of_day(time: &str) -> Option<i64> {
     let mut parts = time.split(':');
     let (hour, minute) = (digits(parts.next()?)?, digits(parts.next()?)?);
     let (second, micros) = match parts.next() {
@@ -126,7 +131,22 @@ fn timestamp(text: &str) -> Option<i64> {
         return None;
     }
     let seconds = i64::from(hour * 3600 + minute * 60 + second);
-    Some(i64::from(date(day)?) * MICROS_PER_DAY + seconds * 1_000_000 + i64::from(micros))
+    Some(seconds * 1_000_000 + i64::from(micros))
+}
+
+/// The microseconds since 1970 of a date and time, and what is written behind them.
+pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
+    let end = |text: &str, of: fn(char) -> bool| text.find(|next| !of(next)).unwrap_or(text.len());
+    let (day, rest) = text.split_at(end(text, |next| next.is_ascii_digit() || next == '-'));
+    let midnight = i64::from(date(day)?) * MICROS_PER_DAY;
+    let time = rest.strip_prefix(['T', 't']);
+    let Some(time) =
+        time.or_else(|| Some(rest.trim_start()).filter(|time| time.starts_with(|next: char| next.is_ascii_digit())))
+    else {
+        return Some((midnight, rest));
+    };
+    let (time, rest) = time.split_at(end(time, |next| next.is_ascii_digit() || next == ':' || next == '.'));
+    Some((midnight + time_of_day(time)?, rest))
 }
 
 /// Up to six digits after the point.
@@ -161,6 +181,15 @@ pub(crate) fn format_time(out: &mut impl Write, micros: u64) -> fmt::Result {
         write!(out, ".{}", text.trim_end_matches('0'))?;
     }
     Ok(())
+}
+
+/// A timestamp of the years 1 to 9999.
+///
+/// # Errors
+/// If it is none: SQLSTATE 22008.
+pub(crate) fn in_years(micros: i64) -> Result<i64> {
+    let is_in_range = i32::try_from(micros.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
+    if is_in_range { Ok(micros) } else { Err(timestamp_out_of_range()) }
 }
 
 /// The error of a timestamp that is none of the years 1 to 9999.

@@ -6,7 +6,10 @@ use std::str::FromStr;
 use crate::error::{Class, Error, Result};
 use crate::function::Encoding;
 use crate::operator::narrowed;
-use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp, parse_uuid};
+use crate::{
+    DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp, parse_timestamptz,
+    parse_uuid,
+};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
 /// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
@@ -28,6 +31,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Float(_), DataType::Double)
         | (ValueRef::Date(_), DataType::Date)
         | (ValueRef::Timestamp(_), DataType::Timestamp)
+        | (ValueRef::TimestampTz(_), DataType::TimestampTz)
         | (ValueRef::Interval(_), DataType::Interval)
         | (ValueRef::Uuid(_), DataType::Uuid)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
@@ -74,7 +78,11 @@ fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
         }
         (ValueRef::Float(number), DataType::Numeric) => ValueRef::Decimal(float_to_decimal(number)?),
         (ValueRef::Date(days), DataType::Timestamp) => ValueRef::Timestamp(i64::from(days) * MICROS_PER_DAY),
-        (ValueRef::Timestamp(micros), DataType::Date) => {
+        (ValueRef::Date(days), DataType::TimestampTz) => ValueRef::TimestampTz(i64::from(days) * MICROS_PER_DAY),
+        // The zone between the two is UTC.
+        (ValueRef::Timestamp(micros), DataType::TimestampTz) => ValueRef::TimestampTz(micros),
+        (ValueRef::TimestampTz(micros), DataType::Timestamp) => ValueRef::Timestamp(micros),
+        (ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros), DataType::Date) => {
             ValueRef::Date(i32::try_from(micros.div_euclid(MICROS_PER_DAY)).unwrap_or(i32::MAX))
         }
         _ => return Err(mismatch(value, to)),
@@ -124,6 +132,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
             Err(_) => Err(error),
         })?),
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
+        DataType::TimestampTz => Value::TimestampTz(parse_timestamptz(text)?),
         DataType::Interval => Value::Interval(Interval::parse(text, None)?),
         DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(invalid)?),
@@ -268,8 +277,13 @@ fn round_other(value: ValueRef<'_>, to: DataType) -> Result<Rounded<'_>> {
     match (value, to) {
         (ValueRef::Null, _) => return Ok(Rounded::Never),
         (ValueRef::Text(_), to) if to.is_text() => return Ok(Rounded::Exact(value)),
-        (ValueRef::Date(_), DataType::Timestamp) => return assign(value, to).map(Rounded::Exact),
-        (ValueRef::Timestamp(_), DataType::Date) => {
+        (
+            ValueRef::Date(_) | ValueRef::Timestamp(_) | ValueRef::TimestampTz(_),
+            DataType::Timestamp | DataType::TimestampTz,
+        ) => {
+            return assign(value, to).map(Rounded::Exact);
+        }
+        (ValueRef::Timestamp(_) | ValueRef::TimestampTz(_), DataType::Date) => {
             let day = assign(value, to)?;
             let exact = day.compare(value) == Some(Ordering::Equal);
             return Ok(if exact { Rounded::Exact(day) } else { Rounded::Below(day) });
@@ -411,6 +425,7 @@ mod tests {
             ("t", DataType::Boolean),
             ("2024-02-29", DataType::Date),
             ("2024-02-29 01:02:03.5", DataType::Timestamp),
+            ("2024-02-29 01:02:03.5+00", DataType::TimestampTz),
             ("\\x00ff", DataType::Bytea),
             ("é", DataType::Varchar(1)),
         ] {

@@ -44,6 +44,8 @@ pub enum DataType {
     Date,
     /// Microseconds since 1970, without a time zone.
     Timestamp,
+    /// Microseconds since 1970 UTC; read and written in UTC if no other zone is named.
+    TimestampTz,
     /// Months, days and microseconds.
     Interval,
     /// 16 bytes.
@@ -84,6 +86,11 @@ impl DataType {
         matches!(self, Self::Text | Self::Varchar(_) | Self::Char(_))
     }
 
+    /// Whether the type is a day or a moment.
+    pub const fn is_moment(self) -> bool {
+        matches!(self, Self::Date | Self::Timestamp | Self::TimestampTz)
+    }
+
     /// Whether values of the two types are held in the same variant of [`Value`](crate::Value),
     /// so that they compare without a conversion.
     pub fn is_like(self, other: Self) -> bool {
@@ -102,8 +109,7 @@ impl DataType {
     /// Whether a value becomes one of the other type without a cast being written, and whether the two
     /// compare.
     pub fn assigns_to(self, other: Self) -> bool {
-        let moment = |data_type| matches!(data_type, Self::Date | Self::Timestamp);
-        self.is_like(other) || (self.is_number() && other.is_number()) || (moment(self) && moment(other))
+        self.is_like(other) || (self.is_number() && other.is_number()) || (self.is_moment() && other.is_moment())
     }
 
     /// Whether values of the two types compare.
@@ -167,6 +173,7 @@ impl fmt::Display for DataType {
             Self::Bytea => f.write_str("BYTEA"),
             Self::Date => f.write_str("DATE"),
             Self::Timestamp => f.write_str("TIMESTAMP"),
+            Self::TimestampTz => f.write_str("TIMESTAMP WITH TIME ZONE"),
             Self::Interval => f.write_str("INTERVAL"),
             Self::Uuid => f.write_str("UUID"),
         }

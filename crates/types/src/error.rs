@@ -168,6 +168,8 @@ classes! {
     InvalidDatetime "22007",
     /// A date or a timestamp outside the years 1 to 9999, or an interval of which a part is out of range.
     DatetimeOverflow "22008",
+    /// An offset of a time zone that is out of range.
+    InvalidOffset "22009",
     /// A power that is no real number.
     InvalidPower "2201F",
     /// A part of a text of negative length.

@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-use crate::calendar::{format_time, timestamp_out_of_range};
+use crate::calendar::{format_time, in_years, timestamp_out_of_range};
 use crate::error::{Class, Error, Result};
 use crate::interval_text::parse;
-use crate::{MICROS_PER_DAY, days_in_month, division_by_zero, from_civil, is_day, to_civil};
+use crate::{MICROS_PER_DAY, days_in_month, division_by_zero, from_civil, to_civil};
 
 /// Days of a month where months and days are compared or multiplied.
 const DAYS_PER_MONTH: i32 = 30;
@@ -171,8 +171,7 @@ impl Interval {
             .and_then(|start| start.checked_add(timestamp.rem_euclid(MICROS_PER_DAY)))
             .and_then(|moved| moved.checked_add(self.micros))
             .ok_or_else(timestamp_out_of_range)?;
-        let is_in_range = i32::try_from(moved.div_euclid(MICROS_PER_DAY)).is_ok_and(is_day);
-        if is_in_range { Ok(moved) } else { Err(timestamp_out_of_range()) }
+        in_years(moved)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a value is, and what SQL does with it: types, decimals, dates, intervals, casts, and errors with their SQLSTATEs.
+//! What a value is, and what SQL does with it: types, decimals, dates, time zones, intervals, casts, and errors with their SQLSTATEs.
 //!
 //! The rules are PostgreSQL's, up to the deviations that `docs/sql.md` lists. The row engine evaluates by them,
 //! and the analytic engine's functions call them, so that an expression means the same wherever it runs.
@@ -27,6 +27,7 @@ mod interval_text;
 mod operator;
 mod uuid;
 mod value;
+mod zone;
 
 pub use calendar::{
     MICROS_PER_DAY, MONTHS, WEEKDAYS, days_in_month, format_date, format_timestamp, from_civil, is_day, parse_date,
@@ -42,3 +43,4 @@ pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of_range, wider_integer};
 pub use uuid::{UUID_BYTES, format_uuid, parse_uuid, random_uuid};
 pub use value::{Value, ValueRef, bytes_of_characters, characters_of_bytes, write_literal};
+pub use zone::{Zone, format_timestamptz, parse_timestamptz};

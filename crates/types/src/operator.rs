@@ -73,8 +73,12 @@ impl Operator {
                 return Err(Class::AmbiguousFunction.error(message));
             }
             // What is added to a timestamp is an interval, and what an interval is multiplied with a number.
-            (Some(DataType::Timestamp), None) if self == Self::Add => (DataType::Timestamp, DataType::Interval),
-            (None, Some(DataType::Timestamp)) if self == Self::Add => (DataType::Interval, DataType::Timestamp),
+            (Some(moment @ (DataType::Timestamp | DataType::TimestampTz)), None) if self == Self::Add => {
+                (moment, DataType::Interval)
+            }
+            (None, Some(moment @ (DataType::Timestamp | DataType::TimestampTz))) if self == Self::Add => {
+                (DataType::Interval, moment)
+            }
             (Some(DataType::Interval), None) if self.is_of_number() => (DataType::Interval, DataType::Double),
             (None, Some(DataType::Interval)) if self.is_of_number() => (DataType::Double, DataType::Interval),
             (left, right) => {
@@ -85,9 +89,10 @@ impl Operator {
         let result = match (self, left, right) {
             (_, one, other) if one.is_number() && other.is_number() => self.of_numbers(one, other),
             (Self::Subtract, DataType::Date, DataType::Date) => DataType::Integer,
-            (Self::Add | Self::Subtract, DataType::Interval, DataType::Interval)
-            | (Self::Subtract, DataType::Timestamp, DataType::Timestamp | DataType::Date)
-            | (Self::Subtract, DataType::Date, DataType::Timestamp) => DataType::Interval,
+            (Self::Add | Self::Subtract, DataType::Interval, DataType::Interval) => DataType::Interval,
+            (Self::Subtract, one, other) if one.is_moment() && other.is_moment() => DataType::Interval,
+            (Self::Add | Self::Subtract, DataType::TimestampTz, DataType::Interval)
+            | (Self::Add, DataType::Interval, DataType::TimestampTz) => DataType::TimestampTz,
             (Self::Add | Self::Subtract, DataType::Date | DataType::Timestamp, DataType::Interval)
             | (Self::Add, DataType::Interval, DataType::Date | DataType::Timestamp) => DataType::Timestamp,
             (Self::Multiply | Self::Divide, DataType::Interval, other) if other.is_number() => DataType::Interval,
@@ -140,9 +145,8 @@ impl Operator {
                 _ => return Err(self.undefined(left.data_type(), right.data_type())),
             },
             (V::Date(left), V::Date(right)) if self == Self::Subtract => Value::Int(i64::from(left) - i64::from(right)),
-            (V::Interval(_), _) | (_, V::Interval(_)) | (V::Timestamp(_), _) | (_, V::Timestamp(_)) => {
-                self.of_time(left, right)?
-            }
+            (V::Interval(_) | V::Timestamp(_) | V::TimestampTz(_), _)
+            | (_, V::Interval(_) | V::Timestamp(_) | V::TimestampTz(_)) => self.of_time(left, right)?,
             (V::Date(days), V::Int(number)) => Value::Date(self.shifted(days, number)?),
             (V::Int(number), V::Date(days)) if self == Self::Add => Value::Date(self.shifted(days, number)?),
             _ => return Err(self.undefined(left.data_type(), right.data_type())),
@@ -244,10 +248,12 @@ impl Operator {
             (Self::Divide, ValueRef::Interval(one), other) => one.over(number(other)?)?.into(),
             _ => match (self, timestamp_of(left), timestamp_of(right), left, right) {
                 (Self::Subtract, Some(to), Some(from), ..) => Interval::between(from, to)?.into(),
-                (Self::Add, Some(moment), None, _, ValueRef::Interval(span))
-                | (Self::Add, None, Some(moment), ValueRef::Interval(span), _) => Value::Timestamp(span.after(moment)?),
-                (Self::Subtract, Some(moment), None, _, ValueRef::Interval(span)) => {
-                    Value::Timestamp(span.negated()?.after(moment)?)
+                (Self::Add, Some(moment), None, of, ValueRef::Interval(span))
+                | (Self::Add, None, Some(moment), ValueRef::Interval(span), of) => {
+                    timestamp_like(of, span.after(moment)?)
+                }
+                (Self::Subtract, Some(moment), None, of, ValueRef::Interval(span)) => {
+                    timestamp_like(of, span.negated()?.after(moment)?)
                 }
                 _ => return Err(self.undefined(left.data_type(), right.data_type())),
             },
@@ -280,8 +286,16 @@ impl Operator {
 fn timestamp_of(moment: ValueRef<'_>) -> Option<i64> {
     match moment {
         ValueRef::Date(days) => Some(i64::from(days) * MICROS_PER_DAY),
-        ValueRef::Timestamp(micros) => Some(micros),
+        ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros) => Some(micros),
         _ => None,
+    }
+}
+
+/// A timestamp, with a time zone if what it is computed from has one.
+const fn timestamp_like(of: ValueRef<'_>, micros: i64) -> Value {
+    match of {
+        ValueRef::TimestampTz(_) => Value::TimestampTz(micros),
+        _ => Value::Timestamp(micros),
     }
 }
 
@@ -324,7 +338,7 @@ pub const fn wider_integer(one: DataType, other: DataType) -> DataType {
 /// What `nullif` compares its two arguments as, and the type of its result, which is that of its first argument unless
 /// that is compared as a double; `None` where it is that of both, brought to one.
 pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, DataType)> {
-    use DataType::{Date, Double, Real, Timestamp};
+    use DataType::{Date, Double, Real, Timestamp, TimestampTz};
     match (first, second) {
         (Real, Real) | (Double, Double) => None,
         (Real, other) if other.is_number() => Some((Double, Real)),
@@ -333,6 +347,7 @@ pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, Dat
         }
         (one, other) if one.is_integer() && other.is_integer() => Some((wider_integer(one, other), one)),
         (Date, Timestamp) => Some((Timestamp, Date)),
+        (Date | Timestamp, TimestampTz) => Some((TimestampTz, first)),
         _ => None,
     }
 }
@@ -413,7 +428,9 @@ mod tests {
 
     #[test]
     fn types_of_operands_decide() {
-        use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, SmallInt, Text, Timestamp, Varchar};
+        use DataType::{
+            BigInt, Bytea, Date, Double, Integer, Interval, Numeric, SmallInt, Text, Timestamp, TimestampTz, Varchar,
+        };
         let money = DataType::Decimal { precision: 6, scale: 2 };
         for (left, operator, right, result) in [
             (Some(SmallInt), Operator::Add, Some(SmallInt), Ok(SmallInt)),
@@ -436,6 +453,11 @@ mod tests {
             (Some(Timestamp), Operator::Subtract, None, Ok(Interval)),
             (Some(Timestamp), Operator::Add, None, Ok(Timestamp)),
             (Some(Timestamp), Operator::Add, Some(Timestamp), Err("42883")),
+            (Some(TimestampTz), Operator::Add, None, Ok(TimestampTz)),
+            (Some(TimestampTz), Operator::Subtract, None, Ok(Interval)),
+            (Some(Interval), Operator::Add, Some(TimestampTz), Ok(TimestampTz)),
+            (Some(Date), Operator::Subtract, Some(TimestampTz), Ok(Interval)),
+            (Some(TimestampTz), Operator::Add, Some(Integer), Err("42883")),
             (Some(money), Operator::Multiply, Some(Interval), Ok(Interval)),
             (None, Operator::Divide, Some(Interval), Err("42883")),
             (Some(Date), Operator::Add, None, Err("42725")),

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
 use crate::uuid::{UUID_BYTES, format_uuid};
-use crate::{DataType, Decimal, Interval, format_date, format_timestamp};
+use crate::{DataType, Decimal, Interval, Zone, format_date, format_timestamp, format_timestamptz};
 
 /// A value of any type, or NULL.
 ///
@@ -35,6 +35,8 @@ pub enum Value {
     Date(i32),
     /// `TIMESTAMP`: microseconds since 1970-01-01 00:00:00.
     Timestamp(i64),
+    /// `TIMESTAMP WITH TIME ZONE`: microseconds since 1970-01-01 00:00:00 UTC.
+    TimestampTz(i64),
     /// `INTERVAL`.
     Interval(Interval),
     /// `UUID`.
@@ -65,6 +67,8 @@ pub enum ValueRef<'a> {
     Date(i32),
     /// `TIMESTAMP`: microseconds since 1970-01-01 00:00:00.
     Timestamp(i64),
+    /// `TIMESTAMP WITH TIME ZONE`: microseconds since 1970-01-01 00:00:00 UTC.
+    TimestampTz(i64),
     /// `INTERVAL`.
     Interval(Interval),
     /// `UUID`.
@@ -100,6 +104,7 @@ impl Value {
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
             Self::Uuid(_) => 11,
+            Self::TimestampTz(_) => 13,
         }
     }
 
@@ -117,6 +122,7 @@ impl Value {
             Self::Bytes(value) => ValueRef::Bytes(value),
             Self::Date(value) => ValueRef::Date(*value),
             Self::Timestamp(value) => ValueRef::Timestamp(*value),
+            Self::TimestampTz(value) => ValueRef::TimestampTz(*value),
             Self::Interval(value) => ValueRef::Interval(*value),
             Self::Uuid(value) => ValueRef::Uuid(*value),
         }
@@ -145,6 +151,7 @@ impl<'a> ValueRef<'a> {
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
             Self::Uuid(_) => 11,
+            Self::TimestampTz(_) => 13,
         }
     }
 
@@ -161,6 +168,7 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(value) => Value::Bytes(value.into()),
             Self::Date(value) => Value::Date(value),
             Self::Timestamp(value) => Value::Timestamp(value),
+            Self::TimestampTz(value) => Value::TimestampTz(value),
             Self::Interval(value) => Value::Interval(value),
             Self::Uuid(value) => Value::Uuid(value),
         }
@@ -205,6 +213,7 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(_) => DataType::Bytea,
             Self::Date(_) => DataType::Date,
             Self::Timestamp(_) => DataType::Timestamp,
+            Self::TimestampTz(_) => DataType::TimestampTz,
             Self::Interval(_) => DataType::Interval,
             Self::Uuid(_) => DataType::Uuid,
         })
@@ -218,7 +227,10 @@ impl<'a> ValueRef<'a> {
             (Self::Text(left), Self::Text(right)) => left.cmp(right),
             (Self::Decimal(left), Self::Decimal(right)) => left.cmp(&right),
             (Self::Date(left), Self::Date(right)) => left.cmp(&right),
-            (Self::Timestamp(left), Self::Timestamp(right)) => left.cmp(&right),
+            // The zone between the two is UTC.
+            (Self::Timestamp(left) | Self::TimestampTz(left), Self::Timestamp(right) | Self::TimestampTz(right)) => {
+                left.cmp(&right)
+            }
             (Self::Interval(left), Self::Interval(right)) => left.cmp(&right),
             (Self::Uuid(left), Self::Uuid(right)) => left.cmp(&right),
             (Self::Boolean(left), Self::Boolean(right)) => left.cmp(&right),
@@ -226,8 +238,8 @@ impl<'a> ValueRef<'a> {
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
             (Self::Int(left), Self::Decimal(right)) => Decimal::from(left).cmp(&right),
             (Self::Decimal(left), Self::Int(right)) => left.cmp(&Decimal::from(right)),
-            (Self::Date(left), Self::Timestamp(right)) => midnight(left).cmp(&right),
-            (Self::Timestamp(left), Self::Date(right)) => left.cmp(&midnight(right)),
+            (Self::Date(left), Self::Timestamp(right) | Self::TimestampTz(right)) => midnight(left).cmp(&right),
+            (Self::Timestamp(left) | Self::TimestampTz(left), Self::Date(right)) => left.cmp(&midnight(right)),
             (Self::Float(_) | Self::Real(_), _) | (_, Self::Float(_) | Self::Real(_)) => {
                 compare_floats(self.number_as_f64()?, other.number_as_f64()?)
             }
@@ -264,7 +276,7 @@ impl<'a> ValueRef<'a> {
             Self::Int(_) | Self::Real(_) | Self::Float(_) | Self::Decimal(_) => 1,
             Self::Text(_) => 2,
             Self::Bytes(_) => 3,
-            Self::Date(_) | Self::Timestamp(_) => 4,
+            Self::Date(_) | Self::Timestamp(_) | Self::TimestampTz(_) => 4,
             Self::Interval(_) => 5,
             Self::Uuid(_) => 6,
             // Last.
@@ -312,7 +324,7 @@ impl Hash for ValueRef<'_> {
         match self {
             Self::Null => state.write_u8(0),
             Self::Boolean(value) => value.hash(state),
-            Self::Int(value) | Self::Timestamp(value) => value.hash(state),
+            Self::Int(value) | Self::Timestamp(value) | Self::TimestampTz(value) => value.hash(state),
             Self::Real(value) => hash_float(f64::from(*value), state),
             Self::Float(value) => hash_float(*value, state),
             Self::Decimal(value) => value.hash(state),
@@ -368,6 +380,7 @@ impl fmt::Display for ValueRef<'_> {
             }
             Self::Date(value) => format_date(f, *value),
             Self::Timestamp(value) => format_timestamp(f, *value),
+            Self::TimestampTz(value) => format_timestamptz(f, *value, Zone::Fixed(0)),
             Self::Interval(value) => value.fmt(f),
             Self::Uuid(value) => format_uuid(f, *value),
         }
@@ -438,6 +451,7 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Bytes(_) => write!(out, "CAST('{value}' AS BYTEA)"),
         ValueRef::Date(_) => write!(out, "DATE '{value}'"),
         ValueRef::Timestamp(_) => write!(out, "TIMESTAMP '{value}'"),
+        ValueRef::TimestampTz(_) => write!(out, "TIMESTAMP WITH TIME ZONE '{value}'"),
         ValueRef::Interval(_) => write!(out, "INTERVAL '{value}'"),
         ValueRef::Uuid(_) => write!(out, "UUID '{value}'"),
     }
@@ -533,6 +547,7 @@ mod tests {
             Value::Bytes([1].into()),
             Value::Date(1),
             Value::Timestamp(1),
+            Value::TimestampTz(1),
             Value::Interval(Interval::default()),
             Value::Uuid([1; UUID_BYTES]),
         ];

@@ -11,7 +11,7 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{UUID_WIDTH, arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
+use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
 use thermocline_types::{Class, DataType, Operator, Rounded, Value, ValueRef, parse_text, round_into};
 
 use super::decimals::{as_double, quotient};
@@ -125,7 +125,7 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
             operate(operator, left, right)?
         }
         DataType::Text => plain(op, as_type(ArrowType::Utf8)),
-        DataType::Real | DataType::Timestamp | DataType::Interval => {
+        DataType::Real | DataType::Timestamp | DataType::TimestampTz | DataType::Interval => {
             let [left, right] = sides;
             operate(operator, left, right)?
         }
@@ -167,6 +167,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
         Value::Bytes(value) => ScalarValue::Binary(Some(value.into())),
         Value::Date(value) => ScalarValue::Date32(Some(value)),
         Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
+        Value::TimestampTz(value) => ScalarValue::TimestampMicrosecond(Some(value), Some(UTC.into())),
         Value::Interval(value) => ScalarValue::IntervalMonthDayNano(Some(arrow_span(value).map_err(external)?)),
         Value::Uuid(value) => ScalarValue::FixedSizeBinary(UUID_WIDTH, Some(value.to_vec())),
         Value::Null => ScalarValue::try_new_null(&arrow_type(to).unwrap_or(ArrowType::Decimal128(1, 0)))?,
@@ -264,9 +265,11 @@ fn turned(op: &BinaryOperator) -> Option<BinaryOperator> {
     })
 }
 
-/// Two operands, of which a literal of unknown type is one of the other's type.
+/// Two operands, of which a literal of unknown type is one of the other's type. Beside a moment it may be in the session's
+/// time zone, of which [`TemporalLiterals`](super::temporal_literals::TemporalLiterals) know.
 pub(super) fn alike([left, right]: [Expr; 2], schema: &DFSchema) -> Result<[Expr; 2]> {
     Ok(match (operand(&left, schema), operand(&right, schema)) {
+        (Operand::Of(DataType::TimestampTz), _) | (_, Operand::Of(DataType::TimestampTz)) => [left, right],
         (Operand::Unknown, Operand::Of(of)) if !of.is_text() => [settled(&left, None, of.unbounded())?, right],
         (Operand::Of(of), Operand::Unknown) if !of.is_text() => {
             let right = settled(&right, None, of.unbounded())?;

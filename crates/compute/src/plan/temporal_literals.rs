@@ -95,8 +95,8 @@ fn dated(left: &Expr, op: Operator, right: &Expr, schema: &DFSchema) -> Option<E
     let (of_left, of_right) = (left.get_type(schema).ok()?, right.get_type(schema).ok()?);
     let cast = |date: &Expr, to: &DataType| Expr::Cast(Cast::new(Box::new(date.clone()), to.clone()));
     let (left, right) = match (&of_left, &of_right) {
-        (DataType::Date32, DataType::Timestamp(_, None)) => (cast(left, &of_right), right.clone()),
-        (DataType::Timestamp(_, None), DataType::Date32) => (left.clone(), cast(right, &of_left)),
+        (DataType::Date32, DataType::Timestamp(..)) => (cast(left, &of_right), right.clone()),
+        (DataType::Timestamp(..), DataType::Date32) => (left.clone(), cast(right, &of_left)),
         _ => return None,
     };
     Some(Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right))))

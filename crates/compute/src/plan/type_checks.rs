@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType as ArrowType, TimeUnit};
+use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
 use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
@@ -310,21 +310,28 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
 }
 
-/// Dates beside timestamps as their midnights; `None` if there are not both, or not all timestamps are of microseconds.
-/// DataFusion would make nanoseconds of both, which most years of SQL's do not fit.
+/// Dates and timestamps of several types as timestamps, with a time zone if one of them has it; `None` if they are of one
+/// type, or not all timestamps are of microseconds. DataFusion would make nanoseconds of dates, which most years of SQL's
+/// do not fit.
 fn moments_of<'a>(expressions: impl Iterator<Item = &'a Expr> + Clone, schema: &DFSchema) -> Option<Vec<Expr>> {
-    let is = |of: &Expr, wanted| matches!(operand(of, schema), Operand::Of(of) if of == wanted);
-    let any = |wanted| expressions.clone().any(|of| is(of, wanted));
-    let micros = ArrowType::Timestamp(TimeUnit::Microsecond, None);
-    let is_of_micros =
-        |of: &Expr| !of.get_type(schema).is_ok_and(|of| matches!(of, ArrowType::Timestamp(..)) && of != micros);
-    (any(DataType::Date) && any(DataType::Timestamp) && expressions.clone().all(is_of_micros)).then(|| {
-        let moment = |of: &Expr| match is(of, DataType::Date) {
-            true => cast(of.clone(), micros.clone()),
-            false => of.clone(),
-        };
-        expressions.clone().map(moment).collect()
-    })
+    let type_of = |of: &Expr| match operand(of, schema) {
+        Operand::Of(of) if of.is_moment() => Some(of),
+        _ => None,
+    };
+    let any = |wanted| expressions.clone().any(|of| type_of(of) == Some(wanted));
+    let common = if any(DataType::TimestampTz) { DataType::TimestampTz } else { DataType::Timestamp };
+    let is_other_timestamp =
+        |of: &Expr| type_of(of).is_none() && of.get_type(schema).is_ok_and(|of| matches!(of, ArrowType::Timestamp(..)));
+    let is_mixed = any(common) && [DataType::Date, DataType::Timestamp].into_iter().any(|of| of != common && any(of));
+    if !is_mixed || expressions.clone().any(is_other_timestamp) {
+        return None;
+    }
+    let to = arrow_type(common)?;
+    let moment = |of: &Expr| match type_of(of) {
+        Some(known) if known != common => cast(of.clone(), to.clone()),
+        _ => of.clone(),
+    };
+    Some(expressions.map(moment).collect())
 }
 
 /// Literals of unknown type beside UUIDs as UUIDs; `None` if there are not both. DataFusion would bring them to no type.

@@ -144,7 +144,7 @@ fn timestamp_in_microseconds(expression: &mut Expr) {
         .as_deref()
         .and_then(|text| text.rsplit_once('.'))
         .map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count() as u64);
-    if let DataType::Timestamp(precision @ None, TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) = data_type
+    if let DataType::Timestamp(precision @ None, _) = data_type
         && digits <= MICROSECONDS
     {
         *precision = Some(MICROSECONDS);
@@ -262,12 +262,36 @@ fn called(expression: &Expr) -> Option<Expr> {
             call("substr", &arguments)
         }
         Expr::Position { expr, r#in } => call(POSITION, &[r#in, expr]),
+        Expr::AtTimeZone { timestamp, time_zone } => call("timezone", &[time_zone, timestamp]),
+        Expr::Function(function) => return now(function),
         Expr::UnaryOp { op: UnaryOperator::Plus, expr } if !matches!(expr.as_ref(), Expr::Value(_)) => {
             call(POSITIVE, &[expr])
         }
         Expr::IsDistinctFrom(left, right) if is_text(left) || is_text(right) => call(DISTINCT, &[left, right]),
         Expr::IsNotDistinctFrom(left, right) if is_text(left) || is_text(right) => call(NOT_DISTINCT, &[left, right]),
         _ => return None,
+    })
+}
+
+/// The transaction's time in microseconds, which DataFusion's `now` gives in nanoseconds.
+fn now(function: &Function) -> Option<Expr> {
+    let has_arguments = match &function.args {
+        FunctionArguments::None => false,
+        FunctionArguments::List(list) => !list.args.is_empty(),
+        FunctionArguments::Subquery(_) => true,
+    };
+    let name = function.name.to_string().to_ascii_lowercase();
+    let zone = match name.as_str() {
+        "now" | "current_timestamp" | "transaction_timestamp" => TimezoneInfo::WithTimeZone,
+        "localtimestamp" => TimezoneInfo::None,
+        _ => return None,
+    };
+    (!has_arguments).then(|| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call("now", &[])),
+        data_type: DataType::Timestamp(Some(MICROSECONDS), zone),
+        array: false,
+        format: None,
     })
 }
 

@@ -21,7 +21,7 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
-use thermocline_pushdown::{register_functions, written_functions};
+use thermocline_pushdown::{UTC, register_functions, written_functions};
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
@@ -108,8 +108,6 @@ impl std::fmt::Debug for Session {
 const CATALOG: &str = "thermocline";
 /// Schema of users' tables.
 const SCHEMA: &str = "public";
-/// The time zone of sessions that have not set one.
-const UTC: &str = "+00:00";
 
 impl Session {
     /// A database without a directory, at default settings.

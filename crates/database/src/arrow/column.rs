@@ -6,7 +6,7 @@ use arrow::array::{
     IntervalMonthDayNanoBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::{UUID_WIDTH, arrow_span, arrow_type};
+use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
@@ -25,6 +25,7 @@ pub enum Column {
     Bytes(BinaryBuilder),
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
+    TimestampTz(TimestampMicrosecondBuilder),
     Interval(IntervalMonthDayNanoBuilder),
     Uuid(FixedSizeBinaryBuilder),
 }
@@ -52,6 +53,7 @@ impl Column {
             RowType::Bytea => Self::Bytes(BinaryBuilder::new()),
             RowType::Date => Self::Date(Date32Builder::new()),
             RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
+            RowType::TimestampTz => Self::TimestampTz(TimestampMicrosecondBuilder::new().with_timezone(UTC)),
             RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
             RowType::Uuid => Self::Uuid(FixedSizeBinaryBuilder::new(UUID_WIDTH)),
         })
@@ -103,6 +105,8 @@ impl Column {
             (Self::Date(column), ValueRef::Null) => column.append_null(),
             (Self::Timestamp(column), ValueRef::Timestamp(value)) => column.append_value(value),
             (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
+            (Self::TimestampTz(column), ValueRef::TimestampTz(value)) => column.append_value(value),
+            (Self::TimestampTz(column), ValueRef::Null) => column.append_null(),
             (Self::Interval(column), ValueRef::Interval(value)) => column.append_value(arrow_span(value)?),
             (Self::Interval(column), ValueRef::Null) => column.append_null(),
             (Self::Uuid(column), ValueRef::Uuid(value)) => column.append_value(value).map_err(Error::internal)?,
@@ -126,7 +130,7 @@ impl Column {
             Self::Text(column) => Arc::new(column.finish()),
             Self::Bytes(column) => Arc::new(column.finish()),
             Self::Date(column) => Arc::new(column.finish()),
-            Self::Timestamp(column) => Arc::new(column.finish()),
+            Self::Timestamp(column) | Self::TimestampTz(column) => Arc::new(column.finish()),
             Self::Interval(column) => Arc::new(column.finish()),
             Self::Uuid(column) => Arc::new(column.finish()),
         }

@@ -27,6 +27,7 @@ fn kind(arrow: &DataType) -> Option<RowType> {
         }
         DataType::Date32 => RowType::Date,
         DataType::Timestamp(_, None) => RowType::Timestamp,
+        DataType::Timestamp(_, Some(_)) => RowType::TimestampTz,
         DataType::Interval(IntervalUnit::MonthDayNano) => RowType::Interval,
         _ => return None,
     })

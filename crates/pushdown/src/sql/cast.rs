@@ -37,6 +37,7 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
             DataType::Real
             | DataType::Double
             | DataType::Timestamp
+            | DataType::TimestampTz
             | DataType::Interval
             | DataType::Bytea
             | DataType::Uuid,

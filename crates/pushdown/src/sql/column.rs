@@ -19,7 +19,7 @@ use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
-use super::types::{UUID_WIDTH, sql_type};
+use super::types::{UTC, UUID_WIDTH, sql_type};
 
 /// Nanoseconds of a microsecond.
 const NANOS_PER_MICRO: i64 = 1_000;
@@ -46,6 +46,8 @@ pub enum Column {
     Date(Date32Array),
     /// TIMESTAMP.
     Timestamp(TimestampMicrosecondArray),
+    /// TIMESTAMP WITH TIME ZONE.
+    TimestampTz(TimestampMicrosecondArray),
     /// INTERVAL.
     Interval(IntervalMonthDayNanoArray),
     /// UUID.
@@ -79,6 +81,10 @@ impl Column {
                 let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, None))?;
                 Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
             }
+            Some(DataType::TimestampTz) => {
+                let array = to(&ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())))?;
+                Self::TimestampTz(array.as_primitive::<TimestampMicrosecondType>().clone())
+            }
             Some(DataType::Interval) => Self::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
             Some(DataType::Uuid) => {
                 Self::Uuid(to(&ArrowType::FixedSizeBinary(UUID_WIDTH))?.as_fixed_size_binary().clone())
@@ -104,7 +110,7 @@ impl Column {
             Self::Text(array) => array,
             Self::Bytes(array) => array,
             Self::Date(array) => array,
-            Self::Timestamp(array) => array,
+            Self::Timestamp(array) | Self::TimestampTz(array) => array,
             Self::Interval(array) => array,
             Self::Uuid(array) => array,
         };
@@ -122,6 +128,7 @@ impl Column {
             Self::Bytes(array) => ValueRef::Bytes(array.value(row)),
             Self::Date(array) => ValueRef::Date(array.value(row)),
             Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
+            Self::TimestampTz(array) => ValueRef::TimestampTz(array.value(row)),
             Self::Interval(array) => ValueRef::Interval(span(array.value(row))),
             Self::Uuid(array) => match array.value(row).try_into() {
                 Ok(uuid) => ValueRef::Uuid(uuid),
@@ -169,6 +176,10 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
         ArrowType::Date32 => build!(Date32Builder::with_capacity(rows), Date(value) => value),
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => {
             build!(TimestampMicrosecondBuilder::with_capacity(rows), Timestamp(value) => value)
+        }
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(_)) if sql_type(of) == Some(DataType::TimestampTz) => {
+            let builder = TimestampMicrosecondBuilder::with_capacity(rows).with_data_type(of.clone());
+            build!(builder, TimestampTz(value) => value)
         }
         ArrowType::Interval(IntervalUnit::MonthDayNano) => {
             let builder = IntervalMonthDayNanoBuilder::with_capacity(rows);

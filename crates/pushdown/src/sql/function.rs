@@ -16,7 +16,7 @@ use thermocline_types::{DataType, Field, Function, Value, ValueRef, parse_text};
 
 use super::column::{Column, array_of};
 use super::external;
-use super::types::{arrow_type, sql_type};
+use super::types::{UTC, arrow_type, is_utc, sql_type};
 
 /// Decimal digits of the integers of 64 bits, with and without a sign.
 const BIGINT_DIGITS: u8 = 20;
@@ -269,6 +269,7 @@ fn widened(of: &ArrowType) -> Option<DataType> {
         ArrowType::UInt32 => DataType::BigInt,
         ArrowType::UInt64 => DataType::Decimal { precision: 20, scale: 0 },
         ArrowType::Float16 => DataType::Double,
+        ArrowType::Timestamp(_, Some(zone)) if is_utc(zone) => DataType::TimestampTz,
         ArrowType::Date64 | ArrowType::Timestamp(_, _) => DataType::Timestamp,
         _ => return None,
     })
@@ -282,6 +283,7 @@ fn in_64_bits(array: &ArrayRef) -> Result<ArrayRef> {
         Some(DataType::Double) => ArrowType::Float64,
         Some(DataType::Decimal { precision, scale }) => ArrowType::Decimal128(precision, scale.cast_signed()),
         Some(DataType::Timestamp) => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        Some(DataType::TimestampTz) => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         _ => return Ok(Arc::clone(array)),
     };
     Ok(datafusion::arrow::compute::cast(array, &to)?)

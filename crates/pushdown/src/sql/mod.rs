@@ -22,4 +22,4 @@ pub use function::{SQL_EXTRACT, call_function, written_functions};
 pub use interval::interval_length;
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
-pub use types::{UUID_WIDTH, arrow_type, sql_type};
+pub use types::{UTC, UUID_WIDTH, arrow_type, sql_type};

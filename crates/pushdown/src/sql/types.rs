@@ -6,6 +6,14 @@ use thermocline_types::{DataType, UUID_BYTES};
 /// Bytes of a UUID, as Arrow counts them.
 pub const UUID_WIDTH: i32 = UUID_BYTES as i32;
 
+/// The time zone of a `TIMESTAMP WITH TIME ZONE`, as Arrow's types call it.
+pub const UTC: &str = "+00:00";
+
+/// Whether a time zone of Arrow's is UTC. Timestamps of other zones are the analytic engine's alone.
+pub(super) fn is_utc(zone: &str) -> bool {
+    matches!(zone, UTC | "UTC" | "Etc/UTC" | "utc" | "Z" | "GMT")
+}
+
 /// The type that SQL gives values of an Arrow type; `None` if it has none, and they are the analytic engine's alone.
 pub fn sql_type(of: &ArrowType) -> Option<DataType> {
     Some(match of {
@@ -22,6 +30,7 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => DataType::Bytea,
         ArrowType::Date32 => DataType::Date,
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
+        ArrowType::Timestamp(TimeUnit::Microsecond, Some(zone)) if is_utc(zone) => DataType::TimestampTz,
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
         // Parquet's UUIDs, too; there is no other type of SQL's with as many bytes in each value.
         ArrowType::FixedSizeBinary(UUID_WIDTH) => DataType::Uuid,
@@ -46,6 +55,7 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::Bytea => ArrowType::Binary,
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
+        DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Uuid => ArrowType::FixedSizeBinary(UUID_WIDTH),
     })

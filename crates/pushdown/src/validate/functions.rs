@@ -165,6 +165,7 @@ const SCALAR: &[(Growth, &[&str])] = &[
             "sql_sqrt",
             "sql_subtract",
             "sql_tan",
+            "sql_timezone",
             "sql_to_hex",
             "sql_trunc",
             "sqrt",

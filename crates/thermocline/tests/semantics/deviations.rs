@@ -18,7 +18,6 @@ const NAMES: &[&str] = &[
     "remainders",
     "last digits",
     "negative zero",
-    "date_trunc",
     "case mapping",
     "jsonb",
     "to_char",
@@ -49,7 +48,6 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             ("numeric", "double precision") => in_doubles(),
             ("numeric", "integer") if sql.starts_with("EXTRACT(") => Some("extract"),
             ("integer", "bigint") if has(&["CASE", "coalesce"]) => Some("literals"),
-            ("timestamp with time zone", "timestamp") if has(&["date_trunc("]) => Some("date_trunc"),
             _ => None,
         },
         Difference::Refused { expected, .. } if expected == "jsonb" => Some("jsonb"),
@@ -95,8 +93,6 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
                 let numbers = expected.parse::<f64>().ok().zip(found.parse::<f64>().ok());
                 if has(&["upper(", "initcap("]) && found.to_lowercase() != *expected {
                     Some("case mapping")
-                } else if has(&["date_trunc("]) && expected.strip_suffix("+00") == Some(found) {
-                    Some("date_trunc")
                 } else if has(&["_f4", "_f8"]) && is_without_signs(expected, found) {
                     Some("negative zero")
                 } else if has(&["%"]) && has(&["1e2", "1e3"]) {

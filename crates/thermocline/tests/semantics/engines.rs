@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
 use thermocline_database::{Session, sqlstate};
-use thermocline_pushdown::Column;
+use thermocline_pushdown::{Column, UTC};
 use thermocline_transactions::types::ValueRef;
 
 use super::Outcome;
@@ -214,6 +214,9 @@ fn type_name(of: &DataType) -> String {
         DataType::Binary | DataType::BinaryView | DataType::LargeBinary => "bytea".into(),
         DataType::Date32 => "date".into(),
         DataType::Timestamp(TimeUnit::Microsecond, None) => "timestamp".into(),
+        DataType::Timestamp(TimeUnit::Microsecond, Some(zone)) if zone.as_ref() == UTC => {
+            "timestamp with time zone".into()
+        }
         DataType::Interval(_) => "interval".into(),
         DataType::FixedSizeBinary(16) => "uuid".into(),
         DataType::Null => "text".into(),

@@ -52,6 +52,8 @@ const LITERALS: &[&str] = &[
     "'5 days'",
     "'A0EEBC999C0B4EF8BB6D6BB9BD380A11'",
     "UUID '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12}'",
+    "TIMESTAMPTZ '2024-01-31 12:00:00+02'",
+    "'2024-01-31 12:00:00+02'",
 ];
 
 const CASTS: &[&str] = &[
@@ -73,6 +75,7 @@ const CASTS: &[&str] = &[
     "VARCHAR",
     "DATE",
     "TIMESTAMP",
+    "TIMESTAMPTZ",
     "BYTEA",
     "UUID",
 ];
@@ -249,6 +252,22 @@ const FUNCTIONS: &[&str] = &[
     "date_trunc('milliseconds', x)",
     "date_trunc('decade', x)",
     "make_date(2024, 2, 29)",
+    "EXTRACT(timezone FROM x)",
+    "EXTRACT(timezone_hour FROM x)",
+    "date_part('timezone_minute', x)",
+    "x AT TIME ZONE 'UTC'",
+    "x AT TIME ZONE 'Europe/Berlin'",
+    "x AT TIME ZONE 'america/new_york'",
+    "x AT TIME ZONE 'PST'",
+    "x AT TIME ZONE '+02:30'",
+    "x AT TIME ZONE 'UTC-2'",
+    "x AT TIME ZONE 'Mars/Olympus'",
+    "x AT TIME ZONE INTERVAL '2 hours 30 minutes'",
+    "x AT TIME ZONE INTERVAL '1 day'",
+    "timezone('Asia/Kolkata', x)",
+    "x AT TIME ZONE 'UTC' AT TIME ZONE 'Europe/Berlin'",
+    "CAST(CAST(date_trunc('second', x) AS TEXT) AS TIMESTAMPTZ)",
+    "date_trunc('month', x) AT TIME ZONE 'Australia/Sydney'",
     "to_char(x, 'YYYY-MM-DD')",
     "to_char(x, 'FMDay, DDth FMMonth YYYY, HH12:MI:SS.US am')",
     "to_char(x, 'DAY|day|Dy|MON|mon|RM|rm|Q|CC|J|D|ID|DDD|IDDD|W|WW|IW|IYYY|Y,YYY|YY')",
@@ -305,8 +324,36 @@ const FUNCTIONS: &[&str] = &[
     "num_nonnulls(x, y)",
 ];
 
+/// Expressions of no column.
+const CONSTANTS: &[&str] = &[
+    "TIMESTAMPTZ '2024-02-03 04:05:06'",
+    "TIMESTAMP WITH TIME ZONE '2024-02-03 04:05:06.25 +02:30'",
+    "TIMESTAMPTZ '2024-02-03T04:05:06Z'",
+    "TIMESTAMPTZ '2024-02-03 04:05-0530'",
+    "TIMESTAMPTZ '2024-02-03 04:05:06+01:02:03'",
+    "TIMESTAMPTZ '2024-02-03+02'",
+    "TIMESTAMPTZ '2024-02-03 -02'",
+    "TIMESTAMPTZ '2024-02-03 04:05:06 Asia/Kathmandu'",
+    "TIMESTAMPTZ '2024-03-31 02:30 Europe/Berlin'",
+    "TIMESTAMPTZ '2024-10-27 02:30 Europe/Berlin'",
+    "TIMESTAMPTZ '2024-10-27 02:30 CEST'",
+    "TIMESTAMPTZ '2024-02-03 04:05:06 x'",
+    "TIMESTAMPTZ '2024-02-03 04:05:06+16'",
+    "TIMESTAMPTZ '2024-02-03 04:05:06 Europe/Nowhere'",
+    "TIMESTAMPTZ '2024-02-30 00:00+00'",
+    "TIMESTAMP '2150-07-01 12:00' AT TIME ZONE 'America/Los_Angeles'",
+    "TIMESTAMPTZ '9990-07-01 12:00Z' AT TIME ZONE 'Australia/Sydney'",
+    "TIMESTAMPTZ '1900-01-01 12:00Z' AT TIME ZONE 'Europe/Paris'",
+    "CAST(now() - current_timestamp AS TEXT)",
+    "now() > TIMESTAMP '2024-01-01 00:00:00'",
+    "localtimestamp = now()",
+];
+
 pub fn all() -> Vec<Expression> {
     let mut all = vec![];
+    for constant in CONSTANTS {
+        all.push(Expression { sql: (*constant).to_owned(), class: (*constant).to_owned(), rows: vec![0] });
+    }
     for left in TYPES {
         for right in TYPES {
             for operator in OPERATORS {

@@ -115,6 +115,20 @@ pub const TYPES: &[Values] = &[
             "'ffffffff-ffff-ffff-ffff-ffffffffffff'",
         ],
     },
+    Values {
+        name: "tstz",
+        sql: "TIMESTAMPTZ",
+        values: &[
+            "NULL",
+            "'2024-02-29 23:59:59.999999+00'",
+            "'1970-01-01 02:00:00+02'",
+            "'0001-01-01 00:00:00Z'",
+            "'9999-12-31 23:59:59'",
+            "'1969-12-31 07:04:56.789 -05:30'",
+            "'2024-03-31 02:30:00 Europe/Berlin'",
+            "'2023-12-31 16:00:00 PST'",
+        ],
+    },
     Values { name: "bytes", sql: "BYTEA", values: &["NULL", "'\\x'", "'\\x00'", "'\\x61'", "'\\xff00'", "'\\xc3a4'"] },
 ];
 

@@ -93,6 +93,7 @@ impl<'a> Bytes<'a> {
             tag::BYTES => ValueRef::Bytes(self.counted()?),
             tag::DATE => ValueRef::Date(i32::from_le_bytes(self.array()?)),
             tag::TIMESTAMP => ValueRef::Timestamp(self.i64()?),
+            tag::TIMESTAMP_TZ => ValueRef::TimestampTz(self.i64()?),
             tag::INTERVAL => ValueRef::Interval(Interval::from_le_bytes(self.array()?)),
             tag::UUID => ValueRef::Uuid(self.array()?),
             _ => return None,
@@ -117,6 +118,7 @@ mod tag {
     pub const INTERVAL: u8 = 12;
     pub const REAL: u8 = 13;
     pub const UUID: u8 = 14;
+    pub const TIMESTAMP_TZ: u8 = 16;
 }
 
 /// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
@@ -162,6 +164,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         }
         ValueRef::Timestamp(value) => {
             out.push(tag::TIMESTAMP);
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        ValueRef::TimestampTz(value) => {
+            out.push(tag::TIMESTAMP_TZ);
             out.extend_from_slice(&value.to_le_bytes());
         }
         ValueRef::Interval(value) => {
@@ -239,6 +245,7 @@ mod tests {
             Value::Bytes([0, 255].into()),
             Value::Date(-1),
             Value::Timestamp(i64::MIN),
+            Value::TimestampTz(i64::MAX),
             Value::Interval(Interval { months: i32::MIN, days: -1, micros: i64::MAX }),
             Value::Uuid(*b"a universal name"),
         ];

@@ -35,6 +35,7 @@ pub fn data_type(written: &ast::DataType) -> Result<DataType> {
         Ast::Uuid => DataType::Uuid,
         Ast::Date => DataType::Date,
         Ast::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Timestamp,
+        Ast::Timestamp(None | Some(6), TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => DataType::TimestampTz,
         Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
         other => return Err(Error::not_here(format_args!("type {other}"))),
     })

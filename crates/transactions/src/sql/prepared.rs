@@ -355,6 +355,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::Bytes(Box::default()),
         Value::Date(0),
         Value::Timestamp(0),
+        Value::TimestampTz(0),
         Value::Interval(Interval::default()),
         Value::Uuid([0; UUID_BYTES]),
     ];
@@ -431,7 +432,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Bytes(_) => data_type == DataType::Bytea,
         ValueRef::Interval(_) => data_type == DataType::Interval,
         ValueRef::Uuid(_) => data_type == DataType::Uuid,
-        ValueRef::Date(_) | ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
+        ValueRef::Date(_) | ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => data_type.is_moment(),
     }
 }
 

@@ -150,6 +150,7 @@ enum Cell {
     Bytes { from: u32, to: u32 },
     Date(i32),
     Timestamp(i64),
+    TimestampTz(i64),
     Interval(Interval),
     Uuid([u8; UUID_BYTES]),
 }
@@ -239,6 +240,7 @@ impl Rows {
             ValueRef::Bytes(value) => self.push_bytes(value, memory)?,
             ValueRef::Date(value) => Cell::Date(value),
             ValueRef::Timestamp(value) => Cell::Timestamp(value),
+            ValueRef::TimestampTz(value) => Cell::TimestampTz(value),
             ValueRef::Interval(value) => Cell::Interval(value),
             ValueRef::Uuid(value) => Cell::Uuid(value),
         })
@@ -460,6 +462,7 @@ impl Rows {
             Cell::Bytes { from, to } => ValueRef::Bytes(self.bytes.get(from as usize..to as usize).unwrap_or_default()),
             Cell::Date(value) => ValueRef::Date(value),
             Cell::Timestamp(value) => ValueRef::Timestamp(value),
+            Cell::TimestampTz(value) => ValueRef::TimestampTz(value),
             Cell::Interval(value) => ValueRef::Interval(value),
             Cell::Uuid(value) => ValueRef::Uuid(value),
         }

@@ -73,6 +73,7 @@ pub(super) enum Kind {
     Float,
     Date,
     Timestamp,
+    TimestampTz,
     Interval,
     Uuid,
     Decimal8 { precision: u8, scale: u8 },
@@ -95,6 +96,7 @@ impl Kind {
             DataType::Double => Self::Float,
             DataType::Date => Self::Date,
             DataType::Timestamp => Self::Timestamp,
+            DataType::TimestampTz => Self::TimestampTz,
             DataType::Interval => Self::Interval,
             DataType::Uuid => Self::Uuid,
             DataType::Decimal { precision, scale } if precision <= DIGITS_IN_8_BYTES => {
@@ -117,7 +119,7 @@ impl Kind {
             Self::Boolean => 1,
             Self::Int2 => 2,
             Self::Int4 | Self::Real | Self::Date => 4,
-            Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
+            Self::Int8 | Self::Float | Self::Timestamp | Self::TimestampTz | Self::Decimal8 { .. } => 8,
             Self::Decimal16 { .. } | Self::Interval | Self::Uuid => 16,
             Self::Text | Self::Bytes => 0,
         }
@@ -410,6 +412,7 @@ impl Field {
             | (Kind::Float, ValueRef::Float(_))
             | (Kind::Date, ValueRef::Date(_))
             | (Kind::Timestamp, ValueRef::Timestamp(_))
+            | (Kind::TimestampTz, ValueRef::TimestampTz(_))
             | (Kind::Interval, ValueRef::Interval(_))
             | (Kind::Uuid, ValueRef::Uuid(_)) => true,
             (Kind::Int2, ValueRef::Int(number)) => i16::try_from(number).is_ok(),
@@ -434,7 +437,10 @@ impl Field {
             (Kind::Decimal8 { precision, .. }, ValueRef::Decimal(number)) => {
                 number.has_digits_of(precision) && self.put_fixed(image, value)
             }
-            (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
+            // As is: the zone between the two is UTC.
+            (Kind::Timestamp | Kind::TimestampTz, ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros)) => {
+                put(image, at, micros.to_le_bytes())
+            }
             _ => false,
         }
     }
@@ -457,7 +463,9 @@ impl Field {
             (Kind::Date, ValueRef::Date(days)) => put(image, at, days.to_le_bytes()),
             (Kind::Interval, ValueRef::Interval(span)) => put(image, at, span.to_le_bytes()),
             (Kind::Uuid, ValueRef::Uuid(uuid)) => put(image, at, uuid),
-            (Kind::Timestamp, ValueRef::Timestamp(micros)) => put(image, at, micros.to_le_bytes()),
+            (Kind::Timestamp, ValueRef::Timestamp(micros)) | (Kind::TimestampTz, ValueRef::TimestampTz(micros)) => {
+                put(image, at, micros.to_le_bytes())
+            }
             (Kind::Decimal8 { scale, .. }, ValueRef::Decimal(number)) if number.scale() == scale => {
                 i64::try_from(number.units()).is_ok_and(|units| put(image, at, units.to_le_bytes()))
             }

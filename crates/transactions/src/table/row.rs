@@ -78,6 +78,7 @@ impl<'a> Row<'a> {
             Kind::Float => ValueRef::Float(f64::from_bits(u64::from_le_bytes(chunk(image, at)?))),
             Kind::Date => ValueRef::Date(i32::from_le_bytes(chunk(image, at)?)),
             Kind::Timestamp => ValueRef::Timestamp(i64::from_le_bytes(chunk(image, at)?)),
+            Kind::TimestampTz => ValueRef::TimestampTz(i64::from_le_bytes(chunk(image, at)?)),
             Kind::Interval => ValueRef::Interval(Interval::from_le_bytes(chunk(image, at)?)),
             Kind::Uuid => ValueRef::Uuid(chunk(image, at)?),
             Kind::Decimal8 { scale, .. } => {

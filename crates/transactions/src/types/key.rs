@@ -47,7 +47,7 @@ impl KeyColumn {
             DataType::Boolean => Some(1),
             DataType::SmallInt => Some(2),
             DataType::Integer | DataType::Real | DataType::Date => Some(4),
-            DataType::BigInt | DataType::Double | DataType::Timestamp => Some(8),
+            DataType::BigInt | DataType::Double | DataType::Timestamp | DataType::TimestampTz => Some(8),
             DataType::Decimal { precision, .. } if precision <= DIGITS_IN_8_BYTES => Some(8),
             DataType::Decimal { .. } | DataType::Uuid => Some(16),
             DataType::Numeric
@@ -139,7 +139,7 @@ fn encode_other(out: &mut Vec<u8>, data_type: DataType, value: ValueRef<'_>) -> 
         (ValueRef::Uuid(uuid), DataType::Uuid) => out.extend_from_slice(&uuid),
         (ValueRef::Boolean(value), DataType::Boolean) => out.push(value.into()),
         (ValueRef::Date(days), DataType::Date) => out.extend_from_slice(&(days ^ i32::MIN).to_be_bytes()),
-        (ValueRef::Timestamp(micros), DataType::Timestamp) => {
+        (ValueRef::Timestamp(micros), DataType::Timestamp) | (ValueRef::TimestampTz(micros), DataType::TimestampTz) => {
             out.extend_from_slice(&(micros ^ i64::MIN).to_be_bytes());
         }
         (ValueRef::Real(number), DataType::Real) => out.extend_from_slice(&real_bits(number).to_be_bytes()),
@@ -234,6 +234,7 @@ fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
         DataType::BigInt => Value::Int(i64::from_be_bytes(fixed(key, flip)?) ^ i64::MIN),
         DataType::Date => Value::Date(i32::from_be_bytes(fixed(key, flip)?) ^ i32::MIN),
         DataType::Timestamp => Value::Timestamp(i64::from_be_bytes(fixed(key, flip)?) ^ i64::MIN),
+        DataType::TimestampTz => Value::TimestampTz(i64::from_be_bytes(fixed(key, flip)?) ^ i64::MIN),
         DataType::Real => {
             let bits = u32::from_be_bytes(fixed(key, flip)?);
             Value::Real(f32::from_bits(if bits >> 31 == 1 { bits & !(1 << 31) } else { !bits }))
@@ -296,6 +297,7 @@ mod tests {
             (DataType::BigInt, vec![Value::Int(i64::MIN), Value::Int(-2), Value::Int(0), Value::Int(i64::MAX)]),
             (DataType::Date, vec![Value::Date(-5), Value::Date(0), Value::Date(5)]),
             (DataType::Timestamp, vec![Value::Timestamp(-5), Value::Timestamp(0), Value::Timestamp(1 << 50)]),
+            (DataType::TimestampTz, vec![Value::TimestampTz(-5), Value::TimestampTz(0), Value::TimestampTz(1 << 50)]),
             (
                 DataType::Double,
                 [f64::NEG_INFINITY, -1.5, -1e-300, 0.0, 1e-300, 2.0, f64::INFINITY, f64::NAN].map(Value::from).to_vec(),

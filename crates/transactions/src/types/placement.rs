@@ -19,7 +19,7 @@ impl PartitionHash {
     #[inline]
     pub fn of(value: ValueRef<'_>) -> Self {
         Self(match value {
-            ValueRef::Int(number) | ValueRef::Timestamp(number) => of_integer(number),
+            ValueRef::Int(number) | ValueRef::Timestamp(number) | ValueRef::TimestampTz(number) => of_integer(number),
             ValueRef::Date(days) => of_integer(days.into()),
             ValueRef::Boolean(value) => of_integer(value.into()),
             ValueRef::Decimal(number) => of_decimal(number),

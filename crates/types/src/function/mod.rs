@@ -123,6 +123,8 @@ functions! {
     SquareRoot "sqrt" 1..1,
     /// `tan(radians)`
     Tangent "tan" 1..1,
+    /// `timezone(zone, moment)`: `moment AT TIME ZONE zone`
+    AtTimeZone "timezone" 2..2,
     /// `to_char(number or moment, template)`
     ToChar "to_char" 2..2,
     /// `to_hex(integer)`
@@ -153,7 +155,7 @@ impl Function {
     /// # Errors
     /// If there is none: SQLSTATE 42883.
     pub fn resolve(self, arguments: &[Option<DataType>]) -> Result<Call> {
-        use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, Text, Timestamp};
+        use DataType::{BigInt, Bytea, Date, Double, Integer, Interval, Numeric, Text, Timestamp, TimestampTz};
         let given = |position: usize| arguments.get(position).copied().flatten();
         let all = |of: DataType| vec![of; arguments.len()];
         let undefined = || Err(self.undefined(arguments));
@@ -247,7 +249,7 @@ impl Function {
             },
             Self::ToChar if given(1).is_none_or(DataType::is_text) => match first {
                 None => Err(self.ambiguous(arguments)),
-                Some(of @ (Date | Timestamp)) => call(vec![of, Text], Text),
+                Some(of @ (Date | Timestamp | TimestampTz)) => call(vec![of, Text], Text),
                 Some(DataType::SmallInt) => call(vec![Double, Text], Text),
                 Some(of) if of.is_number() || of == Interval => call(vec![of.unbounded(), Text], Text),
                 _ => undefined(),
@@ -268,16 +270,34 @@ impl Function {
                         Err(Class::Unsupported
                             .error(format_args!("unit \"{}\" not supported for type date", field.name())))
                     }
-                    Some(of @ (Date | Timestamp | Interval)) => call(vec![of], result),
+                    Some(of) if field.is_of_zone() && of != TimestampTz => {
+                        Err(Class::Unsupported
+                            .error(format_args!("unit \"{}\" not supported for type {of}", field.name())))
+                    }
+                    Some(of @ (Date | Timestamp | TimestampTz | Interval)) => call(vec![of], result),
                     None => call(vec![Timestamp], result),
                     _ => undefined(),
                 }
             }
             Self::Truncate(_) => match first {
-                None | Some(Date | Timestamp) => call(vec![Timestamp], Timestamp),
+                None | Some(Timestamp) => call(vec![Timestamp], Timestamp),
+                Some(Date | TimestampTz) => call(vec![TimestampTz], TimestampTz),
                 Some(Interval) => call(vec![Interval], Interval),
                 _ => undefined(),
             },
+            Self::AtTimeZone => {
+                let zone = match first {
+                    None => Text,
+                    Some(of) if of.is_text() => Text,
+                    Some(Interval) => Interval,
+                    Some(_) => return undefined(),
+                };
+                match given(1) {
+                    Some(Timestamp) => call(vec![zone, Timestamp], TimestampTz),
+                    None | Some(Date | TimestampTz) => call(vec![zone, TimestampTz], Timestamp),
+                    _ => undefined(),
+                }
+            }
             _ => undefined(),
         }
     }
@@ -306,6 +326,7 @@ impl Function {
             | Self::Decode
             | Self::SimilarPattern => text::call(self, arguments),
             Self::Extract(_) | Self::Part(_) | Self::Truncate(_) => moment::call(self, arguments),
+            Self::AtTimeZone => moment::at_time_zone(arguments).unwrap_or_else(|| Err(self.not_of(arguments))),
             Self::ToChar => to_char::call(self, arguments),
             _ => number::call(self, arguments),
         }

@@ -3,7 +3,9 @@
 use super::Function;
 use crate::calendar::timestamp_out_of_range;
 use crate::error::{Class, Error, Result};
-use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, from_civil, is_day, out_of_range, to_civil};
+use crate::{
+    DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, Zone, from_civil, is_day, out_of_range, to_civil,
+};
 
 macro_rules! fields {
     ($($(#[$doc:meta])* $name:ident $text:literal $($other:literal)*,)*) => {
@@ -72,12 +74,23 @@ fields! {
     DayOfYear "doy",
     /// Seconds since 1970.
     Epoch "epoch",
+    /// Seconds that the zone is ahead of UTC.
+    Timezone "timezone",
+    /// Hours of that.
+    TimezoneHour "timezone_hour",
+    /// Minutes of that, beside the hours.
+    TimezoneMinute "timezone_minute",
 }
 
 impl Field {
     /// Whether dates have no such field.
     pub(super) const fn is_of_time(self) -> bool {
         matches!(self, Self::Hour | Self::Minute | Self::Second | Self::Milliseconds | Self::Microseconds)
+    }
+
+    /// Whether only timestamps with a time zone have such a field.
+    pub(super) const fn is_of_zone(self) -> bool {
+        matches!(self, Self::Timezone | Self::TimezoneHour | Self::TimezoneMinute)
     }
 
     /// What EXTRACT gives: integers, and decimals of what has fractions.
@@ -93,15 +106,41 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
     let moment = match arguments {
         [ValueRef::Interval(span)] => Moment::Span(*span),
         [ValueRef::Date(days)] => Moment::Timestamp(i64::from(*days) * MICROS_PER_DAY),
-        [ValueRef::Timestamp(micros)] => Moment::Timestamp(*micros),
+        [ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros)] => Moment::Timestamp(*micros),
         _ => return Err(function.not_of(arguments)),
     };
     match (function, moment) {
         (Function::Extract(field), moment) => extract(field, moment),
         (Function::Part(field), moment) => Ok(extract(field, moment)?.as_ref().number_as_f64().into()),
-        (Function::Truncate(field), Moment::Timestamp(micros)) => truncate(field, micros).map(Value::Timestamp),
+        (Function::Truncate(field), Moment::Timestamp(micros)) => {
+            let truncated = truncate(field, micros)?;
+            Ok(match arguments {
+                [ValueRef::Timestamp(_)] => Value::Timestamp(truncated),
+                _ => Value::TimestampTz(truncated),
+            })
+        }
         (Function::Truncate(field), Moment::Span(span)) => truncate_interval(field, span).map(Value::Interval),
         _ => Err(function.not_of(arguments)),
+    }
+}
+
+/// `timezone(zone, moment)`; `None` for arguments that it does not take.
+pub(super) fn at_time_zone(arguments: &[ValueRef<'_>]) -> Option<Result<Value>> {
+    let [zone, moment] = arguments else { return None };
+    let zone = match zone {
+        ValueRef::Text(name) => Zone::named(name),
+        ValueRef::Interval(span) => Zone::of_interval(*span),
+        _ => return None,
+    };
+    let of_zone = |zone: Zone| match moment {
+        ValueRef::Timestamp(local) => Some(zone.to_utc(*local).map(Value::TimestampTz)),
+        ValueRef::TimestampTz(micros) => Some(zone.to_local(*micros).map(Value::Timestamp)),
+        ValueRef::Date(days) => Some(zone.to_local(i64::from(*days) * MICROS_PER_DAY).map(Value::Timestamp)),
+        _ => None,
+    };
+    match zone {
+        Ok(zone) => of_zone(zone),
+        Err(error) => Some(Err(error)),
     }
 }
 
@@ -204,6 +243,8 @@ fn extract_timestamp(field: Field, micros: i64) -> Result<Value> {
         Field::DayOfWeek => (i64::from(days) + 4).rem_euclid(7),
         Field::IsoDayOfWeek => (i64::from(days) + 3).rem_euclid(7) + 1,
         Field::DayOfYear => day_of_year(days, year),
+        // Moments are in UTC here.
+        Field::Timezone | Field::TimezoneHour | Field::TimezoneMinute => 0,
         Field::Hour | Field::Minute | Field::Second | Field::Milliseconds | Field::Microseconds => {
             return extract_time(field, micros.rem_euclid(MICROS_PER_DAY));
         }
@@ -242,7 +283,14 @@ fn truncate(field: Field, micros: i64) -> Result<i64> {
         Field::Decade => from_civil(year / 10 * 10, 1, 1),
         Field::Century => from_civil((year - 1) / 100 * 100 + 1, 1, 1),
         Field::Millennium => from_civil((year - 1) / 1000 * 1000 + 1, 1, 1),
-        Field::IsoYear | Field::DayOfWeek | Field::IsoDayOfWeek | Field::DayOfYear | Field::Epoch => {
+        Field::IsoYear
+        | Field::DayOfWeek
+        | Field::IsoDayOfWeek
+        | Field::DayOfYear
+        | Field::Epoch
+        | Field::Timezone
+        | Field::TimezoneHour
+        | Field::TimezoneMinute => {
             return Err(Class::Unsupported.error(format_args!("unit \"{}\" not supported by date_trunc", field.name())));
         }
     };

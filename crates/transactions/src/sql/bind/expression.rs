@@ -69,6 +69,9 @@ impl Binder<'_> {
             ast::Expr::Floor { expr, field: CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime) } => {
                 self.call(Function::Of(types::Function::Floor), &[expr])
             }
+            ast::Expr::AtTimeZone { timestamp, time_zone } => {
+                self.call(Function::Of(types::Function::AtTimeZone), &[time_zone, timestamp])
+            }
             ast::Expr::Position { expr, r#in } => self.call(Function::Position, &[r#in, expr]),
             ast::Expr::Substring { expr, substring_from, substring_for, .. } => {
                 let one = ast::Expr::value(ast::Value::Number("1".to_owned(), false));
@@ -395,6 +398,7 @@ fn common_type(one: DataType, other: DataType) -> Option<DataType> {
         (DataType::Real, number) | (number, DataType::Real) if number.is_number() => DataType::Real,
         _ if one.is_number() && other.is_number() => DataType::Numeric,
         (DataType::Date, DataType::Timestamp) | (DataType::Timestamp, DataType::Date) => DataType::Timestamp,
+        _ if one.is_moment() && other.is_moment() => DataType::TimestampTz,
         _ => return None,
     })
 }

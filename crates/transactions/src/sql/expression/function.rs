@@ -38,7 +38,8 @@ functions! {
     Least "least" 1..100,
     Left "left" 2..2,
     Lower "lower" 1..1,
-    Now "now" | "current_timestamp" | "transaction_timestamp" | "localtimestamp" 0..0,
+    LocalNow "localtimestamp" 0..0,
+    Now "now" | "current_timestamp" | "transaction_timestamp" 0..0,
     NullIf "nullif" 2..2,
     PadLeft "lpad" 2..3,
     PadRight "rpad" 2..3,
@@ -69,12 +70,13 @@ pub(crate) enum Signature {
 
 impl Function {
     pub const fn signature(self) -> Signature {
-        use DataType::{BigInt, Boolean, Date, Double, Integer, Text, Timestamp};
+        use DataType::{BigInt, Boolean, Date, Double, Integer, Text, Timestamp, TimestampTz};
         match self {
             Self::Of(function) => Signature::Of(function),
             Self::Coalesce | Self::Greatest | Self::Least | Self::NullIf => Signature::Alike,
             Self::CurrentDate => Signature::Fixed(&[], Date),
-            Self::Now => Signature::Fixed(&[], Timestamp),
+            Self::LocalNow => Signature::Fixed(&[], Timestamp),
+            Self::Now => Signature::Fixed(&[], TimestampTz),
             Self::Random => Signature::Fixed(&[], Double),
             Self::Uuid => Signature::Fixed(&[], DataType::Uuid),
             Self::Left | Self::Right | Self::Repeat => Signature::Fixed(&[Text, BigInt], Text),
@@ -105,7 +107,7 @@ impl Function {
 
     /// Whether it gives the transaction's time.
     pub const fn is_of_time(self) -> bool {
-        matches!(self, Self::Now | Self::CurrentDate)
+        matches!(self, Self::LocalNow | Self::Now | Self::CurrentDate)
     }
 
     pub(super) fn call<'a>(self, arguments: &'a [Expr], frame: &Frame<'a>) -> Result<Evaluated<'a>> {
@@ -122,7 +124,8 @@ impl Function {
             Self::Greatest => return extreme(arguments, frame, Comparison::Greater),
             Self::Least => return extreme(arguments, frame, Comparison::Less),
             Self::Of(function) => return strict(function, arguments, frame),
-            Self::Now => return Ok(Evaluated::Ref(ValueRef::Timestamp(frame.environment.timestamp()))),
+            Self::LocalNow => return Ok(Evaluated::Ref(ValueRef::Timestamp(frame.environment.timestamp()))),
+            Self::Now => return Ok(Evaluated::Ref(ValueRef::TimestampTz(frame.environment.timestamp()))),
             Self::Random => return Ok(Evaluated::Ref(ValueRef::Float(frame.environment.random_float()))),
             Self::Uuid => return Ok(Evaluated::Ref(ValueRef::Uuid(frame.environment.random_uuid()))),
             Self::CurrentDate => {

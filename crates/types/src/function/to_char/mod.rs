@@ -11,12 +11,15 @@ use crate::{MICROS_PER_DAY, Value, ValueRef};
 pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Value> {
     let [value, ValueRef::Text(template)] = arguments else { return Err(function.not_of(arguments)) };
     let text = match value {
-        ValueRef::Interval(_) | ValueRef::Timestamp(_) | ValueRef::Date(_) if template.is_empty() => {
+        ValueRef::Interval(_) | ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) | ValueRef::Date(_)
+            if template.is_empty() =>
+        {
             return Ok(Value::Null);
         }
         ValueRef::Interval(span) => moment::format_interval(*span, template)?,
         ValueRef::Timestamp(micros) => moment::format_timestamp(*micros, "", template)?,
-        // Its midnight in the one time zone that there is.
+        ValueRef::TimestampTz(micros) => moment::format_timestamp(*micros, "UTC", template)?,
+        // As a timestamp with time zone.
         ValueRef::Date(days) => moment::format_timestamp(i64::from(*days) * MICROS_PER_DAY, "UTC", template)?,
         number => match number::Digits::new(*number) {
             Some(digits) => number::format(&digits, template)?,

@@ -11,7 +11,7 @@ use super::super::machine::L;
 use super::Named;
 use super::arguments::{bad, bytes, count, expected};
 use super::result::{push_result, push_row};
-use super::value::{push_cell, push_timestamp, value_at, value_of};
+use super::value::{push_cell, push_timestamp, push_value, value_at, value_of};
 use super::{decimal, moment};
 use crate::error::{Class, Error, Raised as RaisedError};
 use crate::procedure::Context;

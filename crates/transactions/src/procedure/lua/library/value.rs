@@ -22,7 +22,8 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Bytes(bytes) => stack.push_bytes(bytes),
         ValueRef::Decimal(value) => push_decimal(stack, value),
         ValueRef::Date(days) => push_date(stack, days),
-        ValueRef::Timestamp(micros) => push_timestamp(stack, micros),
+        // One with a time zone is a timestamp in UTC.
+        ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros) => push_timestamp(stack, micros),
         // As text, which a parameter of the type takes.
         ValueRef::Interval(_) | ValueRef::Uuid(_) => stack.push_bytes(value.to_string().as_bytes()),
     }
