@@ -113,3 +113,109 @@ fn what_cannot_be_opened_is_refused_before_it_is_read() {
     let none = Opening::new(disk(&directory), Settings { partitions: 0, ..settings() });
     assert_eq!(none.unwrap_err().sqlstate(), "22023");
 }
+
+#[test]
+fn rows_of_many_partitions_are_loaded_side_by_side() {
+    let directory = tempfile::tempdir().unwrap();
+    let settings = || Settings { partitions: 5, ..settings() };
+    let database = Database::open(disk(&directory), settings()).unwrap();
+    let mut session = database.session();
+    session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
+    // One that all partitions have, and one whose index nothing but its rows can be.
+    session.execute("CREATE TABLE u (k BIGINT PRIMARY KEY, v VARCHAR(20))", &[]).unwrap();
+    session.execute("CREATE TABLE w (k BIGINT PRIMARY KEY, v BIGINT) PARTITION BY (k)", &[]).unwrap();
+    session.execute("CREATE INDEX w_v ON w (v, k DESC)", &[]).unwrap();
+    for (table, rows) in [("t", 30_000), ("u", 30_000), ("w", 20)] {
+        let mut load = session.load(table, &["k", "v"]).unwrap();
+        for k in 0..rows {
+            let text = k.to_string();
+            let v = if table == "u" { ValueRef::Text(&text) } else { ValueRef::Int(k * 7919 % 1000) };
+            load.push(&[ValueRef::Int(k), v]).unwrap();
+        }
+        assert_eq!(load.finish().unwrap(), rows.cast_unsigned());
+    }
+    session.execute("ALTER TABLE u ADD COLUMN w BIGINT", &[]).unwrap();
+    session.execute("DELETE FROM t WHERE v < 100", &[]).unwrap();
+    let sums = |database: &Database| {
+        let mut session = database.session();
+        let mut said = Vec::new();
+        for sql in [
+            "SELECT count(*), sum(k), sum(v) FROM t",
+            "SELECT count(*), sum(k), max(v) FROM u",
+            "SELECT k, v FROM w ORDER BY v",
+        ] {
+            let answer = session.execute(sql, &[]).unwrap();
+            for row in 0..answer.rows.len() {
+                said.push(answer.rows.row(row).map(|value| value.to_string()).collect::<Vec<_>>().join(" "));
+            }
+        }
+        said
+    };
+    let before = sums(&database);
+    database.snapshot().unwrap();
+    drop(session);
+    database.close().unwrap();
+    let mut progress = Vec::new();
+    let database = Database::open_with_progress(disk(&directory), settings(), &mut |now| progress.push(*now)).unwrap();
+    assert_eq!(sums(&database), before);
+    let last = progress.last().unwrap();
+    assert_eq!((last.rows, last.rows_total), (27_000 + 30_000 + 20, 27_000 + 30_000 + 20));
+    assert!(progress.windows(2).all(|pair| pair[0].rows <= pair[1].rows));
+    let mut session = database.session();
+    for partition in session.statistics().unwrap().partitions {
+        assert!(partition.tables.iter().any(|table| table.rows == 30_000), "{partition:?}");
+    }
+    drop(session);
+    database.close().unwrap();
+    assert!(Database::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap().is_sound());
+
+    // Of whichever partition a file is damaged, it is said, and no thread is left.
+    let rows = std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().path());
+    let rows: Vec<_> = rows.filter(|path| path.extension().is_some_and(|extension| extension == "rows")).collect();
+    assert_eq!(rows.len(), 5);
+    for path in rows {
+        let bytes = std::fs::read(&path).unwrap();
+        let mut damaged = bytes.clone();
+        damaged[bytes.len() / 2] ^= 1;
+        std::fs::write(&path, damaged).unwrap();
+        let error = Database::open(disk(&directory), settings()).unwrap_err().to_string();
+        let name = path.file_name().unwrap().to_string_lossy();
+        assert!(error.contains(&format!("{name}, offset ")) && error.ends_with("a chunk is damaged"), "{error}");
+        std::fs::write(&path, bytes).unwrap();
+    }
+    let database = Database::open(disk(&directory), settings()).unwrap();
+    assert_eq!(sums(&database), before);
+}
+
+/// A file can be longer than any disk: nobody waits for it to be read to its end.
+#[test]
+fn a_segment_that_somebody_has_made_longer_is_no_reason_to_read_for_ever() {
+    const LONG: u64 = 1 << 40;
+    let directory = filled();
+    let segment = files(&directory).into_iter().rev().find(|(name, _)| name.starts_with("log-")).unwrap();
+    let (path, bytes) = (directory.path().join(&segment.0), segment.1);
+    let longer = |start: &[u8]| {
+        std::fs::write(&path, start).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(LONG).unwrap();
+    };
+    let start = std::time::Instant::now();
+    // Behind its end; behind a group, whole or torn; in place of all groups, and of the header.
+    for (cut, rows) in [(bytes.len(), 200), (bytes.len() / 2, 100), (300, 100), (64, 100), (0, 100)] {
+        longer(&bytes[..cut]);
+        let database = Database::open(disk(&directory), settings()).unwrap();
+        let cause = database.read_only().unwrap_or_else(|| panic!("{cut}")).cause.to_string();
+        assert!(cause.contains(&format!("{}, offset ", segment.0)), "{cause}");
+        assert!(cause.contains("to the end of the file, and are no records"), "{cause}");
+        let counted = database.session().execute("SELECT count(*) FROM t", &[]).unwrap();
+        let Value::Int(counted) = counted.rows.row(0).next().unwrap().to_value() else { panic!("a count") };
+        assert!((rows..=200).contains(&counted), "{cut}: {counted}");
+        drop(database);
+        let report = Database::check(&*disk(&directory), Vec::new(), &mut |_| {}).unwrap();
+        assert!(!report.is_sound(), "{report}");
+    }
+    assert!(start.elapsed() < std::time::Duration::from_secs(60), "{:?}", start.elapsed());
+    std::fs::write(&path, bytes).unwrap();
+    let database = Database::open(disk(&directory), settings()).unwrap();
+    assert!(database.read_only().is_none());
+}

@@ -34,7 +34,7 @@ pub struct SnapshotSettings {
     pub memory_bytes_max: usize,
     /// Bytes of log behind the newest snapshot from which on [`Database::close`](super::Database::close) takes one,
     /// so that the next start has little to replay: 16 MiB of small transactions are about a second. But not of less
-    /// log than a quarter of the tables' memory, which is replayed in about half of the time that they take to load.
+    /// log than a quarter of the tables' memory: to write all rows takes longer than to replay that.
     pub closing_log_bytes: u64,
 }
 

@@ -18,7 +18,7 @@ pub struct LogSettings {
     /// Bytes after which the next group begins another file.
     pub segment_bytes: u64,
     /// Bytes of zeros that are put behind the records of a segment at once, for the next groups to overwrite;
-    /// 0 for none. A sync of a file that has not grown takes half the time or less.
+    /// 0 for none, and 256 MiB at most. A sync of a file that has not grown takes half the time or less.
     pub room_bytes: u64,
     /// Whether results wait until they are durable. If not, a crash may take what clients were told
     /// during about the last interval; what is left is a state that was.

@@ -1,12 +1,15 @@
 //! Reading segments.
 
 use super::segment::{
-    ALIGNMENT, FORMAT_VERSION, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, SEGMENT_HEADER_BYTES, SegmentHeader,
-    SegmentNumber, is_torn,
+    ALIGNMENT, FORMAT_VERSION, GROUP_BYTES_MAX, GROUP_HEADER_BYTES, Group, GroupHeader, NotAHeader, ROOM_BYTES_MAX,
+    SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, is_torn,
 };
 use crate::disk::{Disk, ReadFile};
 use crate::ids::{Identity, Sequence};
 use crate::{Error, Result, Semantics};
+
+/// Bytes behind the last whole group of a segment, or in place of its header, at most.
+const BEHIND_BYTES_MAX: u64 = (SEGMENT_HEADER_BYTES + GROUP_HEADER_BYTES + GROUP_BYTES_MAX) as u64 + ROOM_BYTES_MAX;
 
 /// Bytes read at once.
 const READ_BYTES: usize = 1 << 20;
@@ -54,7 +57,11 @@ impl SegmentReader {
         let file = disk.open(&name)?;
         let mut buffer = Buffer::default();
         let start = buffer.fill(&*file, 0, SEGMENT_HEADER_BYTES)?;
-        let header = match SegmentHeader::read(start) {
+        let header = SegmentHeader::read(start);
+        if matches!(header, Err(NotAHeader::Torn)) {
+            check_behind(&name, &*file, 0)?;
+        }
+        let header = match header {
             Ok(header) => header,
             Err(NotAHeader::Torn) if is_zero_from(&*file, SEGMENT_HEADER_BYTES as u64)? => return Ok(Opened::Torn),
             Err(NotAHeader::Newer(version)) => {
@@ -120,6 +127,7 @@ impl SegmentReader {
             return Ok(Next::End);
         }
         let Some(header) = GroupHeader::read(bytes, self.header.segment, self.next) else {
+            check_behind(&self.name, &*self.file, start)?;
             if bytes.iter().all(|byte| *byte == 0) && is_zero_from(&*self.file, start)? {
                 return Ok(Next::End);
             }
@@ -136,6 +144,7 @@ impl SegmentReader {
         let records = match checked {
             Ok(records) => records,
             Err(place) => {
+                check_behind(&self.name, &*self.file, start)?;
                 let torn = is_torn(bytes, start, length) || bytes.last() == Some(&0);
                 if torn && is_zero_from(&*self.file, start + length as u64)? {
                     return Ok(Next::Torn);
@@ -147,6 +156,7 @@ impl SegmentReader {
         self.next = header.first.plus(header.count.into());
         if header.seal {
             // One that was ended before it was full may have room.
+            check_behind(&self.name, &*self.file, self.offset)?;
             if !is_zero_from(&*self.file, self.offset)? {
                 return Err(self.damaged(self.offset, "bytes behind the end of the segment"));
             }
@@ -181,6 +191,21 @@ impl SegmentReader {
     fn damaged(&self, offset: u64, what: &str) -> Error {
         Error::corrupt(format_args!("{}, offset {offset}: {what}", self.name))
     }
+}
+
+/// An error if a segment has more bytes behind its last whole group than there can be: a group that is not whole, and
+/// room. Whatever they are, nobody of ours has written them; a file that somebody has made longer, perhaps by more than
+/// any disk holds, is not read to its end to find that out.
+fn check_behind(name: &str, file: &dyn ReadFile, offset: u64) -> Result<()> {
+    let length = file.length()?;
+    let behind = length.saturating_sub(offset);
+    if behind <= BEHIND_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::corrupt(format_args!(
+        "{name}, offset {offset}: {behind} bytes stand here, to the end of the file, and are no records; a write that was \
+         cut short leaves {BEHIND_BYTES_MAX} at most"
+    )))
 }
 
 /// Whether a file has nothing but zeros from an offset on.

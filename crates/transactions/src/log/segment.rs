@@ -65,6 +65,9 @@ const _: () = assert!(SEGMENT_HEADER_BYTES.is_multiple_of(ALIGNMENT) && GROUP_HE
 /// Bytes behind a group's header at most: a full buffer and one record more.
 pub const GROUP_BYTES_MAX: usize = 1 << 30;
 
+/// Bytes of [room](super::LogSettings::room_bytes) at most.
+pub const ROOM_BYTES_MAX: u64 = 256 << 20;
+
 /// The number of a segment, from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentNumber(pub u64);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::collector::PendingGroup;
 use super::control::Control;
-use super::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
+use super::segment::{ROOM_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
 use super::segments::Segments;
 use crate::disk::{AppendFile, Disk};
 use crate::ids::{Identity, Sequence};
@@ -101,8 +101,8 @@ impl Writer {
 
     /// Has [room](super::LogSettings::room_bytes) made in its segments.
     #[must_use]
-    pub const fn with_room(mut self, bytes: u64) -> Self {
-        self.room_bytes = bytes;
+    pub fn with_room(mut self, bytes: u64) -> Self {
+        self.room_bytes = bytes.min(ROOM_BYTES_MAX);
         self
     }
 

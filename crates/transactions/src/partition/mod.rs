@@ -9,6 +9,7 @@
 //! partitions has all of them to itself; where it runs is decided above, in the engine.
 
 mod digest;
+mod filling;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod partition;
 mod scope;

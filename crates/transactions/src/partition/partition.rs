@@ -97,6 +97,11 @@ impl Partition {
         self.tables.iter().flatten()
     }
 
+    /// The same, to be changed.
+    pub(super) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.tables.iter_mut().flatten()
+    }
+
     /// Adds a row; see [`Table::insert`].
     pub fn insert(
         &mut self,

@@ -18,10 +18,12 @@
 //! Left out: what procedures and statements do ([`Execute`] is for the engine).
 
 mod choice;
+mod filling;
 mod halt;
 mod plan;
 mod read_only;
 mod rebuild;
+mod rows;
 mod run;
 
 pub use choice::{Choice, LogState, SnapshotState, choose};
@@ -30,12 +32,12 @@ pub use plan::{Plan, Progress, Recovered};
 pub use read_only::ReadOnly;
 pub use rebuild::{Execute, Rebuild};
 pub(crate) use rebuild::{insert_hidden, take_back_loads, taken_back};
+pub use rows::{Reading, SnapshotRows};
 
 use std::fmt;
 
-use crate::ids::{Identity, PartitionId, Sequence};
+use crate::ids::{Identity, Sequence};
 use crate::log::{Body, Record};
-use crate::snapshot::Chunk;
 use crate::{Error, Result};
 
 /// A state that is being rebuilt. Calls come in this order: `definitions` if there is a snapshot, its
@@ -46,9 +48,8 @@ pub trait Replay {
     /// All tables, indexes and procedures of the snapshot.
     fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()>;
 
-    /// Rows of the snapshot, each of them once. Those of a replicated table come for the first partition
-    /// and are for all of them.
-    fn rows(&mut self, partition: PartitionId, chunk: &Chunk<'_>) -> Result<()>;
+    /// All rows of the snapshot, each of them once. `loaded` is to be told of how many there are more.
+    fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()>;
 
     /// Does what a record says; an error if that has another digest than it had: see [`verify_digest`].
     fn record(&mut self, record: &Record<'_>) -> Result<()>;

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Described, Replay, verify_digest};
+use super::filling::fill;
+use super::{Described, Replay, SnapshotRows, verify_digest};
 use crate::ids::{Identity, Micros, PartitionId, TransactionId};
 use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record, TableLoad};
 use crate::partition::{Digest, Head, Member, Partition, Scope};
 use crate::schema::{Schema, TableId};
-use crate::snapshot::Chunk;
 use crate::table::{Budget, TupleId};
 use crate::types::Value;
 use crate::{Error, Result};
@@ -28,11 +28,14 @@ pub trait Execute {
 
 /// The partitions of a database that is being recovered.
 ///
-/// All in one thread: what replay saves against the first run (queues, waiting, the log) is more than
-/// what several partitions side by side would give, and order between partitions costs nothing.
+/// Rows of a snapshot are loaded by a thread for each partition, as far as there are processors. The log is replayed in
+/// one: what that saves against the first run (queues, waiting, the log) is more than what several partitions side by
+/// side would give, and order between partitions costs nothing.
 #[derive(Debug)]
 pub struct Rebuild<X> {
     members: Vec<Member>,
+    /// Threads that load rows.
+    threads: usize,
     schema: Schema,
     execute: X,
     /// Of a transaction whose last record has not come yet; `None` between two transactions.
@@ -80,7 +83,14 @@ impl<X: Execute> Rebuild<X> {
         let members = (0..identity.partitions)
             .map(|id| Member::new(Partition::new(PartitionId(id), count, Arc::clone(budget), seed), undo_bytes_max))
             .collect();
-        Self { members, schema: Schema::default(), execute, parts: None }
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { members, threads, schema: Schema::default(), execute, parts: None }
+    }
+
+    /// The same in so many threads; with one, files are read in the same order each time.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 
     /// What has been rebuilt.
@@ -205,18 +215,10 @@ impl<X: Execute> Replay for Rebuild<X> {
         Ok(())
     }
 
-    fn rows(&mut self, partition: PartitionId, chunk: &Chunk<'_>) -> Result<()> {
-        let table = chunk.table;
-        let replicated = self.schema.table_by_id(table).is_some_and(|table| table.partition_by.is_none());
-        let count = if replicated { self.members.len() } else { 1 };
-        for member in self.members.iter_mut().skip(usize::from(partition.0)).take(count) {
-            let table = member.partition.table_mut(table)?;
-            chunk.rows().try_for_each(|(tuple, image)| match chunk.load {
-                None => table.load(tuple, image),
-                Some(load) => table.load_hidden(load, tuple, image),
-            })?;
-        }
-        Ok(())
+    fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()> {
+        let replicated =
+            self.schema.tables().filter(|table| table.partition_by.is_none()).map(|table| table.id).collect();
+        fill(self.members.iter_mut().map(|member| &mut member.partition), self.threads, rows, &replicated, loaded)
     }
 
     fn record(&mut self, record: &Record<'_>) -> Result<()> {

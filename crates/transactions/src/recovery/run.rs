@@ -1,12 +1,12 @@
 //! A replay under way.
 
 use super::plan::{Plan, Progress, Recovered, unfinished};
-use super::{Halt, ReadOnly, Replay};
+use super::{Halt, ReadOnly, Replay, SnapshotRows};
 use crate::caught::caught;
 use crate::disk::Disk;
-use crate::ids::{Micros, PartitionId, Sequence, TransactionId};
+use crate::ids::{Micros, Sequence, TransactionId};
 use crate::log::{Body, LogEnd, Next, Opened, Record, SegmentNumber, SegmentReader};
-use crate::snapshot::{RowFileReader, RowsHeader, read_definitions};
+use crate::snapshot::read_definitions;
 use crate::{Class, Error, Result, Semantics};
 
 /// The snapshot and the records behind it on their way to a state.
@@ -94,18 +94,11 @@ impl<'a> Run<'a> {
         let Some(snapshot) = &self.plan.snapshot else { return Ok(()) };
         (self.recovered.transaction, self.recovered.timestamp) = (snapshot.transaction, snapshot.timestamp);
         self.replay.definitions(snapshot.identity(), &read_definitions(self.disk, snapshot)?)?;
-        let (database, position) = (snapshot.database, snapshot.position);
-        for (partition, file) in (0..).map(PartitionId).zip(&snapshot.partitions) {
-            let header = RowsHeader { database, position, partition };
-            let mut reader = RowFileReader::open(self.disk, header, *file)?;
-            while let Some(chunk) = reader.next_chunk()? {
-                self.plan.check_interrupt()?;
-                self.replay.rows(partition, &chunk)?;
-                self.recovered.progress.rows += u64::from(chunk.count);
-                (self.report)(&self.recovered.progress);
-            }
-        }
-        Ok(())
+        let (progress, report) = (&mut self.recovered.progress, &mut *self.report);
+        self.replay.rows(&SnapshotRows::new(self.plan, self.disk, snapshot), &mut |rows| {
+            progress.rows += rows;
+            report(progress);
+        })
     }
 
     /// The log behind it.

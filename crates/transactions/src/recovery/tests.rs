@@ -4,7 +4,7 @@ use std::sync::Arc;
 use super::*;
 use crate::Semantics;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, TEMPORARY, read_file};
-use crate::ids::{DatabaseId, Micros, Sequence, TransactionId};
+use crate::ids::{DatabaseId, Micros, PartitionId, Sequence, TransactionId};
 use crate::log::{
     Batch, Body, CONTROL, Collector, Control, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments,
 };
@@ -30,9 +30,20 @@ impl Replay for Numbers {
         Ok(())
     }
 
-    fn rows(&mut self, _: PartitionId, chunk: &Chunk<'_>) -> Result<()> {
-        for (tuple, _) in chunk.rows() {
-            assert!(self.numbers.insert(tuple.0.into()), "a row twice");
+    fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()> {
+        for partition in (0..IDENTITY.partitions).map(PartitionId) {
+            rows.each_chunk(
+                partition,
+                Reading::Inline,
+                |_| true,
+                |chunk| {
+                    for (tuple, _) in chunk.rows() {
+                        assert!(self.numbers.insert(tuple.0.into()), "a row twice");
+                    }
+                    loaded(chunk.count.into());
+                    Ok(())
+                },
+            )?;
         }
         Ok(())
     }

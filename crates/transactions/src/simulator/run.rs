@@ -347,7 +347,8 @@ impl Simulation {
         }
         self.disk.set_faults(Faults::default());
         let replayer = self.replayer().map_err(|error| error.to_string())?;
-        let rebuild = |identity| Rebuild::new(identity, &Arc::new(Budget::unlimited()), usize::MAX, 0, replayer);
+        let budget = Arc::new(Budget::unlimited());
+        let rebuild = |identity| Rebuild::new(identity, &budget, usize::MAX, 0, replayer).with_threads(1);
         let report = check(&self.disk, rebuild, &mut |_| {}).map_err(|error| error.to_string())?;
         if report.is_sound() && report.notes.is_empty() { Ok(()) } else { Err(format!("after recovery: {report}")) }
     }
@@ -363,7 +364,9 @@ impl Simulation {
     fn attempt(&mut self) -> Result<State> {
         let (disk, placement, budget) = (&self.disk, self.random.next(), Arc::new(Budget::unlimited()));
         let replay = |known: Option<Identity>| {
-            Ok(Rebuild::new(known.unwrap_or(self.identity), &budget, usize::MAX, placement, self.replayer()?))
+            let identity = known.unwrap_or(self.identity);
+            // The disk's faults come in the order of its reads.
+            Ok(Rebuild::new(identity, &budget, usize::MAX, placement, self.replayer()?).with_threads(1))
         };
         let (rebuild, recovered) = match self.bug {
             Some(bug @ (Bug::TornTailNotCut | Bug::CacheTrusted)) => bug.recover(disk, replay)?,

@@ -1,6 +1,6 @@
 //! The rows of one partition in a file.
 
-use crc32c::{crc32c, crc32c_append};
+use crc32c::{crc32c, crc32c_append, crc32c_combine};
 
 use super::manifest::{PartitionRows, SnapshotFile};
 use crate::disk::{Disk, ReadFile};
@@ -172,18 +172,28 @@ impl<'a> Chunk<'a> {
         std::iter::from_fn(move || Some((TupleId(bytes.u32()?), bytes.counted()?)))
     }
 
-    fn parse(chunk: &'a [u8]) -> Option<Self> {
-        let mut bytes = Bytes::new(chunk.get(AT_CHUNK_CHECKSUM..)?);
-        let checksum = bytes.u32()?;
+    /// A chunk that a [`RowFileReader`] has read; `None` for other bytes.
+    pub fn of_read(chunk: &'a [u8]) -> Option<Self> {
+        let mut bytes = Bytes::new(chunk.get(AT_TABLE..)?);
         let (table, count) = (bytes.u32()?, bytes.u32()?);
         let load = if table & OF_LOAD == 0 { None } else { Some(LoadId(bytes.u64()?)) };
-        let table = TableId(table & !OF_LOAD);
-        let mut rows = bytes;
-        for _ in 0..count {
+        Some(Self { table: TableId(table & !OF_LOAD), load, count, rows: bytes })
+    }
+
+    /// Checks a chunk; gives back the checksum of what is behind its own as well.
+    fn parse(chunk: &'a [u8]) -> Option<(Self, u32)> {
+        let parsed = Self::of_read(chunk)?;
+        let mut rows = parsed.rows;
+        for _ in 0..parsed.count {
             rows.u32()?;
             rows.counted()?;
         }
-        (rows.is_empty() && checksum == checksum_of(chunk)).then_some(Self { table, load, count, rows: bytes })
+        let (head, rest) = chunk.split_at_checked(AT_TABLE)?;
+        let (length, checksum) = head.split_at_checked(AT_CHUNK_CHECKSUM)?;
+        // Read once, for two checksums.
+        let behind = crc32c(rest);
+        let is_whole = Bytes::new(checksum).u32()? == crc32c_combine(crc32c(length), behind, rest.len());
+        (rows.is_empty() && is_whole).then_some((parsed, behind))
     }
 }
 
@@ -196,6 +206,8 @@ pub struct RowFileReader {
     offset: u64,
     rows: u64,
     checksum: u32,
+    /// Whether chunks were left out, so that the whole file's checksum and rows are not known.
+    is_partial: bool,
     buffer: Vec<u8>,
 }
 
@@ -224,30 +236,50 @@ impl RowFileReader {
             )));
         }
         let (offset, checksum) = (HEADER_BYTES as u64, crc32c(&start));
-        Ok(Self { name, file, expected, offset, rows: 0, checksum, buffer: Vec::new() })
+        Ok(Self { name, file, expected, offset, rows: 0, checksum, is_partial: false, buffer: Vec::new() })
     }
 
     /// The next chunk; `None` behind the last. An error names file and offset.
     pub fn next_chunk(&mut self) -> Result<Option<Chunk<'_>>> {
-        let start = self.offset;
-        if start == self.expected.bytes {
-            let whole = self.rows == self.expected.rows && self.checksum == self.expected.checksum;
-            return if whole { Ok(None) } else { Err(self.damaged(0, "not the file of the snapshot's manifest")) };
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let read = self.read_next(&mut buffer, |_| true);
+        self.buffer = buffer;
+        Ok(if read? { Chunk::of_read(&self.buffer) } else { None })
+    }
+
+    /// Reads the next chunk of a table that is wanted, which is [there](Chunk::of_read) then; false behind the last.
+    pub fn read_next(&mut self, chunk: &mut Vec<u8>, wanted: impl Fn(TableId) -> bool) -> Result<bool> {
+        loop {
+            let start = self.offset;
+            if start == self.expected.bytes {
+                let is_whole = self.rows == self.expected.rows && self.checksum == self.expected.checksum;
+                if is_whole || self.is_partial {
+                    return Ok(false);
+                }
+                return Err(self.damaged(0, "not the file of the snapshot's manifest"));
+            }
+            let mut header = [0; CHUNK_HEADER_BYTES];
+            self.file.read_at(start, &mut header)?;
+            let number = |at: usize| Bytes::new(header.get(at..).unwrap_or_default()).u32().unwrap_or(0);
+            let (length, table) = (usize::try_from(number(0)).unwrap_or(usize::MAX), number(AT_TABLE));
+            if !(CHUNK_HEADER_BYTES..=CHUNK_BYTES_MAX).contains(&length) {
+                return Err(self.damaged(start, "the length of a chunk is damaged"));
+            }
+            if !wanted(TableId(table & !OF_LOAD)) {
+                self.is_partial = true;
+                self.offset = start.saturating_add(length as u64).min(self.expected.bytes);
+                continue;
+            }
+            chunk.resize(length, 0);
+            let read = self.file.read_at(start, chunk)?;
+            let parsed = Chunk::parse(chunk.get(..read).unwrap_or_default());
+            let Some((parsed, behind)) = parsed else { return Err(self.damaged(start, "a chunk is damaged")) };
+            self.offset += length as u64;
+            self.rows += u64::from(parsed.count);
+            let head = crc32c_append(self.checksum, chunk.get(..AT_TABLE).unwrap_or_default());
+            self.checksum = crc32c_combine(head, behind, length - AT_TABLE);
+            return Ok(true);
         }
-        let mut length = [0; 4];
-        self.file.read_at(start, &mut length)?;
-        let length = usize::try_from(u32::from_le_bytes(length)).unwrap_or(usize::MAX);
-        if !(CHUNK_HEADER_BYTES..=CHUNK_BYTES_MAX).contains(&length) {
-            return Err(self.damaged(start, "the length of a chunk is damaged"));
-        }
-        self.buffer.resize(length, 0);
-        let read = self.file.read_at(start, &mut self.buffer)?;
-        let damaged = self.damaged(start, "a chunk is damaged");
-        let chunk = Chunk::parse(self.buffer.get(..read).unwrap_or_default()).ok_or(damaged)?;
-        self.offset += length as u64;
-        self.rows += u64::from(chunk.count);
-        self.checksum = crc32c_append(self.checksum, &self.buffer);
-        Ok(Some(chunk))
     }
 
     fn damaged(&self, offset: u64, what: &str) -> Error {
@@ -289,10 +321,10 @@ mod tests {
             hidden[8..],
             [3, 0, 0, 128, 1, 0, 0, 0, 77, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, b'a', b'b', b'c']
         );
-        let read = Chunk::parse(&hidden).unwrap();
+        let (read, _) = Chunk::parse(&hidden).unwrap();
         assert_eq!((read.table, read.load, read.count), (TableId(3), Some(LoadId(77)), 1));
         assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..])]);
-        let read = Chunk::parse(&chunk).unwrap();
+        let (read, _) = Chunk::parse(&chunk).unwrap();
         assert_eq!((read.table, read.load, read.count), (TableId(3), None, 2));
         assert_eq!(read.rows().collect::<Vec<_>>(), [(TupleId(9), &b"abc"[..]), (TupleId(1), b"")]);
         for bit in 0..chunk.len() * 8 {

@@ -20,6 +20,7 @@ use crate::types::ValueRef;
 
 mod ahead;
 mod building;
+mod filling;
 mod loading;
 mod reshape;
 mod verify;

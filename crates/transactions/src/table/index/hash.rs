@@ -1,7 +1,8 @@
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
+use hashbrown::{HashTable, hash_table};
 use std::hash::BuildHasher;
 
+use crate::error::Result;
 use crate::table::budget::{Budget, Full, Growth};
 use crate::table::keys::{Keys, OfLookUps};
 use crate::table::slab::{Item, Slabs};
@@ -24,6 +25,11 @@ struct Entry<const W: usize> {
     key: [u8; W],
     value: [u8; 4],
 }
+
+/// Takes a key and its value.
+type Push<'p> = &'p mut dyn FnMut(&[u8], u32);
+/// Pushes all keys.
+type Each<'e> = &'e mut dyn FnMut(Push<'_>) -> Result<()>;
 
 /// Entries by hash, extendible: a directory of 2^depth places leads to segments, each one small hash
 /// table, which is split in two when it is full. So a table of millions of rows never stops to be
@@ -142,6 +148,66 @@ impl<const W: usize> Segments<W> {
         let after = after + self.directory.capacity() * 4;
         self.bytes = self.bytes + after - before - directory;
         budget.resize(before + directory, after);
+    }
+
+    /// So many segments that this many entries surely fit into them, and where to gather the entries of each.
+    fn stage(count: usize) -> (u32, Vec<Vec<Entry<W>>>) {
+        // Hashes differ in how many of them come to a segment, by about a hundredth.
+        let fit = |depth: &u32| count >> depth <= SEGMENT_ENTRIES - SEGMENT_ENTRIES / 16;
+        let depth = (0..DEPTH_MAX).find(fit).unwrap_or(DEPTH_MAX);
+        let each = count >> depth;
+        (depth, (0..1 << depth).map(|_| Vec::with_capacity(each + each / 32 + 1)).collect())
+    }
+
+    /// Makes the entries that were gathered those of a table without any, one segment after the other, and gives back
+    /// those whose key is there already.
+    fn fill(
+        &mut self,
+        (depth, staged): (u32, Vec<Vec<Entry<W>>>),
+        hasher: impl Fn(&[u8; W]) -> u64,
+        is_same: impl Fn(&[u8; W], &[u8; W]) -> bool,
+        budget: &Budget,
+    ) -> Result<Vec<Entry<W>>, Full> {
+        let allocated = |of: &Self| {
+            let tables: usize = of.segments.iter().map(|segment| segment.table.allocation_size()).sum();
+            of.directory.capacity() * 4 + tables
+        };
+        let before = allocated(self);
+        (self.directory, self.depth) = ((0..1 << depth).collect(), depth);
+        self.segments = Vec::with_capacity(staged.len());
+        let (mut again, mut beyond) = (Vec::new(), Vec::new());
+        for entries in staged {
+            let mut table = HashTable::with_capacity(entries.len().min(SEGMENT_ENTRIES));
+            for entry in entries {
+                let hash = hasher(&entry.key);
+                if table.len() == table.capacity() {
+                    beyond.push(entry);
+                    continue;
+                }
+                match table.entry(hash, |other: &Entry<W>| is_same(&other.key, &entry.key), |entry| hasher(&entry.key))
+                {
+                    hash_table::Entry::Occupied(_) => again.push(entry),
+                    hash_table::Entry::Vacant(place) => {
+                        place.insert(entry);
+                        self.len += 1;
+                    }
+                }
+            }
+            self.segments.push(Segment { table, depth });
+        }
+        let after = allocated(self);
+        self.bytes = self.bytes + after - before;
+        budget.resize(before, after);
+        for entry in beyond {
+            let hash = hasher(&entry.key);
+            if self.get(hash, |other| is_same(other, &entry.key)).is_some() {
+                again.push(entry);
+            } else {
+                self.reserve(hash, &hasher, budget, Growth::Forced)?;
+                self.insert(hash, entry, &hasher);
+            }
+        }
+        Ok(again)
     }
 
     /// Adds an entry that is not there and has been reserved for.
@@ -336,6 +402,53 @@ impl HashMap {
             let entry = Entry { key: item.bits().to_le_bytes(), value: value.to_le_bytes() };
             segments.insert(hash, entry, |item| hasher.hash_one(keys.get(key_of(item)).unwrap_or(&[])));
             Ok(())
+        })
+    }
+
+    /// Adds about `count` keys to a map without any: those that `each` pushes. Gives back the values of those whose key
+    /// was pushed before. An error is one of `each`.
+    pub fn fill(&mut self, count: usize, budget: &Budget, each: Each<'_>) -> Result<Result<Vec<u32>, Full>> {
+        fn packed<const W: usize>(
+            hasher: &FixedState,
+            segments: &mut Segments<W>,
+            count: usize,
+            budget: &Budget,
+            each: Each<'_>,
+        ) -> Result<Result<Vec<u32>, Full>> {
+            let (depth, mut staged) = Segments::<W>::stage(count);
+            each(&mut |key, value| {
+                let key = pad::<W>(key);
+                let number = Segments::<W>::bits(hasher.hash_one(key), depth);
+                if let Some(entries) = staged.get_mut(number) {
+                    entries.push(Entry { key, value: value.to_le_bytes() });
+                }
+            })?;
+            let again = segments.fill((depth, staged), |key| hasher.hash_one(key), |one, other| one == other, budget);
+            Ok(again.map(|again| again.iter().map(|entry| u32::from_le_bytes(entry.value)).collect()))
+        }
+        let hasher = &self.hasher;
+        each!(&mut self.entries, segments => packed(hasher, segments, count, budget, each), (segments, keys) => {
+            let (depth, mut staged) = Segments::stage(count);
+            let mut full = Ok(());
+            each(&mut |key, value| {
+                let number = Segments::<8>::bits(hasher.hash_one(key), depth);
+                match keys.allocate(key.len(), budget, Growth::Forced) {
+                    Ok(item) => {
+                        if let (Some(bytes), Some(entries)) = (keys.get_mut(item), staged.get_mut(number)) {
+                            bytes.copy_from_slice(key);
+                            entries.push(Entry { key: item.bits().to_le_bytes(), value: value.to_le_bytes() });
+                        }
+                    }
+                    Err(error) => full = Err(error),
+                }
+            })?;
+            let text = |item: &[u8; 8]| keys.get(key_of(item)).unwrap_or(&[]);
+            let hash = |item: &[u8; 8]| hasher.hash_one(text(item));
+            let filled = segments.fill((depth, staged), hash, |one, other| text(one) == text(other), budget);
+            Ok(full.and(filled).map(|again| {
+                again.iter().for_each(|entry| keys.free(key_of(&entry.key), budget));
+                again.iter().map(|entry| u32::from_le_bytes(entry.value)).collect()
+            }))
         })
     }
 

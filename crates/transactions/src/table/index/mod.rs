@@ -1,8 +1,10 @@
 //! Index structures: keys as bytes to tuple ids.
 
+mod fill;
 mod hash;
 mod ordered;
 mod page;
+mod runs;
 
 use std::ops::Bound;
 

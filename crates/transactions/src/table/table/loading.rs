@@ -44,13 +44,7 @@ impl Table {
         inserted
     }
 
-    /// Adds a row of a load that a snapshot holds.
-    pub(crate) fn load_hidden(&mut self, load: LoadId, id: TupleId, image: &[u8]) -> Result<()> {
-        self.load(id, image)?;
-        self.hide(load, id, Growth::Forced)
-    }
-
-    fn hide(&mut self, load: LoadId, id: TupleId, growth: Growth) -> Result<()> {
+    pub(super) fn hide(&mut self, load: LoadId, id: TupleId, growth: Growth) -> Result<()> {
         if id > TupleId::MAX {
             return Err(no_id(&self.definition));
         }
