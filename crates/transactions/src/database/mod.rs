@@ -34,6 +34,7 @@ mod load;
 mod memory;
 mod notice;
 mod opening;
+mod repartition;
 mod replay;
 mod restore;
 mod session;
