@@ -80,8 +80,10 @@ pub struct Settings {
     pub pushback: bool,
     /// Where tables, `COPY` and `BACKUP` may read and write.
     pub allowed_locations: AllowedLocations,
-    /// Executor partitions of a new database's row tables; as many as cores unless it is set.
+    /// Executor partitions of a database's row tables; for a new one as many as cores unless it is set.
     pub executor_partitions: u16,
+    /// Whether somebody has set them. If not, a database that has row tables keeps its own, whatever machine it is on.
+    pub executor_partitions_given: bool,
     /// Bytes that rows, their indexes and locators may take.
     pub row_memory_limit: u64,
     /// Longest wait of a commit for others to share its sync of the log.
@@ -130,6 +132,7 @@ impl Default for Settings {
             pushback: true,
             allowed_locations: AllowedLocations::default(),
             executor_partitions: cores(),
+            executor_partitions_given: false,
             row_memory_limit: 1 << 30,
             commit_interval: Duration::from_micros(200),
             commit_size: 1 << 20,
@@ -308,11 +311,13 @@ const SETTINGS: &[Setting] = &[
     },
     Setting {
         name: "executor_partitions",
-        description: "partitions of row tables, one for each core unless set; decided when a database gets its first one",
+        description: "partitions of row tables, one for each core unless set; decided when a database gets its first one, \
+                      and changed where it is opened with another number",
         get: |s| s.executor_partitions.to_string(),
         set: |s, text| {
             let count = at_least(count(text)?, 1, text)?;
             s.executor_partitions = u16::try_from(count).map_err(|_| format!("{text} is above {}", u16::MAX))?;
+            s.executor_partitions_given = true;
             Ok(())
         },
     },

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::disk::{Disk, TEMPORARY};
-use crate::ids::{Identity, PartitionId, Sequence};
+use crate::ids::{DatabaseId, Identity, PartitionId, Sequence};
 use crate::log::{Control, Next, Opened, SegmentNumber, SegmentReader, list_segments};
 use crate::recovery::{Choice, Execute, Halt, Plan, Progress, Rebuild};
 use crate::schema::TableId;
@@ -154,12 +154,12 @@ fn check_snapshot(disk: &dyn Disk, position: Sequence) -> Result<u64> {
 
 fn check_log(disk: &dyn Disk, report: &mut Report) -> Result<()> {
     let segments = list_segments(disk)?;
-    let mut identity = None;
+    let mut database = None;
     // Where the next segment has to begin; unknown behind a damaged one.
     let mut expected = None;
     for (place, segment) in segments.iter().enumerate() {
         let last = place + 1 == segments.len();
-        let checked = check_segment(disk, *segment, last, &mut identity, report);
+        let checked = check_segment(disk, *segment, last, &mut database, report);
         let range = report.found(checked)?.flatten();
         if let (Some(expected), Some((first, _))) = (expected, range)
             && expected != first
@@ -179,12 +179,12 @@ fn check_segment(
     disk: &dyn Disk,
     segment: SegmentNumber,
     last: bool,
-    identity: &mut Option<Identity>,
+    database: &mut Option<DatabaseId>,
     report: &mut Report,
 ) -> Result<Option<(Sequence, Sequence)>> {
     let name = segment.file_name();
     let unfinished = || Error::corrupt(format_args!("{name} has no end, and is not the last"));
-    let mut reader = match SegmentReader::open(disk, segment, *identity)? {
+    let mut reader = match SegmentReader::open(disk, segment, *database)? {
         Opened::Reader(reader) => reader,
         Opened::Torn if last => {
             report.notes.push(format!("{name} was never begun; the next start removes it"));
@@ -192,7 +192,7 @@ fn check_segment(
         }
         Opened::Torn => return Err(unfinished()),
     };
-    *identity = Some(reader.header().identity);
+    *database = Some(reader.header().identity.database);
     let first = reader.header().first;
     loop {
         match reader.next_group()? {

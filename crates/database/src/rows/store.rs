@@ -30,8 +30,11 @@ const QUERY_ROWS_MAX: u64 = 20_000;
 /// How the row engine of a database runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowSettings {
-    /// Executor partitions of a new one.
+    /// Executor partitions of a new one, and, if they are given, of any.
     pub partitions: u16,
+    /// Whether somebody has said how many: a database that has another number gets this one when it is opened. On a
+    /// machine with other cores than the last nobody has, and it keeps its own.
+    pub partitions_given: bool,
     /// Bytes that tables and working memory may take together.
     pub memory_bytes_max: u64,
     /// How long a session may do nothing inside a transaction.
@@ -49,6 +52,7 @@ impl RowSettings {
     pub fn of(settings: &Settings) -> Self {
         Self {
             partitions: settings.executor_partitions,
+            partitions_given: settings.executor_partitions_given,
             memory_bytes_max: settings.row_memory_limit,
             idle_max: settings.idle_transaction_timeout,
             commit_interval_us: u32::try_from(settings.commit_interval.as_micros()).unwrap_or(u32::MAX),
@@ -60,6 +64,7 @@ impl RowSettings {
     fn engine(&self) -> EngineSettings {
         EngineSettings {
             partitions: self.partitions,
+            repartition: self.partitions_given,
             memory_bytes_max: self.memory_bytes_max,
             undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
             idle_timeout: self.idle_max,
@@ -325,7 +330,11 @@ impl RowStore {
     pub fn change(&self, wanted: &RowSettings) -> Result<(), String> {
         let state = self.state.lock();
         let mut settings = self.settings.lock();
-        let fixed = RowSettings { memory_bytes_max: wanted.memory_bytes_max, ..settings.clone() };
+        let fixed = RowSettings {
+            memory_bytes_max: wanted.memory_bytes_max,
+            partitions_given: wanted.partitions_given,
+            ..settings.clone()
+        };
         if !matches!(*state, State::Idle) && fixed != *wanted {
             let name = match () {
                 () if fixed.partitions != wanted.partitions => "executor_partitions",

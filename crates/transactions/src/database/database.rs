@@ -92,15 +92,14 @@ impl Database {
 
     /// Reads the state and starts the threads.
     pub(super) fn opened(opening: Opening, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
-        let Opening { disk, settings, lock, plan } = opening;
+        let Opening { disk, settings, lock, plan, procedures } = opening;
         let Settings { partitions, memory_bytes_max, undo_bytes_max, queue_length, .. } = settings;
         let Settings { results_bytes_max, idle_timeout, statement_timeout, query_rows_max, ref notices, .. } = settings;
         let notices = Arc::clone(notices);
-        let Settings { log: log_settings, snapshots, durable, limits, procedures, seed, clock, .. } = settings;
+        let Settings { log: log_settings, snapshots, durable, limits, seed, clock, .. } = settings;
         let mut random = Random::new(seed);
         let budget = Arc::new(Budget::unlimited());
         let database = DatabaseId(u128::from(random.next()) << 64 | u128::from(random.next()));
-        let procedures: Arc<Vec<_>> = Arc::new(procedures.into_iter().map(Arc::new).collect());
         let mut identity = Identity { database, partitions };
         let placement = random.next();
         let rebuild = |known: Option<Identity>| {

@@ -35,6 +35,7 @@ mod loading;
 mod memory;
 mod notice;
 mod opening;
+mod repartition;
 mod replay;
 mod restore;
 mod session;

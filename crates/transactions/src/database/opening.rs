@@ -7,6 +7,7 @@ use crate::disk::{DirectoryLock, Disk};
 use crate::error::{Class, Result};
 use crate::interrupt::Interrupt;
 use crate::machine;
+use crate::procedure::Registration;
 use crate::recovery::{Plan, Progress};
 
 /// A database that is about to be opened: its directory is taken and its files have a state, which has not been read.
@@ -22,6 +23,8 @@ pub struct Opening {
     pub(super) settings: Settings,
     pub(super) lock: Box<dyn DirectoryLock>,
     pub(super) plan: Plan,
+    /// Those of the settings, which do not have them any more.
+    pub(super) procedures: Arc<Vec<Arc<Registration>>>,
 }
 
 impl fmt::Debug for Opening {
@@ -35,7 +38,7 @@ impl Opening {
     ///
     /// # Errors
     /// Those of [`Database::open`] that can be seen without reading all rows.
-    pub fn new(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
+    pub fn new(disk: Arc<dyn Disk>, mut settings: Settings) -> Result<Self> {
         if settings.partitions == 0 {
             return Err(Class::InvalidParameter.error("a database has at least one partition"));
         }
@@ -43,11 +46,15 @@ impl Opening {
         let lock = disk.lock()?;
         let plan = Plan::make(&*disk)?;
         plan.check()?;
-        Ok(Self { disk, settings, lock, plan })
+        let procedures = std::mem::take(&mut settings.procedures).into_iter().map(Arc::new).collect();
+        Ok(Self { disk, settings, lock, plan, procedures: Arc::new(procedures) })
     }
 
-    /// Executor partitions: those that the database has, or will have if it is new.
+    /// Executor partitions: those that the database has, or will have if it is new or is to get others.
     pub fn partitions(&self) -> u16 {
+        if self.is_repartitioned() {
+            return self.settings.partitions;
+        }
         self.plan.identity().map_or(self.settings.partitions, |identity| identity.partitions)
     }
 
@@ -71,6 +78,6 @@ impl Opening {
     /// # Errors
     /// As [`Database::open`].
     pub fn finish(self, progress: &mut dyn FnMut(&Progress)) -> Result<Database> {
-        Database::opened(self, progress)
+        Database::opened(self.repartitioned(progress)?, progress)
     }
 }

@@ -10,8 +10,12 @@ use crate::procedure::{Limits, Registration};
 
 /// How a database runs, and what it may know of the world.
 pub struct Settings {
-    /// Executor partitions of a new database; one that exists keeps its own.
+    /// Executor partitions of a new database; one that exists keeps its own unless it is to be
+    /// [repartitioned](Self::repartition).
     pub partitions: u16,
+    /// Whether a database that has another number of partitions gets this one when it is opened: all of its rows are
+    /// written once more. One that can only be read keeps its own.
+    pub repartition: bool,
     /// Bytes that rows, indexes and locators may take together with what is needed while it runs: all of
     /// [`Working`](crate::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
     pub memory_bytes_max: u64,
@@ -72,6 +76,7 @@ impl Default for Settings {
         let now = system_time();
         Self {
             partitions: 1,
+            repartition: false,
             memory_bytes_max: 1 << 30,
             undo_bytes_max: 64 << 20,
             queue_length: 4096,

@@ -5,7 +5,7 @@ use super::segment::{
     SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, is_torn,
 };
 use crate::disk::{Disk, ReadFile};
-use crate::ids::{Identity, Sequence};
+use crate::ids::{DatabaseId, Sequence};
 use crate::{Error, Result, Semantics};
 
 /// Bytes behind the last whole group of a segment, or in place of its header, at most.
@@ -51,8 +51,8 @@ pub enum Opened {
 
 impl SegmentReader {
     /// Opens a segment. Damage, a newer version and a segment of another database (if one is named) are
-    /// errors.
-    pub fn open(disk: &dyn Disk, segment: SegmentNumber, identity: Option<Identity>) -> Result<Opened> {
+    /// errors. How many partitions the database had then is in its [header](Self::header).
+    pub fn open(disk: &dyn Disk, segment: SegmentNumber, database: Option<DatabaseId>) -> Result<Opened> {
         let name = segment.file_name();
         let file = disk.open(&name)?;
         let mut buffer = Buffer::default();
@@ -84,13 +84,10 @@ impl SegmentReader {
         if header.segment != segment {
             return Err(Error::corrupt(format_args!("{name} holds segment {} of the log", header.segment.0)));
         }
-        match identity {
-            Some(identity) if identity != header.identity => {
-                let Identity { database, partitions } = header.identity;
-                Err(Error::corrupt(format_args!(
-                    "{name} is of database {database} with {partitions} partitions, not of {} with {}",
-                    identity.database, identity.partitions
-                )))
+        match database {
+            Some(database) if database != header.identity.database => {
+                let other = header.identity.database;
+                Err(Error::corrupt(format_args!("{name} is of database {other}, not of {database}")))
             }
             _ => {
                 let (offset, next) = (SEGMENT_HEADER_BYTES as u64, header.first);

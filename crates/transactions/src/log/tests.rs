@@ -234,10 +234,9 @@ fn zeros_before_the_tail_are_damage() {
 fn segments_that_are_not_ours() {
     let disk = disk(1);
     Log::new(&disk, 1000).commit(1).unwrap();
-    let open = |identity| SegmentReader::open(&disk, SegmentNumber::FIRST, Some(identity)).map(|_| ());
-    assert_eq!(open(IDENTITY), Ok(()));
-    let other = Identity { database: DatabaseId(8), ..IDENTITY };
-    assert!(matches!(open(other), Err(Error::Corrupt(message)) if message.contains("is of database")));
+    let open = |database| SegmentReader::open(&disk, SegmentNumber::FIRST, Some(database)).map(|_| ());
+    assert_eq!(open(IDENTITY.database), Ok(()));
+    assert!(matches!(open(DatabaseId(8)), Err(Error::Corrupt(message)) if message.contains("is of database")));
     disk.rename(&SegmentNumber::FIRST.file_name(), &SegmentNumber(5).file_name()).unwrap();
     let error = SegmentReader::open(&disk, SegmentNumber(5), None).unwrap_err();
     assert_eq!(error.to_string(), "log-00000000000000000005 holds segment 1 of the log");

@@ -43,6 +43,8 @@ pub(super) struct Log {
     pub(super) end: u64,
     /// A segment behind them that has no records.
     empty: Option<SegmentNumber>,
+    /// How many partitions the database had in each segment whose header can be read.
+    partitions: Vec<(SegmentNumber, u16)>,
     /// The sequence after the last record.
     next: Option<Sequence>,
     torn: bool,
@@ -98,11 +100,11 @@ impl Plan {
             }
             other => other.transpose()?,
         };
-        let stranger = snapshot.as_ref().map(Manifest::identity);
+        let stranger = snapshot.as_ref().map(|snapshot| snapshot.database);
         let snapshot = match (stranger, control) {
-            (Some(stranger), Some(control)) if stranger != control.identity => {
+            (Some(stranger), Some(control)) if stranger != control.identity.database => {
                 let other = control.identity.database;
-                let message = format_args!("it is of database {}, and the directory of {other}", stranger.database);
+                let message = format_args!("it is of database {stranger}, and the directory of {other}");
                 damage = Some(Error::corrupt(message));
                 None
             }
@@ -114,8 +116,10 @@ impl Plan {
             (None, None) => SnapshotState::None,
         };
         let position = position.unwrap_or(Sequence::ZERO);
-        let mut identity = control.map_or(snapshot.as_ref().map(Manifest::identity), |control| Some(control.identity));
+        // A snapshot with another number of partitions than the control file is what has given them to the database.
+        let mut identity = snapshot.as_ref().map(Manifest::identity).or(control.map(|control| control.identity));
         let (log, gap, log_damage) = Log::look(disk, &mut identity)?;
+        let log_damage = log_damage.or_else(|| log.of_other_partitions(identity?, position));
         let is_damaged = control_damage.is_some() || log_damage.is_some();
         let log_state = match gap {
             _ if is_damaged => LogState::Damaged,
@@ -143,8 +147,13 @@ impl Plan {
         Self { interrupt: Some(Arc::clone(interrupt)), ..self }
     }
 
+    /// What the files are now, with the same that stops a replay.
+    pub(crate) fn made_again(&self, disk: &dyn Disk) -> Result<Self> {
+        Ok(Self { interrupt: self.interrupt.clone(), ..Self::make(disk)? })
+    }
+
     /// An error once a replay is to stop.
-    pub(super) fn check_interrupt(&self) -> Result<()> {
+    pub(crate) fn check_interrupt(&self) -> Result<()> {
         self.interrupt.as_ref().map_or(Ok(()), |interrupt| interrupt.check())
     }
 
@@ -291,6 +300,11 @@ fn missing_segment(told: SegmentNumber, newest: Option<SegmentNumber>) -> Error 
     })
 }
 
+pub(super) fn of_other_partitions(segment: SegmentNumber, partitions: u16, identity: Identity) -> Error {
+    let (name, there) = (segment.file_name(), identity.partitions);
+    Error::corrupt(format_args!("{name} is of the database with {partitions} partitions, and it has {there}"))
+}
+
 pub(super) fn unfinished(segment: SegmentNumber) -> Error {
     Error::corrupt(format_args!("{} has no end, and is not the last", segment.file_name()))
 }
@@ -319,9 +333,11 @@ impl Log {
         last: bool,
         identity: &mut Option<Identity>,
     ) -> Result<()> {
-        match SegmentReader::open(disk, number, *identity)? {
+        match SegmentReader::open(disk, number, identity.map(|identity| identity.database))? {
             Opened::Reader(reader) => {
-                *identity = Some(reader.header().identity);
+                let header = reader.header();
+                identity.get_or_insert(header.identity);
+                self.partitions.push((number, header.identity.partitions));
                 self.segments.push_back((number, reader.header().first));
                 self.next = Some(reader.header().first);
                 if last && !self.look_at_last(reader)? {
@@ -356,7 +372,9 @@ impl Log {
     fn look_before(&mut self, disk: &dyn Disk, identity: Option<Identity>, empty: SegmentNumber) -> Result<()> {
         self.empty = Some(empty);
         let Some((before, _)) = self.segments.back() else { return Ok(()) };
-        let Opened::Reader(mut reader) = SegmentReader::open(disk, *before, identity)? else {
+        let Opened::Reader(mut reader) =
+            SegmentReader::open(disk, *before, identity.map(|identity| identity.database))?
+        else {
             return Err(unfinished(*before));
         };
         loop {
@@ -369,6 +387,20 @@ impl Log {
         }
         self.next = Some(reader.next_sequence());
         Ok(())
+    }
+
+    /// What is wrong with segments of a time when the database had another number of partitions, which only a snapshot
+    /// behind them can change.
+    fn of_other_partitions(&self, identity: Identity, position: Sequence) -> Option<Error> {
+        let end_of = |number: SegmentNumber| {
+            let behind = self.segments.iter().find(|(segment, _)| *segment > number);
+            behind.map(|(_, first)| *first).or(self.next)
+        };
+        let is_wrong = |(number, partitions): &&(SegmentNumber, u16)| {
+            *partitions != identity.partitions && end_of(*number).is_none_or(|end| end > position.next())
+        };
+        let (number, partitions) = self.partitions.iter().find(is_wrong)?;
+        Some(of_other_partitions(*number, *partitions, identity))
     }
 
     /// Compared with a snapshot at this position.

@@ -1,6 +1,6 @@
 //! A replay under way.
 
-use super::plan::{Plan, Progress, Recovered, unfinished};
+use super::plan::{Plan, Progress, Recovered, of_other_partitions, unfinished};
 use super::{Halt, ReadOnly, Replay, SnapshotRows};
 use crate::caught::caught;
 use crate::disk::Disk;
@@ -139,7 +139,10 @@ impl<'a> Run<'a> {
         next: Option<Sequence>,
         until: Sequence,
     ) -> Result<Option<Sequence>, Halt> {
-        let Opened::Reader(mut reader) = SegmentReader::open(self.disk, segment, self.plan.identity())? else {
+        let identity = self.plan.identity();
+        let Opened::Reader(mut reader) =
+            SegmentReader::open(self.disk, segment, identity.map(|identity| identity.database))?
+        else {
             return Err(unfinished(segment).into());
         };
         let header = reader.header();
@@ -162,6 +165,9 @@ impl<'a> Run<'a> {
                     for record in group.records().filter(|record| record.sequence > self.plan.position) {
                         if record.sequence > until {
                             return Ok(None);
+                        }
+                        if let Some(identity) = identity.filter(|identity| *identity != header.identity) {
+                            return Err(of_other_partitions(segment, header.identity.partitions, identity).into());
                         }
                         self.plan.check_interrupt()?;
                         self.record(&record, header.semantics)?;

@@ -20,12 +20,14 @@
 
 mod copier;
 mod manifest;
+mod redistribution;
 mod rows;
 mod taking;
 mod writer;
 
 pub use copier::{Copier, Step};
 pub use manifest::{Manifest, PartitionRows, SnapshotFile, list_snapshots, read_definitions};
+pub(crate) use redistribution::write_redistributed;
 pub use rows::{CHUNK_BYTES, Chunk, RowFileReader, RowsHeader};
 pub use taking::{Barrier, Taking};
 pub use writer::{SnapshotWriter, remove_snapshots, remove_unfinished};

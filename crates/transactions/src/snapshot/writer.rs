@@ -60,6 +60,11 @@ impl SnapshotWriter {
         Ok(Some(Self { disk, manifest, files }))
     }
 
+    /// How many partitions it is of.
+    pub(super) fn partitions(&self) -> u16 {
+        self.manifest.identity().partitions
+    }
+
     /// Appends a chunk of a partition's [`Copier`](super::Copier), and seals it for that.
     pub fn append(&mut self, partition: PartitionId, chunk: &mut [u8]) -> Result<()> {
         let number = usize::from(partition.0);

@@ -1,0 +1,110 @@
+//! Another number of partitions for a database, while nobody has it open.
+//!
+//! ```text
+//!  recover -----> record without rows -----> snapshot of that record: -----> recover from that
+//!  (N partitions)  (so that the snapshot's    rows of M partitions
+//!                   place is a new one)            |
+//!                                                  +-- its manifest gives the database M partitions
+//! ```
+//!
+//! A snapshot is there when its manifest is, so that is when the database has its new partitions: in one step, and a
+//! crash before leaves the old state, with the old number. Segments of the log that were written with the old number
+//! stay until the next snapshot; all of their records are in this one.
+
+use std::sync::Arc;
+
+use super::catalog::Definitions;
+use super::opening::Opening;
+use super::replay::Replayer;
+use crate::disk::Disk;
+use crate::error::{Error, Result};
+use crate::ids::{Identity, Micros, Sequence};
+use crate::log::{Batch, Collector, Head, LogSettings, Writer};
+use crate::partition::{Digest, Member};
+use crate::procedure::Limits;
+use crate::recovery::{Progress, Rebuild, Recovered, recover_planned};
+use crate::schema::Schema;
+use crate::snapshot::{SnapshotWriter, remove_snapshots, write_redistributed};
+use crate::table::Budget;
+
+impl Opening {
+    /// Whether the database is to get another number of partitions than it has. One that can only be read keeps its own.
+    pub(super) fn is_repartitioned(&self) -> bool {
+        let identity = self.plan.identity().filter(|_| self.plan.wrong().is_none());
+        let wanted = self.settings.partitions;
+        self.settings.repartition && identity.is_some_and(|identity| identity.partitions != wanted)
+    }
+
+    /// Gives the database as many partitions as the settings say, if it [is](Self::is_repartitioned) to have them.
+    pub(super) fn repartitioned(self, progress: &mut dyn FnMut(&Progress)) -> Result<Self> {
+        if !self.is_repartitioned() {
+            return Ok(self);
+        }
+        let Self { disk, settings, plan, procedures, .. } = &self;
+        let budget = Arc::new(Budget::unlimited());
+        let mut old = None;
+        let rebuild = |known: Option<Identity>| {
+            let identity = known.ok_or_else(|| Error::internal("a database without an identity has partitions"))?;
+            old = Some(identity);
+            let (schema, procedures) = (Schema::default(), Arc::clone(procedures));
+            let definitions = Definitions::new(schema, procedures, Limits::unlimited(), &budget)?;
+            Ok(Rebuild::new(identity, &budget, usize::MAX, 0, Replayer::new(definitions)))
+        };
+        let (mut rebuilt, recovered) = recover_planned(plan, &**disk, rebuild, progress)?;
+        if let (None, Some(old)) = (&recovered.read_only, old) {
+            // Of a load that was not over nothing is left.
+            rebuilt.take_back_loads()?;
+            let (members, schema, _) = rebuilt.into_parts();
+            let new = Identity { partitions: settings.partitions, ..old };
+            let check = || plan.check_interrupt();
+            write(disk, (old, new), &recovered, (&members, &schema), &settings.log, &check)?;
+        }
+        let plan = plan.made_again(&**disk)?;
+        plan.check()?;
+        Ok(Self { plan, ..self })
+    }
+}
+
+/// Writes the snapshot that gives the database its new partitions.
+fn write(
+    disk: &Arc<dyn Disk>,
+    (old, new): (Identity, Identity),
+    recovered: &Recovered,
+    (members, schema): (&[Member], &Schema),
+    log: &LogSettings,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let position = append_record(disk, old, recovered, log)?;
+    let head = (position, recovered.transaction, recovered.timestamp);
+    let writer = SnapshotWriter::begin(Arc::clone(disk), new, head, &schema.to_sql())?;
+    let mut writer = writer.ok_or_else(|| Error::internal("a new record has a snapshot already"))?;
+    if let Err(error) = write_redistributed(members, &mut writer, check) {
+        // The next start removes what is left; a full disk needs the room now.
+        let _ = writer.abandon();
+        return Err(error);
+    }
+    writer.complete(position)?;
+    remove_snapshots(&**disk, position)
+}
+
+/// Writes a record that changes nothing, and gives back its place. Files of a snapshot are named after their place, and
+/// there may be a snapshot of the last record.
+fn append_record(
+    disk: &Arc<dyn Disk>,
+    identity: Identity,
+    recovered: &Recovered,
+    settings: &LogSettings,
+) -> Result<Sequence> {
+    let mut batch = Batch::default();
+    let digest = Digest::EMPTY.bits();
+    let Recovered { transaction, timestamp, ref end, .. } = *recovered;
+    batch.effects(&Head { transaction, timestamp, seed: 0, digest, partitions: &[] }, [])?;
+    let mut collector = Collector::new(settings.clone(), end.next);
+    collector.append(&mut batch, Micros(0))?;
+    let mut group = collector.take().ok_or_else(|| Error::internal("a record that is not to be written"))?;
+    let mut writer = Writer::new(Arc::clone(disk), identity, settings.segment_bytes, end.clone());
+    writer.write(&mut group)?;
+    writer.sync()?;
+    writer.close()?;
+    Ok(end.next)
+}
