@@ -427,7 +427,9 @@ impl Layout {
             | Kind::Float
             | Kind::Date
             | Kind::Timestamp
+            | Kind::TimestampTz
             | Kind::Interval
+            | Kind::Uuid
             | Kind::Decimal8 { .. }
             | Kind::Bytes => true,
         }
