@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Class, Error, Result};
 use crate::function::Encoding;
 use crate::operator::narrowed;
-use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, json, parse_date, parse_timestamp};
 
 /// The value as one of a column's type, where no text has to be made: what INSERT and UPDATE do to
 /// each value, without allocating. Numbers are rounded to the column's scale; a value that does not
@@ -29,6 +29,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::Date(_), DataType::Date)
         | (ValueRef::Timestamp(_), DataType::Timestamp)
         | (ValueRef::Interval(_), DataType::Interval)
+        | (ValueRef::Jsonb(_), DataType::Jsonb)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
         (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
         // As many bytes are no more characters.
@@ -93,6 +94,7 @@ pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
         (ValueRef::Boolean(value), DataType::Text) => Ok(Value::from(if value { "true" } else { "false" })),
         (_, DataType::Text) => Ok(value.to_string().into()),
         (_, DataType::Varchar(_)) => cast(cast(value, DataType::Text)?.as_ref(), to),
+        (ValueRef::Jsonb(document), _) if to != DataType::Jsonb => json::scalar_to(document, to),
         (ValueRef::Boolean(value), _) if to.is_integer() => Ok(Value::Int(value.into())),
         (ValueRef::Int(number), DataType::Boolean) => Ok(Value::Boolean(number != 0)),
         _ => assign(value, to).map(ValueRef::to_value),
@@ -122,6 +124,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
         })?),
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
         DataType::Interval => Value::Interval(Interval::parse(text, None)?),
+        DataType::Jsonb => Value::Jsonb(json::normalize(text)?.into()),
         DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
     })
 }

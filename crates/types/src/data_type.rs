@@ -43,6 +43,8 @@ pub enum DataType {
     Timestamp,
     /// Months, days and microseconds.
     Interval,
+    /// A JSON document: see [`json`](crate::json).
+    Jsonb,
 }
 
 impl DataType {
@@ -63,7 +65,7 @@ impl DataType {
 
     /// Whether all values take the same number of bytes in a row.
     pub const fn is_of_fixed_width(self) -> bool {
-        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Bytea)
+        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Bytea | Self::Jsonb)
     }
 
     /// Whether arithmetic is defined on the type.
@@ -109,6 +111,7 @@ impl DataType {
             || self.is_text()
             || other.is_text()
             || matches!((self, other), (Self::Boolean, Self::Integer) | (Self::Integer, Self::Boolean))
+            || (self == Self::Jsonb && (other == Self::Boolean || other.is_number()))
     }
 
     /// The type of the same kind without limits on digits or length.
@@ -158,6 +161,7 @@ impl fmt::Display for DataType {
             Self::Date => f.write_str("DATE"),
             Self::Timestamp => f.write_str("TIMESTAMP"),
             Self::Interval => f.write_str("INTERVAL"),
+            Self::Jsonb => f.write_str("JSONB"),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
-use crate::{DataType, Decimal, Interval, format_date, format_timestamp};
+use crate::{DataType, Decimal, Interval, format_date, format_timestamp, json};
 
 /// A value of any type, or NULL.
 ///
@@ -36,6 +36,8 @@ pub enum Value {
     Timestamp(i64),
     /// `INTERVAL`.
     Interval(Interval),
+    /// `JSONB`: canonical text, as [`json::normalize`] gives it.
+    Jsonb(Box<str>),
 }
 
 /// A [`Value`] that borrows its text or bytes, mostly from a row.
@@ -64,6 +66,8 @@ pub enum ValueRef<'a> {
     Timestamp(i64),
     /// `INTERVAL`.
     Interval(Interval),
+    /// `JSONB`: canonical text, as [`json::normalize`] gives it.
+    Jsonb(&'a str),
 }
 
 /// Values are moved about by the million.
@@ -73,7 +77,7 @@ impl Value {
     /// Bytes of memory that it points to.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
@@ -94,6 +98,7 @@ impl Value {
             Self::Timestamp(_) => 8,
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
+            Self::Jsonb(_) => 12,
         }
     }
 
@@ -112,6 +117,7 @@ impl Value {
             Self::Date(value) => ValueRef::Date(*value),
             Self::Timestamp(value) => ValueRef::Timestamp(*value),
             Self::Interval(value) => ValueRef::Interval(*value),
+            Self::Jsonb(value) => ValueRef::Jsonb(value),
         }
     }
 
@@ -137,6 +143,7 @@ impl<'a> ValueRef<'a> {
             Self::Timestamp(_) => 8,
             Self::Interval(_) => 9,
             Self::Real(_) => 10,
+            Self::Jsonb(_) => 12,
         }
     }
 
@@ -154,13 +161,14 @@ impl<'a> ValueRef<'a> {
             Self::Date(value) => Value::Date(value),
             Self::Timestamp(value) => Value::Timestamp(value),
             Self::Interval(value) => Value::Interval(value),
+            Self::Jsonb(value) => Value::Jsonb(value.into()),
         }
     }
 
     /// Bytes of memory that it borrows.
     pub const fn heap_bytes(self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
@@ -171,7 +179,7 @@ impl<'a> ValueRef<'a> {
         /// More than any number or time has.
         const NUMBER_BYTES: usize = 64;
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => 2 + 2 * bytes.len(),
             Self::Null => 0,
             _ => NUMBER_BYTES,
@@ -197,6 +205,7 @@ impl<'a> ValueRef<'a> {
             Self::Date(_) => DataType::Date,
             Self::Timestamp(_) => DataType::Timestamp,
             Self::Interval(_) => DataType::Interval,
+            Self::Jsonb(_) => DataType::Jsonb,
         })
     }
 
@@ -210,6 +219,7 @@ impl<'a> ValueRef<'a> {
             (Self::Date(left), Self::Date(right)) => left.cmp(&right),
             (Self::Timestamp(left), Self::Timestamp(right)) => left.cmp(&right),
             (Self::Interval(left), Self::Interval(right)) => left.cmp(&right),
+            (Self::Jsonb(left), Self::Jsonb(right)) => json::compare(left, right),
             (Self::Boolean(left), Self::Boolean(right)) => left.cmp(&right),
             (Self::Bytes(left), Self::Bytes(right)) => left.cmp(right),
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
@@ -255,7 +265,8 @@ impl<'a> ValueRef<'a> {
             Self::Bytes(_) => 3,
             Self::Date(_) | Self::Timestamp(_) => 4,
             Self::Interval(_) => 5,
-            Self::Null => 6,
+            Self::Jsonb(_) => 6,
+            Self::Null => 7,
         }
     }
 }
@@ -307,6 +318,7 @@ impl Hash for ValueRef<'_> {
             Self::Bytes(value) => value.hash(state),
             Self::Date(value) => value.hash(state),
             Self::Interval(value) => value.hash(state),
+            Self::Jsonb(value) => json::hash(value, state),
         }
     }
 }
@@ -347,7 +359,7 @@ impl fmt::Display for ValueRef<'_> {
             Self::Real(value) => write_float(f, *value, REAL_PLAIN_BELOW),
             Self::Float(value) => write_float(f, *value, DOUBLE_PLAIN_BELOW),
             Self::Decimal(value) => write!(f, "{value}"),
-            Self::Text(value) => f.write_str(value),
+            Self::Text(value) | Self::Jsonb(value) => f.write_str(value),
             Self::Bytes(value) => {
                 f.write_str("\\x")?;
                 value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -410,21 +422,28 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Int(_) | ValueRef::Decimal(_) => write!(out, "{value}"),
         ValueRef::Real(_) => write!(out, "CAST('{value}' AS REAL)"),
         ValueRef::Float(_) => write!(out, "CAST('{value}' AS DOUBLE PRECISION)"),
-        ValueRef::Text(text) => {
-            out.write_char('\'')?;
-            for part in text.chars() {
-                if part == '\'' {
-                    out.write_char('\'')?;
-                }
-                out.write_char(part)?;
-            }
-            out.write_char('\'')
+        ValueRef::Text(text) => write_quoted(out, text),
+        ValueRef::Jsonb(text) => {
+            out.write_str("CAST(")?;
+            write_quoted(out, text)?;
+            out.write_str(" AS JSONB)")
         }
         ValueRef::Bytes(_) => write!(out, "CAST('{value}' AS BYTEA)"),
         ValueRef::Date(_) => write!(out, "DATE '{value}'"),
         ValueRef::Timestamp(_) => write!(out, "TIMESTAMP '{value}'"),
         ValueRef::Interval(_) => write!(out, "INTERVAL '{value}'"),
     }
+}
+
+fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
+    out.write_char('\'')?;
+    for part in text.chars() {
+        if part == '\'' {
+            out.write_char('\'')?;
+        }
+        out.write_char(part)?;
+    }
+    out.write_char('\'')
 }
 
 impl From<bool> for Value {
@@ -518,6 +537,7 @@ mod tests {
             Value::Date(1),
             Value::Timestamp(1),
             Value::Interval(Interval::default()),
+            Value::Jsonb("1".into()),
         ];
         let kinds = values.each_ref().map(Value::kind_bit);
         assert_eq!(values.each_ref().map(|value| value.as_ref().kind_bit()), kinds);

@@ -11,10 +11,16 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use thermocline_pushdown::is_jsonb;
+
+use super::coalesce::all_documents;
 
 /// What a function of text and bytes is called, and DataFusion's of text.
 const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
     [("substr", "substr"), ("btrim", "btrim"), ("ltrim", "ltrim"), ("rtrim", "rtrim"), (POSITION, "strpos")];
+
+/// What chooses among values, which DataFusion does by an order that documents do not have.
+const CHOICES: [&str; 3] = ["greatest", "least", "nullif"];
 
 /// `POSITION(part IN text)`, whose arguments are in the other order here.
 pub(crate) const POSITION: &str = "position";
@@ -31,6 +37,9 @@ pub(crate) const NOT_DISTINCT: &str = "sql_is_not_distinct";
 pub(crate) fn register_stand_ins(context: &SessionContext) -> Result<()> {
     for (name, of_text) in OF_TEXT_AND_BYTES {
         context.register_udf(TextOrBytes::new(name, context.udf(of_text)?).into());
+    }
+    for name in CHOICES {
+        context.register_udf(Choice::new(context.udf(name)?).into());
     }
     for written in [Written::Positive, Written::Distinct, Written::NotDistinct] {
         context.register_udf(OperatorStandIn::new(written).into());
@@ -85,6 +94,60 @@ impl ScalarUDFImpl for TextOrBytes {
         }
         let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
         let fields = fields_with_udf(&fields, self.of_text.as_ref())?;
+        Ok(fields.iter().map(|field| field.data_type().clone()).collect())
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        exec_err!("{} is only planned with", self.name())
+    }
+}
+
+/// A function that chooses among values, documents included.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Choice {
+    /// What it is of other values.
+    pub of_others: Arc<ScalarUDF>,
+    signature: Signature,
+}
+
+impl Choice {
+    fn new(of_others: Arc<ScalarUDF>) -> Self {
+        let signature = Signature::user_defined(of_others.signature().volatility);
+        Self { of_others, signature }
+    }
+}
+
+impl ScalarUDFImpl for Choice {
+    fn name(&self) -> &str {
+        self.of_others.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        match types.first() {
+            Some(first) if is_jsonb(first) => Ok(first.clone()),
+            _ => self.of_others.return_type(types),
+        }
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        match arguments.arg_fields.first() {
+            Some(first) if is_jsonb(first.data_type()) => {
+                Ok(Arc::new(Field::new(self.name(), first.data_type().clone(), true)))
+            }
+            _ => self.of_others.return_field_from_args(arguments),
+        }
+    }
+
+    fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
+        if let Some(documents) = all_documents(types) {
+            return Ok(documents);
+        }
+        let fields: Vec<FieldRef> = types.iter().map(|of| Arc::new(Field::new("", of.clone(), true))).collect();
+        let fields = fields_with_udf(&fields, self.of_others.as_ref())?;
         Ok(fields.iter().map(|field| field.data_type().clone()).collect())
     }
 

@@ -12,9 +12,10 @@ use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{arrow_type, bytes_of_characters, call_function, characters_of_bytes, external};
 use thermocline_types::{Class, DataType, Function};
 
+use super::documents::{chosen, is_document};
 use super::expressions::rewrite_expressions;
 use super::operators::{Operand, alike, check_comparable, is_real, operand, settled};
-use super::stand_ins::{DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
+use super::stand_ins::{Choice, DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
 /// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
@@ -72,6 +73,12 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Between(Between { expr, low, high, negated }) => {
             check_comparable(expr, low, ">=", schema)?;
             check_comparable(expr, high, "<=", schema)?;
+            if [expr, low, high].into_iter().any(|side| is_document(side, schema)) {
+                let sides = documents("BETWEEN", [expr.as_ref(), low, high].into_iter(), schema)?;
+                if let Ok([expr, low, high]) = <[Expr; 3]>::try_from(sides) {
+                    return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
+                }
+            }
             if let Some([expr, low, high]) = moments([expr.as_ref(), low, high], schema) {
                 return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
             }
@@ -82,6 +89,11 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             list.iter().try_for_each(|item| check_comparable(expr, item, "=", schema))?;
+            if list.iter().chain([expr.as_ref()]).any(|side| is_document(side, schema)) {
+                let mut list = documents("IN", list.iter().chain([expr.as_ref()]), schema)?;
+                let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
+                return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
+            }
             if let Some(mut list) = moments_of(list.iter().chain([expr.as_ref()]), schema) {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
@@ -168,7 +180,21 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             false => Ok(Some(function(of_text, args, schema)?.unwrap_or_else(|| call(of_text, args.to_vec())))),
         };
     }
+    if let Some(choice) = func.inner().downcast_ref::<Choice>() {
+        let of_others = &choice.of_others;
+        if !args.iter().any(|argument| is_document(argument, schema)) {
+            return Ok(Some(function(of_others, args, schema)?.unwrap_or_else(|| call(of_others, args.to_vec()))));
+        }
+        let args = documents(func.name(), args.iter(), schema)?;
+        return Ok(chosen(func.name(), args));
+    }
     match func.name() {
+        "get_field" if args.first().is_some_and(|first| is_document(first, schema)) => {
+            Err(external(Class::Unsupported.error("subscripts of JSONB: write ->")))
+        }
+        "coalesce" if args.iter().any(|argument| is_document(argument, schema)) => {
+            Ok(Some(call(func, documents("COALESCE", args.iter(), schema)?)))
+        }
         POSITIVE => positive(args, schema).map(Some),
         DISTINCT => distinct(Operator::IsDistinctFrom, args, schema).map(Some),
         NOT_DISTINCT => distinct(Operator::IsNotDistinctFrom, args, schema).map(Some),
@@ -290,8 +316,9 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let results: Vec<_> = thens.iter().copied().chain(case.else_expr.as_deref()).collect();
     check_alike("CASE", results.iter().copied(), schema)?;
     let bases: Vec<_> = base.into_iter().chain(whens).collect();
-    let compared = base.and_then(|_| moments_of(bases.iter().copied(), schema));
-    let given = moments_of(results.iter().copied(), schema);
+    let compared = base.and_then(|_| of_one_type(bases.iter().copied(), schema));
+    let given = of_one_type(results.iter().copied(), schema);
+    let (compared, given) = (compared.transpose()?, given.transpose()?);
     if compared.is_none() && given.is_none() {
         return Ok(None);
     }
@@ -302,6 +329,31 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let base = base.and_then(|_| bases.next());
     let whens = bases.zip(results.by_ref().take(thens.len())).collect();
     Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
+}
+
+/// Documents, or moments, where literals or dates are among them; `None` if there are none.
+fn of_one_type<'a>(
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Option<Result<Vec<Expr>>> {
+    match expressions.clone().any(|expression| is_document(expression, schema)) {
+        true => Some(documents("CASE", expressions, schema)),
+        false => moments_of(expressions, schema).map(Ok),
+    }
+}
+
+/// Expressions of which one is a document; literals become documents, too.
+fn documents<'a>(
+    what: &str,
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
+    check_alike(what, expressions.clone(), schema)?;
+    let document = |of: &Expr| match operand(of, schema) {
+        Operand::Unknown => settled(of, None, DataType::Jsonb),
+        _ => Ok(of.clone()),
+    };
+    expressions.map(document).collect()
 }
 
 /// Dates beside timestamps as their midnights; `None` if there are not both, or not all timestamps are of microseconds.

@@ -41,10 +41,10 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, Decimals, EmptySubqueries, FloatOrder, Guards, InLists, InSubqueries,
-    IntegerBounds, IntervalOrder, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, Separate, SetComparisonNames,
-    SetCounts, TemporalLiterals, TypeChecks, Unsupported, optimizer_rules, physical_rules, register_operators,
-    register_stand_ins,
+    Casts, CheckedIntegers, Coalesce, Decimals, DocumentOrder, DocumentTypes, EmptySubqueries, FloatOrder, Guards,
+    InLists, InSubqueries, IntegerBounds, IntervalOrder, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys,
+    Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, Unsupported, optimizer_rules,
+    physical_rules, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -158,7 +158,7 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 8] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 9] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -167,6 +167,7 @@ impl Session {
             Arc::new(NarrowingCasts),
             Arc::new(CheckedIntegers),
             Arc::new(IntervalOrder),
+            Arc::new(DocumentOrder),
         ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {
@@ -175,6 +176,7 @@ impl Session {
         let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)
+            .with_type_planner(Arc::new(DocumentTypes))
             .with_analyzer_rules(rules)
             .with_optimizer_rules(optimizer_rules())
             .with_physical_optimizer_rules(physical_rules())

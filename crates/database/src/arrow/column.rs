@@ -2,11 +2,11 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder, Float32Builder,
-    Float64Builder, Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, StringViewBuilder,
-    TimestampMicrosecondBuilder,
+    Float64Builder, Int16Builder, Int32Builder, Int64Builder, IntervalMonthDayNanoBuilder, LargeStringBuilder,
+    StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::{arrow_span, arrow_type};
+use thermocline_pushdown::{arrow_span, arrow_type, jsonb_array};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
@@ -26,6 +26,8 @@ pub enum Column {
     Date(Date32Builder),
     Timestamp(TimestampMicrosecondBuilder),
     Interval(IntervalMonthDayNanoBuilder),
+    /// Texts of documents.
+    Jsonb(LargeStringBuilder),
 }
 
 /// Digits of the widest decimals.
@@ -52,6 +54,7 @@ impl Column {
             RowType::Date => Self::Date(Date32Builder::new()),
             RowType::Timestamp => Self::Timestamp(TimestampMicrosecondBuilder::new()),
             RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
+            RowType::Jsonb => Self::Jsonb(LargeStringBuilder::new()),
         })
     }
 
@@ -103,6 +106,8 @@ impl Column {
             (Self::Timestamp(column), ValueRef::Null) => column.append_null(),
             (Self::Interval(column), ValueRef::Interval(value)) => column.append_value(arrow_span(value)?),
             (Self::Interval(column), ValueRef::Null) => column.append_null(),
+            (Self::Jsonb(column), ValueRef::Jsonb(value)) => column.append_value(value),
+            (Self::Jsonb(column), ValueRef::Null) => column.append_null(),
             (_, value) => return Err(misfit(value)),
         }
         Ok(())
@@ -124,6 +129,7 @@ impl Column {
             Self::Date(column) => Arc::new(column.finish()),
             Self::Timestamp(column) => Arc::new(column.finish()),
             Self::Interval(column) => Arc::new(column.finish()),
+            Self::Jsonb(column) => Arc::new(jsonb_array(column.finish())),
         }
     }
 }

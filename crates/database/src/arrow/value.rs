@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
-use thermocline_pushdown::{Column, arrow_type};
+use thermocline_pushdown::{Column, arrow_type, is_jsonb};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
 
 /// The kind of values that an Arrow type becomes; `None` where a row table has no such values.
@@ -27,6 +27,7 @@ fn kind(arrow: &DataType) -> Option<RowType> {
         DataType::Date32 => RowType::Date,
         DataType::Timestamp(_, None) => RowType::Timestamp,
         DataType::Interval(IntervalUnit::MonthDayNano) => RowType::Interval,
+        arrow if is_jsonb(arrow) => RowType::Jsonb,
         _ => return None,
     })
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
     Decimal128Array, Decimal128Builder, Float32Array, Float32Builder, Float64Array, Float64Builder, Int16Builder,
-    Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, StringBuilder,
-    StringViewArray, StringViewBuilder, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
+    Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray, IntervalMonthDayNanoBuilder, LargeStringArray,
+    LargeStringBuilder, StringBuilder, StringViewArray, StringViewBuilder, StructArray, TimestampMicrosecondArray,
+    TimestampMicrosecondBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
@@ -18,6 +19,7 @@ use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
+use super::json::{is_jsonb, jsonb_array, jsonb_texts};
 use super::types::sql_type;
 
 /// Nanoseconds of a microsecond.
@@ -47,6 +49,8 @@ pub enum Column {
     Timestamp(TimestampMicrosecondArray),
     /// INTERVAL.
     Interval(IntervalMonthDayNanoArray),
+    /// JSONB, and the documents' texts.
+    Jsonb(StructArray, LargeStringArray),
 }
 
 impl Column {
@@ -77,6 +81,11 @@ impl Column {
                 Self::Timestamp(array.as_primitive::<TimestampMicrosecondType>().clone())
             }
             Some(DataType::Interval) => Self::Interval(array.as_primitive::<IntervalMonthDayNanoType>().clone()),
+            Some(DataType::Jsonb) => {
+                let documents = to(of)?.as_struct().clone();
+                let texts = jsonb_texts(&documents)?;
+                Self::Jsonb(documents, texts)
+            }
             Some(DataType::Numeric | DataType::Varchar(_)) | None => return exec_err!("SQL has no type {of}"),
         })
     }
@@ -98,6 +107,7 @@ impl Column {
             Self::Date(array) => array,
             Self::Timestamp(array) => array,
             Self::Interval(array) => array,
+            Self::Jsonb(array, _) => array,
         };
         if array.is_null(row) {
             return Ok(ValueRef::Null);
@@ -114,6 +124,7 @@ impl Column {
             Self::Date(array) => ValueRef::Date(array.value(row)),
             Self::Timestamp(array) => ValueRef::Timestamp(array.value(row)),
             Self::Interval(array) => ValueRef::Interval(span(array.value(row))),
+            Self::Jsonb(_, texts) => ValueRef::Jsonb(texts.value(row)),
         })
     }
 }
@@ -160,6 +171,17 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
         ArrowType::Interval(IntervalUnit::MonthDayNano) => {
             let builder = IntervalMonthDayNanoBuilder::with_capacity(rows);
             build!(builder, Interval(value) => arrow_span(value).map_err(external)?)
+        }
+        of if is_jsonb(of) => {
+            let mut texts = LargeStringBuilder::new();
+            for row in 0..rows {
+                match value(row)? {
+                    Value::Null => texts.append_null(),
+                    Value::Jsonb(text) => texts.append_value(text),
+                    other => return exec_err!("{other:?} is no value of {of}"),
+                }
+            }
+            Arc::new(jsonb_array(texts.finish()))
         }
         other => {
             let similar = match other {

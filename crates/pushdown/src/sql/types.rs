@@ -3,6 +3,8 @@
 use datafusion::arrow::datatypes::{DataType as ArrowType, IntervalUnit, TimeUnit};
 use thermocline_types::DataType;
 
+use super::json::{is_jsonb, jsonb_type};
+
 /// The type that SQL gives values of an Arrow type; `None` if it has none, and they are the analytic engine's alone.
 pub fn sql_type(of: &ArrowType) -> Option<DataType> {
     Some(match of {
@@ -21,6 +23,7 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         ArrowType::Timestamp(TimeUnit::Microsecond, None) => DataType::Timestamp,
         ArrowType::Interval(IntervalUnit::MonthDayNano) => DataType::Interval,
         ArrowType::Dictionary(_, values) => return sql_type(values),
+        of if is_jsonb(of) => DataType::Jsonb,
         _ => return None,
     })
 }
@@ -42,5 +45,6 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::Date => ArrowType::Date32,
         DataType::Timestamp => ArrowType::Timestamp(TimeUnit::Microsecond, None),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
+        DataType::Jsonb => jsonb_type(),
     })
 }

@@ -20,7 +20,6 @@ const NAMES: &[&str] = &[
     "negative zero",
     "date_trunc",
     "case mapping",
-    "jsonb",
     "to_char",
     "sums of reals",
 ];
@@ -51,7 +50,6 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             ("timestamp with time zone", "timestamp") if has(&["date_trunc("]) => Some("date_trunc"),
             _ => None,
         },
-        Difference::Refused { expected, .. } if expected == "jsonb" => Some("jsonb"),
         // At once, not when the first date is met.
         Difference::Refused { error, .. } if error.starts_with("0A000") && has(&["EXTRACT(", "date_part("]) => {
             Some("extract")

@@ -94,6 +94,7 @@ impl<'a> Bytes<'a> {
             tag::DATE => ValueRef::Date(i32::from_le_bytes(self.array()?)),
             tag::TIMESTAMP => ValueRef::Timestamp(self.i64()?),
             tag::INTERVAL => ValueRef::Interval(Interval::from_le_bytes(self.array()?)),
+            tag::JSONB => ValueRef::Jsonb(self.text()?),
             _ => return None,
         })
     }
@@ -115,6 +116,8 @@ mod tag {
     pub const TIMESTAMP: u8 = 11;
     pub const INTERVAL: u8 = 12;
     pub const REAL: u8 = 13;
+    // 14 is left free.
+    pub const JSONB: u8 = 15;
 }
 
 /// Appends a value: a byte that says what it is, then the value; integers in 1, 4 or 8 bytes.
@@ -148,6 +151,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         }
         ValueRef::Text(value) => {
             out.push(tag::TEXT);
+            put_counted(out, value.as_bytes());
+        }
+        ValueRef::Jsonb(value) => {
+            out.push(tag::JSONB);
             put_counted(out, value.as_bytes());
         }
         ValueRef::Bytes(value) => {
@@ -230,6 +237,7 @@ mod tests {
             Value::Real(1.1),
             Value::Decimal(decimal),
             Value::Text("Straße".into()),
+            Value::Jsonb("{\"a\": 1.50}".into()),
             Value::Bytes([0, 255].into()),
             Value::Date(-1),
             Value::Timestamp(i64::MIN),

@@ -356,6 +356,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::Date(0),
         Value::Timestamp(0),
         Value::Interval(Interval::default()),
+        Value::Jsonb(Box::default()),
     ];
     let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
@@ -429,6 +430,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Boolean(_) => data_type == DataType::Boolean,
         ValueRef::Bytes(_) => data_type == DataType::Bytea,
         ValueRef::Interval(_) => data_type == DataType::Interval,
+        ValueRef::Jsonb(_) => data_type == DataType::Jsonb,
         ValueRef::Date(_) | ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
     }
 }

@@ -77,6 +77,7 @@ pub(super) enum Kind {
     Decimal16 { precision: u8, scale: u8 },
     Text,
     Bytes,
+    Jsonb,
 }
 
 /// Decimals of up to this many digits fit into 64 bits.
@@ -100,12 +101,13 @@ impl Kind {
             DataType::Decimal { precision, scale } => Self::Decimal16 { precision, scale },
             DataType::Text | DataType::Varchar(_) => Self::Text,
             DataType::Bytea => Self::Bytes,
+            DataType::Jsonb => Self::Jsonb,
             DataType::Numeric => return Err(Error::internal("a column of type NUMERIC without precision")),
         })
     }
 
     pub const fn is_variable(self) -> bool {
-        matches!(self, Self::Text | Self::Bytes)
+        matches!(self, Self::Text | Self::Bytes | Self::Jsonb)
     }
 
     /// Bytes in the fixed part, of one that is not variable.
@@ -116,7 +118,7 @@ impl Kind {
             Self::Int4 | Self::Real | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::Decimal8 { .. } => 8,
             Self::Decimal16 { .. } | Self::Interval => 16,
-            Self::Text | Self::Bytes => 0,
+            Self::Text | Self::Bytes | Self::Jsonb => 0,
         }
     }
 }
@@ -126,7 +128,7 @@ fn bytes_max(data_type: DataType) -> Option<usize> {
     match data_type {
         // A character of UTF-8 has up to four bytes.
         DataType::Varchar(characters) => Some(4 * characters as usize),
-        DataType::Text | DataType::Bytea => None,
+        DataType::Text | DataType::Bytea | DataType::Jsonb => None,
         _ => Some(0),
     }
 }
@@ -278,7 +280,7 @@ impl Layout {
     pub(super) fn encode_one(&self, image: &mut Vec<u8>, position: usize, value: ValueRef<'_>) -> Result<()> {
         let Some(field) = self.field(position) else { return Ok(()) };
         match (field.kind, value) {
-            (Kind::Text, ValueRef::Text(text)) => {
+            (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                 image.extend_from_slice(text.as_bytes());
                 self.put_end(image, field);
             }
@@ -321,13 +323,13 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             let fits = match (field.kind, value) {
-                (Kind::Text, ValueRef::Text(text)) => {
+                (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                     !is_null(image, *position) && self.range(image, *field).len() == text.len()
                 }
                 (Kind::Bytes, ValueRef::Bytes(bytes)) => {
                     !is_null(image, *position) && self.range(image, *field).len() == bytes.len()
                 }
-                (Kind::Text | Kind::Bytes, _) => false,
+                (Kind::Text | Kind::Bytes | Kind::Jsonb, _) => false,
                 (_, ValueRef::Null) => field.nullable,
                 (_, value) => field.accepts(*value),
             };
@@ -338,7 +340,7 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             match (field.kind, value) {
-                (Kind::Text, ValueRef::Text(text)) => {
+                (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                     let at = self.range(image, *field).start;
                     put_slice(image, at, text.as_bytes());
                 }
@@ -380,7 +382,7 @@ impl Layout {
         }
         let row = Row::new(self, image);
         for (position, field) in self.columns.iter().enumerate() {
-            if field.kind == Kind::Text
+            if matches!(field.kind, Kind::Text | Kind::Jsonb)
                 && self.bytes_of(image, *field).is_none_or(|text| std::str::from_utf8(text).is_err())
             {
                 return Err(wrong());

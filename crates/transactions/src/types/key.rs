@@ -49,7 +49,12 @@ impl KeyColumn {
             DataType::BigInt | DataType::Double | DataType::Timestamp => Some(8),
             DataType::Decimal { precision, .. } if precision <= DIGITS_IN_8_BYTES => Some(8),
             DataType::Decimal { .. } => Some(16),
-            DataType::Numeric | DataType::Text | DataType::Varchar(_) | DataType::Bytea | DataType::Interval => None,
+            DataType::Numeric
+            | DataType::Text
+            | DataType::Varchar(_)
+            | DataType::Bytea
+            | DataType::Interval
+            | DataType::Jsonb => None,
         }
     }
 }
@@ -243,7 +248,7 @@ fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
         }
         DataType::Text | DataType::Varchar(_) => Value::from(String::from_utf8(unescape(key, flip)?).ok()?),
         DataType::Bytea => Value::Bytes(unescape(key, flip)?.into()),
-        DataType::Numeric | DataType::Interval => return None,
+        DataType::Numeric | DataType::Interval | DataType::Jsonb => return None,
     })
 }
 

@@ -27,8 +27,9 @@ impl PartitionHash {
             ValueRef::Float(number) => of_float(number),
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
-            // No column that a table is partitioned by.
+            // No columns that a table is partitioned by.
             ValueRef::Interval(span) => of_bytes(&span.to_le_bytes()),
+            ValueRef::Jsonb(document) => of_bytes(document.as_bytes()),
             ValueRef::Null => 0,
         })
     }

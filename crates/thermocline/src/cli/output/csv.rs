@@ -8,7 +8,7 @@ use arrow::datatypes::Schema;
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::with_interval_texts;
+use super::with_texts;
 
 /// Appends the header line.
 pub fn header(schema: &Schema, text: &mut String) {
@@ -28,7 +28,7 @@ pub fn header(schema: &Schema, text: &mut String) {
 /// # Errors
 /// If a value has no text.
 pub fn rows(batch: &RecordBatch, text: &mut String) -> Result<(), ArrowError> {
-    let arrays = batch.columns().iter().map(with_interval_texts).collect::<Result<Vec<_>, _>>()?;
+    let arrays = batch.columns().iter().map(with_texts).collect::<Result<Vec<_>, _>>()?;
     let options = FormatOptions::new().with_display_error(false);
     let columns = arrays
         .iter()

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, IntervalUnit};
 use arrow::error::ArrowError;
 use clap::ValueEnum;
 use datafusion::common::DataFusionError;
-use thermocline_pushdown::Column;
+use thermocline_pushdown::{Column, is_jsonb};
 use thermocline_transactions::types::ValueRef;
 
 use super::Failure;
@@ -33,12 +33,12 @@ pub enum Format {
 /// Rows that are made into text at a time.
 pub const ROWS_AT_ONCE: usize = 1024;
 
-/// Intervals as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
+/// Intervals and documents as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
 ///
 /// # Errors
-/// None for intervals.
-pub fn with_interval_texts(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-    if *array.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) {
+/// None for those.
+pub fn with_texts(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+    if *array.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) && !is_jsonb(array.data_type()) {
         return Ok(ArrayRef::clone(array));
     }
     let column = Column::new(array)?;

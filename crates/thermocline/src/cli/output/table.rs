@@ -17,7 +17,7 @@ use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
 use super::csv::no_text;
-use super::{ROWS_AT_ONCE, with_interval_texts};
+use super::{ROWS_AT_ONCE, with_texts};
 
 /// Column widths and alignments of one result.
 #[derive(Debug)]
@@ -104,7 +104,7 @@ fn cells(
     rows: std::ops::Range<usize>,
     mut each: impl FnMut(usize, usize, &str),
 ) -> Result<(), ArrowError> {
-    let arrays = batch.columns().iter().map(with_interval_texts).collect::<Result<Vec<_>, _>>()?;
+    let arrays = batch.columns().iter().map(with_texts).collect::<Result<Vec<_>, _>>()?;
     let options = FormatOptions::new().with_display_error(false);
     let columns =
         arrays.iter().map(|array| ArrayFormatter::try_new(array.as_ref(), &options)).collect::<Result<Vec<_>, _>>()?;

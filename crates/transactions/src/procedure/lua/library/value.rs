@@ -24,6 +24,7 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Timestamp(micros) => push_timestamp(stack, micros),
         // As text, which a parameter of the type takes.
         ValueRef::Interval(span) => stack.push_bytes(span.to_string().as_bytes()),
+        ValueRef::Jsonb(document) => stack.push_bytes(document.as_bytes()),
     }
 }
 
