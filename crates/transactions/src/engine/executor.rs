@@ -120,7 +120,7 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 results.include(charged);
             }
             if members.iter().any(|member| !member.transaction.is_read_only()) {
-                let digest = digest(members)?;
+                let digest = digest(members);
                 with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
             }
             Ok(outcome)
@@ -158,10 +158,8 @@ pub(crate) fn begin(members: &mut [Member], head: Head) {
 }
 
 /// What the transaction changed in all its partitions.
-pub(super) fn digest(members: &[Member]) -> Result<Digest> {
-    members
-        .iter()
-        .try_fold(Digest::EMPTY, |digest, member| Ok(digest.and(member.partition.digest(&member.transaction)?)))
+pub(super) fn digest(members: &[Member]) -> Digest {
+    members.iter().fold(Digest::EMPTY, |digest, member| digest.and(member.transaction.undo.digest()))
 }
 
 /// Calls `write` with the head of a record.
@@ -209,7 +207,7 @@ pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
     if effects.is_empty() {
         return Ok(());
     }
-    with_log_head(members, head, digest(members)?, |head| batch.effects(head, effects))
+    with_log_head(members, head, digest(members), |head| batch.effects(head, effects))
 }
 
 /// Keeps the transaction's changes in all its partitions.

@@ -36,7 +36,7 @@ use std::fmt;
 use crate::ids::{Identity, PartitionId, Sequence};
 use crate::log::{Body, Record};
 use crate::snapshot::Chunk;
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// A state that is being rebuilt. Calls come in this order: `definitions` if there is a snapshot, its
 /// `rows`, `records`, `finish`.
@@ -50,8 +50,9 @@ pub trait Replay {
     /// and are for all of them.
     fn rows(&mut self, partition: PartitionId, chunk: &Chunk<'_>) -> Result<()>;
 
-    /// Does what a record says; an error if that has another digest than it had: see [`verify_digest`].
-    fn record(&mut self, record: &Record<'_>) -> Result<()>;
+    /// Does what a record says that ran with these semantics; an error if that has another digest than it had: see
+    /// [`verify_digest`].
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()>;
 
     /// Nothing comes after this.
     fn finish(&mut self) -> Result<()>;

@@ -416,6 +416,21 @@ impl Field {
         }
     }
 
+    /// The bytes of a value that is not variable, as numbers: integers with their sign, and the second half of what has
+    /// sixteen bytes.
+    #[inline]
+    pub fn words(&self, image: &[u8]) -> (u64, Option<u64>) {
+        let at = self.at();
+        let eight = |at| chunk(image, at).map_or(0, u64::from_le_bytes);
+        match self.kind.width() {
+            1 => (image.get(at).copied().unwrap_or_default().into(), None),
+            2 => (chunk(image, at).map_or(0, i16::from_le_bytes) as u64, None),
+            4 => (chunk(image, at).map_or(0, i32::from_le_bytes) as u64, None),
+            16 => (eight(at), Some(eight(at + 8))),
+            _ => (eight(at), None),
+        }
+    }
+
     /// Writes a value that is surely stored as it is; false, and nothing is written, for any other.
     #[inline]
     pub fn put_as_is(&self, image: &mut [u8], value: ValueRef<'_>) -> bool {

@@ -68,10 +68,18 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
         let environment = context.environment();
         let mut parameters: SmallVec<[Value; PARAMETERS_AT_HAND]> = SmallVec::new();
         for (index, position) in (2..=stack.top()).enumerate() {
-            let parameter = value_at(stack, position, types.get(index).copied()).map_err(|error| match error {
-                Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
-                error => error,
-            })?;
+            let kind = stack.kind(position);
+            // What most are.
+            if let Kind::Integer(number) = kind {
+                parameters.push(Value::Int(number));
+                continue;
+            }
+            let parameter =
+                value_of(stack, position, kind, types.get(index).copied()).map_err(|error| match error {
+                    Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
+                    error => error,
+                })?;
+            let parameter = parameter.to_value();
             environment.text(parameter.heap_bytes())?;
             parameters.push(parameter);
         }
