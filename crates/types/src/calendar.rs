@@ -3,6 +3,7 @@
 use std::fmt::{self, Write};
 
 use crate::error::{Class, Error, Result};
+use crate::zone::read_zone;
 
 /// Microseconds of a day.
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
@@ -103,9 +104,16 @@ fn digits(text: &str) -> Option<u32> {
 /// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`; the separator may
 /// be a `T`, and a time zone other than UTC's `Z` is refused.
 pub fn parse_timestamp(text: &str) -> Result<i64> {
-    timestamp(text.trim()).ok_or_else(|| {
+    let text = text.trim();
+    timestamp(text).or_else(|| local_time(text)).ok_or_else(|| {
         Class::InvalidDatetime.error(format_args!("'{text}' is not a timestamp (YYYY-MM-DD HH:MM:SS.ffffff)"))
     })
+}
+
+/// The local time of a text with a zone, which a type without one ignores, as in PostgreSQL.
+fn local_time(text: &str) -> Option<i64> {
+    let (micros, zone) = parse_date_and_time(text)?;
+    read_zone(zone).ok().flatten().map(|_| micros)
 }
 
 fn timestamp(text: &str) -> Option<i64> {

@@ -188,7 +188,7 @@ pub fn parse_timestamptz(text: &str) -> Result<i64> {
 }
 
 /// The zone behind a date and time; `None` for what is none.
-fn read_zone(text: &str) -> Result<Option<Zone>> {
+pub(crate) fn read_zone(text: &str) -> Result<Option<Zone>> {
     let zone = text.trim();
     let signed = zone.strip_prefix('+').map(|digits| (1, digits));
     if let Some((sign, digits)) = signed.or_else(|| zone.strip_prefix('-').map(|digits| (-1, digits))) {

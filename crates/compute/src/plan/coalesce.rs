@@ -7,7 +7,7 @@ use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature};
 
 /// DataFusion's `coalesce`, which finds no common type of a column's bytes, a view, and those of a literal
-/// such as `X'00'` or `'\\x00'`, and refuses them.
+/// such as `X'00'` or `'\\x00'`, nor of bytes and NULL, and refuses them.
 #[derive(Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Coalesce(CoalesceFunc);
 
@@ -48,7 +48,7 @@ impl ScalarUDFImpl for Coalesce {
         let is_view = |of: &DataType| matches!(of, DataType::BinaryView);
         // Text beside bytes is a literal: the checks of types have refused any other.
         let is_bytes = |of: &DataType| of.is_binary() || of.is_null() || *of == DataType::Utf8;
-        let is_mixed = types.iter().any(is_view) || types.contains(&DataType::Utf8);
+        let is_mixed = types.iter().any(|of| is_view(of) || of.is_null()) || types.contains(&DataType::Utf8);
         match types.iter().any(DataType::is_binary) && is_mixed && types.iter().all(is_bytes) {
             true => Ok(vec![DataType::BinaryView; types.len()]),
             false => self.0.coerce_types(types),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType as ArrowType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::TransformedResult;
-use datafusion::common::{DFSchema, DataFusionError, Result, plan_err};
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
@@ -294,10 +294,10 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     check_alike("CASE", results.iter().copied(), schema)?;
     let bases: Vec<_> = base.into_iter().chain(whens).collect();
     let compared = match base {
-        Some(_) => brought_to_one(bases.iter().copied(), schema)?,
+        Some(_) => read_as_the_others(bases.iter().copied(), schema)?,
         None => None,
     };
-    let given = brought_to_one(results.iter().copied(), schema)?;
+    let given = read_as_the_others(results.iter().copied(), schema)?;
     if compared.is_none() && given.is_none() {
         return Ok(None);
     }
@@ -357,6 +357,32 @@ fn brought_to_one<'a>(
         None => beside_uuids(expressions, schema),
         moments => Ok(moments),
     }
+}
+
+/// [`brought_to_one`], with literals of unknown type as values of the one type that all the others have: DataFusion
+/// makes text of numbers beside a text.
+fn read_as_the_others<'a>(
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Option<Vec<Expr>>> {
+    let mut known = expressions.clone().map(|of| operand(of, schema)).filter(|of| !matches!(of, Operand::Unknown));
+    let to = match known.next() {
+        Some(Operand::Of(to)) if !to.is_text() && to != DataType::Bytea => to,
+        _ => return brought_to_one(expressions, schema),
+    };
+    let is_one_type = known.all(|of| matches!(of, Operand::Of(of) if of == to));
+    let is_text = |of: &Expr| matches!(of, Expr::Literal(ScalarValue::Utf8(Some(_)), _));
+    if !is_one_type || !expressions.clone().any(is_text) {
+        return brought_to_one(expressions, schema);
+    }
+    let read = |of: &Expr| match is_text(of) {
+        true => Ok(match arrow_type(to).filter(|_| !to.is_decimal()) {
+            Some(arrow) => cast(settled(of, None, to)?, arrow),
+            None => settled(of, None, to.unbounded())?,
+        }),
+        false => Ok(of.clone()),
+    };
+    expressions.map(read).collect::<Result<_>>().map(Some)
 }
 
 /// The same of so many.

@@ -64,6 +64,12 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             Some("to_char")
         }
         Difference::Value { .. } if is_of_blanks(sql) => Some("blanks"),
+        // The first character of one.
+        Difference::Value { expected: Outcome::Value(Some(expected)), found: Ok(Some(found)), .. }
+            if has(&["CAST(l_f4 AS CHARACTER)", "CAST(l_f8 AS CHARACTER)"]) && expected == "-" && found == "0" =>
+        {
+            Some("negative zero")
+        }
         // A text that is chosen instead of a CHAR is one.
         Difference::Value { expected: Outcome::Value(Some(expected)), found: Ok(Some(found)), .. }
             if has(&["_ch"]) && expected == found.trim_end_matches(' ') =>
