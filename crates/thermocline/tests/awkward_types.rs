@@ -299,12 +299,13 @@ async fn uuids() {
     let parquet = lake.path("of_parquet", 0);
     lake.duckdb.query(&format!("COPY ({rows}) TO '{}' (FORMAT PARQUET)", parquet.display()));
     lake.define("of_parquet", "", "UUID").await;
-    lake.duckdb.query(&format!("COPY ({rows}) TO '{}' (FORMAT CSV)", lake.path("of_csv", 0).display()));
+    let text = lake.path("of_csv", 0).with_extension("csv");
+    lake.duckdb.query(&format!("COPY ({rows}) TO '{}' (FORMAT CSV)", text.display()));
     lake.create("of_csv", "(id BIGINT, c UUID)", "CSV").await;
     for (copied, columns, format) in
         [("copied", "", "PARQUET"), ("copied_text", "(id BIGINT, c UUID)", "CSV"), ("copied_json", "", "JSON")]
     {
-        let file = lake.path(copied, 0);
+        let file = lake.path(copied, 0).with_extension(format.to_lowercase());
         let copy = format!("COPY (SELECT * FROM of_parquet) TO '{}' STORED AS {format}", file.display());
         lake.sessions[0].run(&copy).await.unwrap();
         match format {
