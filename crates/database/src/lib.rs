@@ -25,9 +25,10 @@
 
 mod arrow;
 mod bridge;
+mod copy;
 mod rows;
 mod session;
 mod system;
 
 pub use rows::{check, restore, restore_until};
-pub use session::{Completeness, Headings, OpenOptions, Part, Scanner, Script, Session, Statement, sqlstate};
+pub use session::{Completeness, Headings, OpenOptions, Part, Scanner, Script, Session, Statement, Streams, sqlstate};

@@ -420,8 +420,8 @@ async fn written_numbers() {
         ("SELECT id FROM floats WHERE array_has([1.5, 22.5], 2.5)", "SELECT id FROM floats WHERE false"),
         ("SELECT id FROM floats WHERE array_has([1e0, 2.5], 2.5)", "SELECT id FROM floats"),
         ("SELECT id FROM floats WHERE 1.5 = ANY([1.5, 2])", "SELECT id FROM floats"),
-        ("EXECUTE over(2.5)", "SELECT id FROM integers WHERE c > 2.5"),
-        ("EXECUTE over(1.5)", "SELECT id FROM integers WHERE c > 1.5"),
+        ("EXECUTE over(2.5)", "SELECT id FROM integers WHERE c > 3"),
+        ("EXECUTE over(1.4)", "SELECT id FROM integers WHERE c > 1"),
         ("EXECUTE times(12.5)", "SELECT 12.5 * 0.5 AS x"),
         ("EXECUTE typed('2')", "SELECT id FROM integers WHERE c = 2"),
     ] {

@@ -458,7 +458,8 @@ fn statements_reach_only_what_the_operator_allows() {
         format!("COPY (SELECT 1) TO '{}' STORED AS PARQUET", at(&outside, "new.parquet")),
         format!("COPY (SELECT 1) TO '{}' STORED AS CSV", at(&inside, "../outside/new.csv")),
         format!("EXPLAIN ANALYZE COPY (SELECT 1) TO '{}' STORED AS PARQUET", at(&outside, "new.parquet")),
-        format!("PREPARE c AS COPY (SELECT 1) TO '{}' STORED AS PARQUET; EXECUTE c", at(&outside, "new.parquet")),
+        format!("COPY (SELECT 1) TO '{}' WITH (FORMAT csv)", at(&outside, "new.csv")),
+        format!("CREATE TABLE r (k BIGINT PRIMARY KEY); COPY r FROM '{}'", at(&outside, "o.parquet")),
         format!("BACKUP TO '{}'", at(&outside, "backup")),
         // What was created before is there, and not read.
         "SELECT * FROM o".to_owned(),

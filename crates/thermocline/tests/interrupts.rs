@@ -21,15 +21,18 @@ CREATE PROCEDURE turn() LANGUAGE lua AS $$
 $$;";
 
 /// Statements that take minutes.
-const ENDLESS: [&str; 4] = [
+const ENDLESS: [&str; 5] = [
     "CALL turn()",
     "INSERT INTO n SELECT 1000 + a.value * 10000 + b.value, 1 FROM generate_series(1, 1000) a, \
+     generate_series(1, 10000) b",
+    "CREATE TABLE made (PRIMARY KEY (n)) AS SELECT a.value * 10000 + b.value AS n FROM generate_series(1, 1000) a, \
      generate_series(1, 10000) b",
     // Joins that yield no row, and a count of more rows than anybody waits for.
     "SELECT count(*) FROM n a, n b, n c, n d WHERE a.n + b.n + c.n + d.n = 7",
     "SELECT count(*) FROM n a, n b, n c, n d",
 ];
-const STATE: &str = "SELECT count(*) AS n, sum(v) AS v FROM n";
+const STATE: &str = "SELECT count(*) AS n, sum(v) AS v FROM n WHERE NOT EXISTS \
+                     (SELECT 1 FROM information_schema.tables WHERE table_name = 'made')";
 const UNCHANGED: &str = "n,v\n1000,0\n";
 
 fn interrupt(process: &Child) {

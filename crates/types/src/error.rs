@@ -134,6 +134,14 @@ classes! {
     AmbiguousFunction "42725",
     /// A procedure with this name exists.
     DuplicateFunction "42723",
+    /// A prepared statement with this name exists.
+    DuplicateStatement "42P05",
+    /// No such prepared statement.
+    UndefinedStatement "26000",
+    /// No such file.
+    UndefinedFile "58P01",
+    /// Not what COPY reads.
+    BadCopyFormat "22P04",
     /// No such parameter.
     UndefinedParameter "42P02",
     /// Values of these types do not go together.

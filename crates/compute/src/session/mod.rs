@@ -21,6 +21,7 @@ mod using_columns;
 
 pub use depth::check_depth;
 pub use engine::{Engine, QueryRecord};
+pub use prepared::{check_preparable, written_type};
 pub use query_context::{QueryContext, QueryStats};
 pub use result::QueryResult;
 pub use sql_dialect::SqlDialect;

@@ -6,103 +6,306 @@ use std::ops::ControlFlow;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, DataType, Expr, Statement as Ast, Value, visit_expressions, visit_expressions_mut,
+    CastKind, DataType, Expr, Ident, ObjectName, Statement as Ast, UnaryOperator, Value, visit_expressions,
+    visit_expressions_mut,
 };
+use datafusion::sql::sqlparser::parser::Parser;
 use parking_lot::Mutex;
+use thermocline_pushdown::{external, sql_type};
+use thermocline_types::DataType as SqlType;
+use thermocline_types::error::Class;
+
+use super::sql_dialect::SqlDialect;
+use super::sql_session::Session;
+
+/// The most parameters of a statement, as in PostgreSQL's protocol.
+const PARAMETERS_MAX: usize = 65_535;
+/// The longest text that parameters may make of a statement.
+const EXECUTED_BYTES_MAX: usize = 16 << 20;
 
 /// Statements with parameters, by name.
 ///
-/// DataFusion plans them once and brings every parameter into the type of what it stands beside: 2.5 for an
-/// integer column would be 2. Here EXECUTE is the statement with its parameters written into it.
+/// ```text
+/// PREPARE p AS ... id = $1      the type of $1: declared, or that of its place, which an engine says
+/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs as if it were written so
+/// ```
+///
+/// DataFusion plans them once and cuts every parameter to the type of its place: 2.5 for an integer would be 2. Here
+/// it is assigned as in an INSERT, and what the two engines make of it is what they make of any statement.
 #[derive(Debug, Default)]
 pub(super) struct Prepared(Mutex<HashMap<String, Template>>);
 
 /// A statement with parameters.
 #[derive(Debug, Clone)]
-pub(super) struct Template {
-    types: Vec<DataType>,
+struct Template {
+    /// By position; where there is none, a parameter is as it is written.
+    types: Vec<Option<ParameterType>>,
+    /// How many parameters the statement has.
+    parameters: usize,
     statement: Box<Ast>,
 }
 
-impl Prepared {
-    /// The statement that EXECUTE stands for, and any other statement as it is. A name that is not known is
-    /// for DataFusion to refuse.
+/// What a parameter becomes.
+#[derive(Debug, Clone)]
+enum ParameterType {
+    /// What PREPARE says.
+    Declared(DataType),
+    /// That of its place.
+    Place(SqlType),
+}
+
+impl Session {
+    /// The types of the places of a statement's parameters without declared types, by position; `None` where DataFusion
+    /// knows none.
     ///
     /// # Errors
-    /// If there are fewer or more parameters than the statement has, or one depends on a row.
+    /// If it cannot be planned with parameters of the declared types.
+    pub async fn parameter_types(&self, declared: &[DataType], statement: &Ast) -> Result<Vec<Option<SqlType>>> {
+        if !declared.is_empty() {
+            let (name, data_types) = (Ident::new("prepared"), declared.to_vec());
+            let prepare = Ast::Prepare { name, data_types, statement: Box::new(statement.clone()) };
+            return self.plan(Statement::Statement(Box::new(prepare))).await.map(|_| vec![]);
+        }
+        let plan = self.plan(Statement::Statement(Box::new(statement.clone()))).await?;
+        // One that stands in two places of two types has none of them.
+        let fields = plan.get_parameter_fields().unwrap_or_default();
+        let mut types = vec![];
+        for (name, field) in fields {
+            let number = name.strip_prefix('$').and_then(|digits| digits.parse::<usize>().ok());
+            let Some(position) = number.filter(|number| *number <= PARAMETERS_MAX).and_then(|n| n.checked_sub(1))
+            else {
+                continue;
+            };
+            if types.len() <= position {
+                types.resize(position + 1, None);
+            }
+            if let Some(place) = types.get_mut(position) {
+                *place = field.and_then(|field| sql_type(field.data_type()));
+            }
+        }
+        Ok(types)
+    }
+
+    /// Keeps a statement for EXECUTE, with the types of the places of its parameters.
+    ///
+    /// # Errors
+    /// If there is one with this name, or it is none that can be prepared.
+    pub fn prepare(&self, name: &Ident, declared: &[DataType], places: &[Option<SqlType>], of: &Ast) -> Result<()> {
+        check_preparable(of)?;
+        let parameters = parameters(of).max(declared.len());
+        if parameters > PARAMETERS_MAX {
+            return Err(external(Class::UndefinedParameter.error(format_args!("there is no parameter ${parameters}"))));
+        }
+        let declared = declared.iter().cloned().map(ParameterType::Declared).map(Some);
+        let places = places.iter().map(|place| place.map(ParameterType::Place));
+        let types = declared.clone().chain(places.skip(declared.len())).take(parameters).collect();
+        self.prepared.add(folded(name), Template { types, parameters, statement: Box::new(of.clone()) })
+    }
+
+    /// The statement that PREPARE gave a name, with its parameters as `$1`, `$2`.
+    pub fn prepared(&self, name: &ObjectName) -> Option<Ast> {
+        let named = self.prepared.0.lock();
+        named.get(&last_name(name)?).map(|template| (*template.statement).clone())
+    }
+
+    /// The statement that EXECUTE stands for, also below EXPLAIN; any other statement as it is.
+    ///
+    /// # Errors
+    /// If there is none of this name, there are fewer or more parameters than the statement has, or one depends on a
+    /// row or is not of the type of its place.
     pub fn executed(&self, statement: Statement) -> Result<Statement> {
-        let Statement::Statement(ast) = &statement else { return Ok(statement) };
-        let Ast::Execute { name: Some(name), parameters, using, .. } = ast.as_ref() else { return Ok(statement) };
-        let Some(template) = self.0.lock().get(&name.to_string()).cloned() else { return Ok(statement) };
-        let parameters: Vec<_> = parameters.iter().chain(using.iter().map(|using| &using.expr)).collect();
-        for (position, parameter) in parameters.iter().enumerate() {
-            let found = visit_expressions(*parameter, |part| match part {
-                Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) | Expr::Exists { .. } => {
-                    ControlFlow::Break(part.to_string())
+        Ok(match statement {
+            Statement::Statement(ast) => Statement::Statement(match ast.as_ref() {
+                Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
+                    let given = parameters.iter().chain(using.iter().map(|using| &using.expr));
+                    self.prepared.executed(name, &given.collect::<Vec<_>>())?
                 }
-                _ => ControlFlow::Continue(()),
-            });
-            if let ControlFlow::Break(part) = found {
-                return plan_err!("parameter {} of {name} is {part}, which is not a constant", position + 1);
+                _ => ast,
+            }),
+            Statement::Explain(mut explain) => {
+                *explain.statement = self.executed(*explain.statement)?;
+                Statement::Explain(explain)
             }
-        }
-        let mut used = template.types.len();
-        let mut inner = template.statement;
-        let _ = visit_expressions_mut(inner.as_mut(), |part| {
-            let number = placeholder(part).unwrap_or_default();
-            used = used.max(number);
-            let value = number.checked_sub(1).and_then(|at| Some((parameters.get(at)?, template.types.get(at))));
-            if let Some((value, of)) = value {
-                let value = Box::new((*value).clone());
-                *part = match of {
-                    None => Expr::Nested(value),
-                    Some(of) => Expr::Cast {
-                        kind: CastKind::Cast,
-                        expr: value,
-                        data_type: of.clone(),
-                        array: false,
-                        format: None,
-                    },
-                };
-            }
-            ControlFlow::<()>::Continue(())
-        });
-        if used != parameters.len() {
-            return plan_err!("{name} has {used} parameters, and {} are given", parameters.len());
-        }
-        Ok(Statement::Statement(inner))
+            other => other,
+        })
     }
 
-    /// What a PREPARE or DEALLOCATE that succeeded changes.
-    pub fn apply(&self, preparation: Preparation) {
-        let mut named = self.0.lock();
-        match preparation {
-            Preparation::Added(name, template) => drop(named.insert(name, template)),
-            Preparation::Removed(name) => drop(named.remove(&name)),
-        }
-    }
-}
-
-/// What a statement changes of what is prepared.
-#[derive(Debug)]
-pub(super) enum Preparation {
-    Added(String, Template),
-    Removed(String),
-}
-
-impl Preparation {
-    /// `None` of a statement that is neither PREPARE nor DEALLOCATE.
-    pub fn of(statement: &Statement) -> Option<Self> {
-        let Statement::Statement(ast) = statement else { return None };
+    /// Does what PREPARE and DEALLOCATE ask for; false for another statement.
+    pub(super) async fn change_prepared(&self, statement: &Statement) -> Result<bool> {
+        let Statement::Statement(ast) = statement else { return Ok(false) };
         match ast.as_ref() {
             Ast::Prepare { name, data_types, statement } => {
-                let template = Template { types: data_types.clone(), statement: statement.clone() };
-                Some(Self::Added(name.to_string(), template))
+                check_preparable(statement)?;
+                let places = self.parameter_types(data_types, statement).await?;
+                self.prepare(name, data_types, &places, statement)?;
             }
-            Ast::Deallocate { name, .. } => Some(Self::Removed(name.to_string())),
-            _ => None,
+            Ast::Deallocate { name, .. } => self.prepared.remove(name)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+impl Prepared {
+    fn add(&self, name: String, template: Template) -> Result<()> {
+        let mut named = self.0.lock();
+        if named.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(external(Class::DuplicateStatement.error(message)));
+        }
+        named.insert(name, template);
+        Ok(())
+    }
+
+    fn remove(&self, name: &Ident) -> Result<()> {
+        let mut named = self.0.lock();
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+            named.clear();
+            return Ok(());
+        }
+        let name = folded(name);
+        named.remove(&name).map(drop).ok_or_else(|| undefined(&name))
+    }
+
+    fn executed(&self, name: &ObjectName, given: &[&Expr]) -> Result<Box<Ast>> {
+        let known = last_name(name).and_then(|name| self.0.lock().get(&name).cloned());
+        let Template { types, parameters, statement } = known.ok_or_else(|| undefined(name))?;
+        if parameters != given.len() {
+            let message = format!("{name} has {parameters} parameters, and {} are given", given.len());
+            return Err(external(Class::Syntax.error(message)));
+        }
+        let mut values = Vec::with_capacity(given.len());
+        for (position, value) in given.iter().enumerate() {
+            check_constant(value, name, position + 1)?;
+            let of = types.get(position).and_then(Option::as_ref);
+            let value = assigned(value, of, position + 1)?;
+            values.push((value.to_string().len(), value));
+        }
+        let (mut inner, mut bytes) = (statement, 0);
+        let filled = visit_expressions_mut(inner.as_mut(), |part| {
+            let number = placeholder(part).unwrap_or_default();
+            if let Some((length, value)) = number.checked_sub(1).and_then(|position| values.get(position)) {
+                bytes += length;
+                if bytes > EXECUTED_BYTES_MAX {
+                    return ControlFlow::Break(());
+                }
+                *part = value.clone();
+            }
+            ControlFlow::Continue(())
+        });
+        if filled.is_break() {
+            let message = format!("{name} with its parameters is longer than {EXECUTED_BYTES_MAX} bytes");
+            return Err(external(Class::LimitExceeded.error(message)));
+        }
+        Ok(inner)
+    }
+}
+
+fn undefined(name: &dyn std::fmt::Display) -> datafusion::common::DataFusionError {
+    external(Class::UndefinedStatement.error(format_args!("prepared statement \"{name}\" does not exist")))
+}
+
+/// Refuses a statement that PREPARE does not take.
+///
+/// # Errors
+/// 42601, unless it is a query, INSERT, UPDATE or DELETE.
+pub fn check_preparable(statement: &Ast) -> Result<()> {
+    match statement {
+        Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => Ok(()),
+        _ => Err(external(Class::Syntax.error("PREPARE is for SELECT, VALUES, INSERT, UPDATE and DELETE"))),
+    }
+}
+
+fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> {
+    let found = visit_expressions(value, |part| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) | Expr::Exists { .. } => {
+            ControlFlow::Break(part.to_string())
+        }
+        _ if placeholder(part).is_some() => ControlFlow::Break(part.to_string()),
+        _ => ControlFlow::Continue(()),
+    });
+    match found {
+        ControlFlow::Break(part) => plan_err!("parameter {number} of {name} is {part}, which is not a constant"),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// A parameter as it stands in the statement.
+fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<Expr> {
+    let as_written = || Expr::Nested(Box::new(value.clone()));
+    let to = match of {
+        None => return Ok(as_written()),
+        Some(ParameterType::Declared(written)) => written.clone(),
+        Some(ParameterType::Place(place)) => {
+            let (place, literal) = (*place, Literal::of(value));
+            if let Literal::Typed(given) = literal
+                && !given.assigns_to(place)
+                && !place.is_text()
+            {
+                let message = format!("parameter ${number} of type {given} cannot be coerced to the type {place}");
+                return Err(external(Class::TypeMismatch.error(message)));
+            }
+            match (literal, place) {
+                // These have any number of digits.
+                (_, SqlType::Numeric | SqlType::Decimal { .. })
+                | (Literal::Typed(SqlType::BigInt), SqlType::BigInt)
+                | (Literal::Text, SqlType::Text | SqlType::Varchar(_)) => return Ok(as_written()),
+                _ => written_type(place.unbounded())?,
+            }
+        }
+    };
+    let expr = Box::new(value.clone());
+    Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type: to, array: false, format: None })
+}
+
+/// What is known of a parameter before it is evaluated.
+#[derive(Clone, Copy)]
+enum Literal {
+    /// A text, which takes any type.
+    Text,
+    Typed(SqlType),
+    /// NULL, or an expression.
+    Other,
+}
+
+impl Literal {
+    fn of(value: &Expr) -> Self {
+        match value {
+            Expr::Nested(inner) => Self::of(inner),
+            Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => match Self::of(expr) {
+                number @ Self::Typed(of) if of.is_number() => number,
+                _ => Self::Other,
+            },
+            Expr::Value(value) => match &value.value {
+                Value::Boolean(_) => Self::Typed(SqlType::Boolean),
+                Value::Number(digits, _) if digits.contains(['e', 'E']) => Self::Typed(SqlType::Double),
+                Value::Number(digits, _) if digits.parse::<i64>().is_ok() => Self::Typed(SqlType::BigInt),
+                Value::Number(..) => Self::Typed(SqlType::Numeric),
+                Value::SingleQuotedString(_) | Value::DollarQuotedString(_) => Self::Text,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
         }
     }
+}
+
+/// A type as it is written in SQL.
+///
+/// # Errors
+/// If the parser does not know it, which cannot be.
+pub fn written_type(of: SqlType) -> Result<DataType> {
+    let text = of.to_string();
+    let parsed = Parser::new(&SqlDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_data_type());
+    Ok(parsed?)
+}
+
+fn parameters(statement: &Ast) -> usize {
+    let mut last = 0;
+    let _ = visit_expressions(statement, |part| {
+        last = last.max(placeholder(part).unwrap_or_default());
+        ControlFlow::<()>::Continue(())
+    });
+    last
 }
 
 /// The number of a parameter, from 1.
@@ -114,4 +317,15 @@ fn placeholder(expression: &Expr) -> Option<usize> {
         },
         _ => None,
     }
+}
+
+fn last_name(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [name] => name.as_ident().map(folded),
+        _ => None,
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }

@@ -31,7 +31,7 @@ use super::depth::check_depth;
 use super::dialect::in_our_dialect;
 use super::engine::{Engine, QueryRecord};
 use super::interruptible::interruptible;
-use super::prepared::{Preparation, Prepared};
+use super::prepared::Prepared;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
 use super::query_memory::{fair_pool, keep_fair};
@@ -90,7 +90,7 @@ pub struct Session {
     engine: Arc<Engine>,
     views: Arc<PublicSchema>,
     /// What PREPARE has named.
-    prepared: Arc<Prepared>,
+    pub(super) prepared: Arc<Prepared>,
     /// Memory for running queries that no statement has changed, in bytes.
     memory_limit: usize,
     /// The query that runs now, for progress.
@@ -328,9 +328,11 @@ impl Session {
             self.index_statement(statement, true, deadline).await?;
             return Ok(self.nothing());
         }
+        if self.change_prepared(&statement).await? {
+            return Ok(self.nothing());
+        }
         let sql = statement.to_string();
-        let statement = self.prepared.executed(statement)?;
-        let change = Preparation::of(&statement);
+        let statement = self.executed(statement)?;
         let plan = self.plan(show_tables(statement)?).await?;
         match plan {
             // Storage nodes are asked for the table's objects.
@@ -350,9 +352,6 @@ impl Session {
                 let frame = self.context.execute_logical_plan(plan).await?;
                 self.apply_settings();
                 keep_fair(&self.context, &memory, self.memory_limit)?;
-                if let Some(change) = change {
-                    self.prepared.apply(change);
-                }
                 if frame.schema().fields().is_empty() {
                     return Ok(self.nothing());
                 }

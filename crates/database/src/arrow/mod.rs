@@ -7,5 +7,5 @@ mod value;
 
 pub use answer::batches;
 pub use column::Column;
-pub use types::schema_of;
+pub use types::{column_type, schema_of};
 pub use value::{Source, check_assignment};

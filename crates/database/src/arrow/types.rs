@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use thermocline_pushdown::arrow_type;
+use thermocline_pushdown::{arrow_type, sql_type};
 use thermocline_transactions::schema::TableDefinition;
-use thermocline_transactions::types::DataType as RowType;
+use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX};
 
 /// A column; NUMERIC, which no table has, as text.
 pub fn field(name: &str, row: RowType, nullable: bool) -> Field {
@@ -16,4 +16,28 @@ pub fn field(name: &str, row: RowType, nullable: bool) -> Field {
 pub fn schema_of(table: &TableDefinition) -> SchemaRef {
     let fields = table.columns.iter().map(|column| field(&column.name, column.data_type, column.nullable));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The type of a column that holds the values of a query's; `None` where a row table has no such values.
+pub fn column_type(of: &DataType) -> Option<RowType> {
+    Some(match of {
+        DataType::Null => RowType::Text,
+        DataType::Int8 | DataType::UInt8 => RowType::SmallInt,
+        DataType::UInt16 => RowType::Integer,
+        DataType::UInt32 => RowType::BigInt,
+        DataType::UInt64 => RowType::Decimal { precision: 20, scale: 0 },
+        DataType::Float16 => RowType::Real,
+        DataType::Decimal32(precision, scale)
+        | DataType::Decimal64(precision, scale)
+        | DataType::Decimal128(precision, scale)
+        | DataType::Decimal256(precision, scale) => {
+            let more = u8::try_from(-i16::from(*scale)).unwrap_or_default();
+            let precision = precision.saturating_add(more).min(PRECISION_MAX);
+            RowType::Decimal { precision, scale: u8::try_from(*scale).unwrap_or_default().min(precision) }
+        }
+        DataType::FixedSizeBinary(_) => RowType::Bytea,
+        DataType::Timestamp(_, None) => RowType::Timestamp,
+        DataType::Dictionary(_, values) => return column_type(values),
+        other => return sql_type(other),
+    })
 }

@@ -10,6 +10,7 @@
 //!                                         (thread of the partition, between transactions)
 //! ```
 
+mod copied;
 mod files;
 mod maintenance;
 mod mark;

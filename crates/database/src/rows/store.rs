@@ -13,6 +13,7 @@ use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::{Error, Result};
 
+use super::copied::CopiedTables;
 use super::files::{DatabaseFiles, ROWS};
 use super::mark::RowMark;
 use crate::bridge::external;
@@ -99,6 +100,8 @@ pub struct RowStore {
     recovered: Condvar,
     /// The thread that recovers it; `None` if none does, or has.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// What has been told of tables that every partition has.
+    copied: CopiedTables,
 }
 
 #[derive(Debug)]
@@ -119,7 +122,13 @@ impl RowStore {
             state: Mutex::new(State::Idle),
             recovered: Condvar::new(),
             thread: Mutex::default(),
+            copied: CopiedTables::default(),
         }
+    }
+
+    /// What users are told of tables that every partition has.
+    pub const fn copied(&self) -> &CopiedTables {
+        &self.copied
     }
 
     /// Starts it if there are row tables; where there is much to read for that, behind this, with what needs rows

@@ -1,10 +1,14 @@
 //! One session over both engines.
 
+mod copy;
+mod copy_statement;
+mod create_table_as;
 mod describe;
 mod explain;
 mod headings;
 mod insert;
 mod open;
+mod prepared;
 mod route;
 mod scanner;
 mod script;
@@ -13,6 +17,7 @@ mod session;
 mod statement;
 mod token;
 
+pub use copy::Streams;
 pub use headings::Headings;
 pub use open::OpenOptions;
 pub use scanner::{Completeness, Scanner};

@@ -24,6 +24,14 @@ pub enum Route {
     Explain,
     /// A row table is described.
     Describe(String),
+    /// A statement gets a name.
+    Prepare,
+    /// A row table is made of the rows of a query.
+    CreateTableAs,
+    /// Rows go between a file and a row table, or from a query into a file.
+    Copy,
+    /// There is nothing to do.
+    Nothing,
     /// The analytic engine runs it.
     Analytic,
 }
@@ -66,12 +74,14 @@ impl Names<'_> {
             Ast::CreateTable(table) => {
                 if let Some(name) = simple(&table.name).filter(|name| (self.has_relation)(name)) {
                     return match table.if_not_exists {
-                        true => Ok(Route::Analytic),
+                        true => Ok(Route::Nothing),
                         false => plan_err!("{name} is an external table or a view already"),
                     };
                 }
-                Route::Rows
+                if table.query.is_some() { Route::CreateTableAs } else { Route::Rows }
             }
+            Ast::Prepare { .. } => Route::Prepare,
+            Ast::Copy { .. } => Route::Copy,
             Ast::CreateIndex(index) => {
                 let name = index.name.as_ref().and_then(simple);
                 if !self.is_row_table(&index.table_name) {
@@ -156,7 +166,7 @@ pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool)
 }
 
 /// The name of something in schema `public`; `None` for names in other schemas.
-fn simple(name: &ObjectName) -> Option<String> {
+pub(super) fn simple(name: &ObjectName) -> Option<String> {
     let part = |part: &ObjectNamePart| {
         let part = part.as_ident()?;
         Some(if part.quote_style.is_some() { part.value.clone() } else { part.value.to_lowercase() })

@@ -14,8 +14,9 @@ use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
-use tokio::sync::mpsc::channel;
+use tokio::sync::mpsc::{Receiver, channel};
 
+use super::copy::Streams;
 use super::describe::describe;
 use super::insert;
 use super::open::OpenOptions;
@@ -37,6 +38,8 @@ const BATCHES_AHEAD: usize = 2;
 ///                              Insert: VALUES -------> row engine                  |
 ///                                      a query ------> analytic engine --rows--> row engine, all or none
 ///                              Analytic -------------> analytic engine <-----------+
+///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
+///                              CreateTableAs --------> analytic engine --rows--> row engine, all and the table, or none
 /// ```
 ///
 /// A statement changes to the analytic engine only before anything of it has run, or if it is a query. "Not here" is
@@ -168,7 +171,15 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult> {
-        let rows = self.stream(statement).await?;
+        self.run_with(statement, Streams::default()).await
+    }
+
+    /// The same for a statement that may copy rows from or to what is given.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn run_with(&self, statement: Statement, streams: Streams) -> Result<QueryResult> {
+        let rows = self.stream_with(statement, streams).await?;
         let collected = self.analytic.collect(rows).await;
         self.transaction_of(collected).await
     }
@@ -178,8 +189,21 @@ impl Session {
     /// # Errors
     /// As [`Session::run`].
     pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+        self.stream_with(statement, Streams::default()).await
+    }
+
+    /// The same for a statement that may copy rows from or to what is given. One that does has copied all of them when
+    /// this comes back.
+    ///
+    /// # Errors
+    /// As [`Session::run`].
+    pub async fn stream_with(&self, statement: Statement, streams: Streams) -> Result<QueryStream> {
         // One for all that is done for it, in whichever engine: its timeout counts from now on.
         let interrupt = Arc::new(Interrupt::new(self.settings().statement_timeout));
+        let statement = match self.executed(statement) {
+            Ok(statement) => statement,
+            Err(error) => return self.transaction_of(Err(error)).await,
+        };
         if self.rows.store().is_unusable() && !needs_no_rows(&statement, |name| self.analytic.has_relation(name)) {
             self.rows.recovered(&interrupt).await?;
         }
@@ -190,19 +214,40 @@ impl Session {
             return Err(external(Error::failed_transaction()));
         }
         let route = self.route(&statement);
+        // One that is there is not created again.
+        let target = statement.row_target();
+        let target = target.filter(|(name, is_new)| !is_new || self.rows.schema().table(name).is_err());
         let result = match route {
             Ok(Route::Rows) => self.rows(&statement.text, &interrupt).await,
             Ok(Route::RowsFirst) => self.rows_first(statement, &interrupt).await,
             Ok(Route::Insert) => self.insert(statement, &interrupt).await,
             Ok(Route::Explain) => self.explain(statement, &interrupt).await,
             Ok(Route::Describe(name)) => self.describe(&name),
+            Ok(Route::Copy) => self.copy(&statement, streams, &interrupt).await,
+            Ok(Route::Prepare) => self.prepare(&statement).await,
+            Ok(Route::CreateTableAs) => self.create_table_as(statement, &interrupt).await,
+            Ok(Route::Nothing) => Ok(self.analytic.nothing()),
             Ok(Route::Analytic) => self.analytic(statement, &interrupt).await,
             Err(error) => Err(error),
         };
+        if result.is_ok()
+            && let Some(target) = target
+        {
+            self.tell_of_copies(&target);
+        }
         self.transaction_of(result).await
     }
 
-    fn route(&self, statement: &Statement) -> Result<Route> {
+    /// Tells users what a row table costs that they have created or written, if every partition has it.
+    fn tell_of_copies(&self, (name, is_new): &(String, bool)) {
+        let partitions = self.rows.store().settings().partitions;
+        if let Ok(table) = self.rows.schema().table(name) {
+            let copied = self.rows.store().copied();
+            if *is_new { copied.created(table, partitions) } else { copied.written(table, partitions) }
+        }
+    }
+
+    pub(super) fn route(&self, statement: &Statement) -> Result<Route> {
         let schema = self.rows.schema();
         let names = Names {
             rows: &schema,
@@ -220,7 +265,7 @@ impl Session {
         result
     }
 
-    async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    pub(super) async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let text = Arc::clone(text);
         // Queries among these are none that the other engine knows.
         let answer = self.rows.statement(interrupt, move |session| session.execute_unbounded(&text, &[])).await?;
@@ -240,7 +285,7 @@ impl Session {
         Ok(self.analytic.nothing())
     }
 
-    async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let text = Arc::clone(&statement.text);
         let answer = self.rows.statement(interrupt, move |session| {
             session.prepare(&text)?;
@@ -326,14 +371,26 @@ impl Session {
         &self,
         plan: insert::Plan,
         one: String,
-        (first, mut rows): (Vec<RecordBatch>, QueryStream),
+        (first, rows): (Vec<RecordBatch>, QueryStream),
         interrupt: &Arc<Interrupt>,
     ) -> Result<QueryStream> {
         let schema = Arc::clone(&rows.schema);
         let begin = move |session: &mut RowsSession| plan.load(session, &one, &schema);
         let load = self.rows.statement(interrupt, begin).await?;
+        let affected = self.feed((first, rows), interrupt, move |batches| insert::load_all(load, batches)).await?;
+        self.answer(&Answer { affected, ..Answer::default() })
+    }
+
+    /// Hands the rows of a query, of which the first ones are there, to `load`, which runs on a thread of its own
+    /// while the query gives the others; gives back how many rows `load` says there were.
+    pub(super) async fn feed(
+        &self,
+        (first, mut rows): (Vec<RecordBatch>, QueryStream),
+        interrupt: &Arc<Interrupt>,
+        load: impl FnOnce(Receiver<Option<RecordBatch>>) -> thermocline_transactions::Result<u64> + Send + 'static,
+    ) -> Result<u64> {
         let (sender, receiver) = channel(BATCHES_AHEAD);
-        let loaded = self.rows.without_session(interrupt, move || insert::load_all(load, receiver));
+        let loaded = self.rows.without_session(interrupt, move || load(receiver));
         let given = async move {
             for batch in first {
                 // Nobody receives it any more if the load has failed, which says why.
@@ -349,7 +406,7 @@ impl Session {
         };
         let (given, loaded) = tokio::join!(given, loaded);
         given?;
-        self.answer(&Answer { affected: loaded?, ..Answer::default() })
+        loaded
     }
 
     fn describe(&self, name: &str) -> Result<QueryStream> {

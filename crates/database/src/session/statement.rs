@@ -3,12 +3,16 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
-use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::ast::{
+    CopySource, FromTable, Insert, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use thermocline_compute::{SqlDialect, check_depth};
 
+use super::copy_statement::{is_postgresql_copy, parse_copy};
 use super::headings::Headings;
+use super::route::simple;
 use super::script::{Script, in_script};
 
 /// A statement of a script, not yet given to an engine.
@@ -38,7 +42,8 @@ impl Statement {
         if is_of_rows(text) || is_backup(text) {
             return Ok(statement(None));
         }
-        match parse_one(text) {
+        let parsed = if is_postgresql_copy(text) { parse_copy(text) } else { parse_one(text) };
+        match parsed {
             Ok(parsed) => Ok(statement(Some(parsed))),
             // Such as options that only row tables have.
             Err(_) if thermocline_transactions::sql::parse(text).is_ok() => Ok(statement(None)),
@@ -46,8 +51,39 @@ impl Statement {
         }
     }
 
+    /// The table that it creates or whose rows it changes, if that is a row table, and whether it creates it.
+    pub(super) fn row_target(&self) -> Option<(String, bool)> {
+        let Some(Parsed::Statement(ast)) = &self.parsed else { return None };
+        let factor = |table: &TableWithJoins| match &table.relation {
+            TableFactor::Table { name, .. } => simple(name),
+            _ => None,
+        };
+        match ast.as_ref() {
+            Ast::CreateTable(table) => Some((simple(&table.name)?, true)),
+            Ast::Insert(Insert { table: TableObject::TableName(name), .. }) => Some((simple(name)?, false)),
+            Ast::Copy { source: CopySource::Table { table_name, .. }, to: false, .. } => {
+                Some((simple(table_name)?, false))
+            }
+            Ast::Update(update) => Some((factor(&update.table)?, false)),
+            Ast::Delete(delete) => {
+                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                Some((factor(from.first()?)?, false))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is EXECUTE, or EXPLAIN of it.
+    pub(super) fn executes(&self) -> bool {
+        let mut parsed = self.parsed.as_ref();
+        while let Some(Parsed::Explain(explain)) = parsed {
+            parsed = Some(&explain.statement);
+        }
+        matches!(parsed, Some(Parsed::Statement(ast)) if matches!(ast.as_ref(), Ast::Execute { .. }))
+    }
+
     /// What people see above the columns of its rows.
-    pub fn headings(&self) -> Headings {
+    pub(super) fn headings(&self) -> Headings {
         Headings::of(self.parsed.as_ref())
     }
 

@@ -45,6 +45,11 @@ pub fn rows(statistics: &Statistics) -> Vec<Row> {
 }
 
 impl Row {
+    /// How many copies there are of each of its rows.
+    fn copies(&self) -> u64 {
+        if self.table.partition_by.is_some() { 1 } else { self.partitions as u64 }
+    }
+
     /// The column that decides on a row's partition; `None` for a replicated table.
     fn partition_by(&self) -> Option<&str> {
         let column = self.table.columns.get(self.table.partition_by?)?;
@@ -57,6 +62,7 @@ pub fn columns() -> Columns<Row> {
         .text("table_name", |row: &Row| &row.table.name)
         .optional_text("partition_by", Row::partition_by)
         .number("partitions", |row| row.partitions as u64)
+        .number("copies", Row::copies)
         .number("rows", |row| row.rows as u64)
         .number("bytes", |row| (row.row_bytes + row.locator_bytes + row.index_bytes) as u64)
         .number("row_bytes", |row| row.row_bytes as u64)

@@ -16,7 +16,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::DataFusionError;
 use futures::TryStreamExt;
 use thermocline_compute::QueryResult;
-use thermocline_database::{Headings, Session, Statement, sqlstate};
+use thermocline_database::{Headings, Session, Statement, Streams, sqlstate};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
@@ -50,6 +50,8 @@ pub struct Runner {
     pub timing: bool,
     /// Cancels the statement that runs.
     pub interrupt: Interrupt,
+    /// Whether no script is read from standard input, so that COPY may.
+    pub is_stdin_free: bool,
 }
 
 impl Runner {
@@ -67,12 +69,21 @@ impl Runner {
         Ok(Finished { rows, affected, time: started.elapsed() })
     }
 
+    /// What COPY reads and writes. Standard input is a script's own unless its text was an argument.
+    fn streams(&self, statement: &Statement) -> Streams {
+        Streams {
+            input: (self.is_stdin_free && statement.reads_input()).then(|| Box::new(std::io::stdin()) as _),
+            output: statement.writes_output().then(|| Box::new(std::io::stdout()) as _),
+        }
+    }
+
     async fn run_table(&mut self, statement: Statement) -> Result<Counts, Failure> {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let session = self.session.clone();
-        let headings = statement.headings();
-        task.spawn(async move { session.run_statement(statement).await });
+        let headings = self.session.headings(&statement);
+        let streams = self.streams(&statement);
+        task.spawn(async move { session.run_with(statement, streams).await });
         let mut finished = self.interrupt.or(task.join_next()).await;
         let canceled = finished.is_err() && self.session.cancel();
         if canceled {
@@ -121,8 +132,9 @@ impl Runner {
         let mut task = JoinSet::new();
         let progress = ProgressLine::follow(&self.session);
         let (sender, mut pieces) = mpsc::channel(1);
-        let headings = statement.headings();
-        task.spawn(stream(self.session.clone(), statement, sender));
+        let headings = self.session.headings(&statement);
+        let streams = self.streams(&statement);
+        task.spawn(stream(self.session.clone(), statement, streams, sender));
         let mut canceled = false;
         let written = self.print_stream(&mut pieces, &headings, progress.as_ref(), &mut canceled).await;
         drop(progress);
@@ -214,9 +226,10 @@ enum Piece {
 async fn stream(
     session: Session,
     statement: Statement,
+    streams: Streams,
     pieces: mpsc::Sender<Piece>,
 ) -> Result<Option<u64>, DataFusionError> {
-    let mut query = session.stream(statement).await?;
+    let mut query = session.stream_with(statement, streams).await?;
     if query.has_rows && pieces.send(Piece::Schema(query.schema.clone())).await.is_err() {
         return Ok(query.affected);
     }

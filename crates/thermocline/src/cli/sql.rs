@@ -58,6 +58,7 @@ Examples:
   thermocline sql mydb -c \"CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '/data/t'\"
   thermocline sql mydb -c 'SELECT count(*) FROM t' --set mode=pushdown
   thermocline sql mydb --format csv -f report.sql > report.csv
+  thermocline sql mydb -c 'COPY t FROM STDIN WITH (FORMAT csv, HEADER)' < t.csv
   echo 'SELECT * FROM system.settings' | thermocline sql --format json";
 
 /// A script's source.
@@ -105,7 +106,8 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     let mut interrupt = Interrupt::listen(!interactive)?;
     let session = interrupt.clone().or(open(&arguments)).await??;
     interrupt.reset();
-    let mut runner = Runner { session, format: arguments.format, timing: true, interrupt };
+    let is_stdin_free = !interactive && scripts.iter().all(|script| matches!(script, Source::Text(_)));
+    let mut runner = Runner { session, format: arguments.format, timing: true, interrupt, is_stdin_free };
     if interactive {
         shell::run(&mut runner).await?;
     } else {

@@ -1,0 +1,185 @@
+use std::sync::Arc;
+
+use arrow::datatypes::Schema as ArrowSchema;
+use datafusion::common::Result;
+use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
+use thermocline_compute::{QueryStream, written_type};
+use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
+use thermocline_transactions::interrupt::Interrupt;
+use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
+use thermocline_transactions::{Class, Error, Result as RowResult};
+
+use super::insert::load_all;
+use super::route::{Route, simple};
+use super::session::{Session, is_of_planning};
+use super::statement::Statement;
+use crate::arrow::{check_assignment, column_type};
+use crate::bridge::{external, row_error};
+use crate::rows::RowStore;
+
+/// `CREATE TABLE t (PRIMARY KEY (k)) AS SELECT ...`:
+///
+/// ```text
+/// query --first rows--> CREATE TABLE, with the query's columns unless it has its own
+///   |                        |
+///   +----- all rows ------> load, hidden until all of them are there --an error, Ctrl-C--> DROP TABLE
+/// ```
+///
+/// The query is planned, and has begun, before there is a table.
+impl Session {
+    pub(super) async fn create_table_as(
+        &self,
+        statement: Statement,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<QueryStream> {
+        let Some((mut table, query)) = parts(&statement) else { return self.rows(&statement.text, interrupt).await };
+        if self.in_transaction() {
+            return Err(external(Class::ActiveTransaction.error("a definition is a transaction of its own")));
+        }
+        let name = simple(&table.name).unwrap_or_default();
+        let exists = || Class::DuplicateTable.error(format_args!("table \"{name}\" already exists"));
+        if self.row_schema().table(&name).is_ok() {
+            return if table.if_not_exists { Ok(self.analytic.nothing()) } else { Err(external(exists())) };
+        }
+        check_key(&table, &name, &query)?;
+        let rows = match self.analytic(query.clone(), interrupt).await {
+            Err(error) if is_of_planning(&error) && self.route(&query)? == Route::RowsFirst => {
+                self.unbounded(query.text.clone(), interrupt, error).await?
+            }
+            rows => rows?,
+        };
+        let columns = query.headings().of_schema(&rows.schema);
+        if table.columns.is_empty() {
+            table.columns = columns.fields().iter().map(|field| defined(field)).collect::<Result<_>>()?;
+        }
+        // What another session has made meanwhile is not to be filled.
+        let may_exist = std::mem::replace(&mut table.if_not_exists, false);
+        let definition = Ast::CreateTable(table).to_string();
+        let (_, change) = self.row_schema().define(&definition).map_err(external)?;
+        let Change::CreateTable(defined) = change else { return Err(external(exists())) };
+        check_columns(&defined, &columns)?;
+        let store = Arc::clone(self.rows.store());
+        let begin = move |session: &mut RowsSession| Filling::begin(session, store, &definition, &defined);
+        let filling = match self.rows.statement(interrupt, begin).await {
+            Err(error) if may_exist && matches!(row_error(&error), Some(Error::User(Class::DuplicateTable, _))) => {
+                return Ok(self.analytic.nothing());
+            }
+            filling => filling?,
+        };
+        let fill = move |batches| {
+            let Filling { load, mut table } = filling;
+            let rows = load_all(load, batches)?;
+            table.is_kept = true;
+            Ok(rows)
+        };
+        let affected = self.feed((vec![], rows), interrupt, fill).await?;
+        self.answer(&Answer { affected, ..Answer::default() })
+    }
+}
+
+/// The table without its query, and the query.
+fn parts(statement: &Statement) -> Option<(CreateTable, Statement)> {
+    let Some(Parsed::Statement(ast)) = &statement.parsed else { return None };
+    let Ast::CreateTable(table) = ast.as_ref() else { return None };
+    let mut table = table.clone();
+    let query = table.query.take()?;
+    let (text, line) = (query.to_string().into(), statement.line);
+    let parsed = Some(Parsed::Statement(Box::new(Ast::Query(query))));
+    Some((table, Statement { text, line, parsed }))
+}
+
+fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {
+    let is_key =
+        |column: &ColumnDef| column.options.iter().any(|option| matches!(option.option, ColumnOption::PrimaryKey(_)));
+    let has_key = table.columns.iter().any(is_key)
+        || table.constraints.iter().any(|constraint| matches!(constraint, TableConstraint::PrimaryKey(_)));
+    if has_key {
+        return Ok(());
+    }
+    let text = query.text.get(..200).map_or_else(|| query.text.to_string(), |start| format!("{start} ..."));
+    Err(external(Class::Unsupported.error(format_args!(
+        "table \"{name}\" needs a PRIMARY KEY; say which of the query's columns are its key: \
+         CREATE TABLE {name} (PRIMARY KEY (...)) AS {text}"
+    ))))
+}
+
+/// A column of the query as one of the table.
+fn defined(field: &arrow::datatypes::Field) -> Result<ColumnDef> {
+    let Some(data_type) = column_type(field.data_type()) else {
+        return Err(external(Class::Unsupported.error(format_args!(
+            "column \"{}\" of the query is {}, of which no row table has values: write a CAST",
+            field.name(),
+            field.data_type()
+        ))));
+    };
+    let name = Ident::with_quote('"', field.name());
+    Ok(ColumnDef { name, data_type: written_type(data_type)?, options: vec![] })
+}
+
+/// An error unless each column of the table is one of the query that may be stored there.
+fn check_columns(table: &TableDefinition, query: &ArrowSchema) -> Result<()> {
+    let (given, wanted) = (query.fields().len(), table.columns.len());
+    if given != wanted {
+        return Err(external(Class::Syntax.error(format_args!(
+            "CREATE TABLE {} AS: the query has {given} columns, and the table {wanted}",
+            table.name
+        ))));
+    }
+    table
+        .columns
+        .iter()
+        .zip(query.fields())
+        .try_for_each(|(column, field)| check_assignment(field, &table.name, &column.name, column.data_type))
+}
+
+/// A table that gets its first rows. Fields are dropped in order: the rows go before the table does.
+struct Filling {
+    load: Load,
+    table: NewTable,
+}
+
+impl Filling {
+    fn begin(
+        session: &mut RowsSession,
+        store: Arc<RowStore>,
+        definition: &str,
+        table: &TableDefinition,
+    ) -> RowResult<Self> {
+        session.execute(definition, &[])?;
+        let id = store.database()?.schema().table(&table.name)?.id;
+        let made = NewTable { store, name: table.name.clone(), id, is_kept: false };
+        let columns: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+        Ok(Self { load: session.load(&table.name, &columns)?, table: made })
+    }
+}
+
+/// A table that goes again unless it is kept, also when nobody waits for it any more.
+struct NewTable {
+    store: Arc<RowStore>,
+    name: Box<str>,
+    id: TableId,
+    is_kept: bool,
+}
+
+impl NewTable {
+    fn remove(&self) -> RowResult<()> {
+        let database = self.store.database()?;
+        if database.schema().table(&self.name).is_ok_and(|table| table.id == self.id) {
+            let mut drop = "DROP TABLE ".to_owned();
+            write_identifier(&mut drop, &self.name).map_err(Error::internal)?;
+            database.session().execute(&drop, &[])?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for NewTable {
+    fn drop(&mut self) {
+        if !self.is_kept
+            && let Err(error) = self.remove()
+        {
+            tracing::error!("table {} is left without the rows that it was created for: {error}", self.name);
+        }
+    }
+}
