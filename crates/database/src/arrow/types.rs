@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use thermocline_pushdown::{arrow_type, sql_type};
+use thermocline_pushdown::{UUID_WIDTH, arrow_type, sql_type};
 use thermocline_transactions::schema::TableDefinition;
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX};
 
@@ -35,8 +35,10 @@ pub fn column_type(of: &DataType) -> Option<RowType> {
             let precision = precision.saturating_add(more).min(PRECISION_MAX);
             RowType::Decimal { precision, scale: u8::try_from(*scale).unwrap_or_default().min(precision) }
         }
+        DataType::FixedSizeBinary(UUID_WIDTH) => RowType::Uuid,
         DataType::FixedSizeBinary(_) => RowType::Bytea,
         DataType::Timestamp(_, None) => RowType::Timestamp,
+        DataType::Timestamp(_, Some(_)) => RowType::TimestampTz,
         DataType::Dictionary(_, values) => return column_type(values),
         other => return sql_type(other),
     })
