@@ -390,7 +390,8 @@ fn scenario(database: &Database) -> (Option<bool>, BTreeSet<i64>) {
         // It may have become durable before the disk failed.
         Err(_) => None,
     };
-    insert(200_000);
+    // Several, so that the disk may also end it after the load.
+    (200_000..200_008).for_each(&mut insert);
     (kept, acknowledged)
 }
 
