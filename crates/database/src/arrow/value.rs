@@ -4,33 +4,22 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, IntervalUnit, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Field, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
-use thermocline_pushdown::{Column, UUID_WIDTH, arrow_type};
+use thermocline_pushdown::{Column, arrow_type};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
 
-/// The kind of values that an Arrow type becomes; `None` where a row table has no such values.
+use super::types::column_type;
+
+/// The kind of values that an Arrow type becomes: that of a column which would hold them, without limits; `None` where a
+/// row table has no such values.
 fn kind(arrow: &DataType) -> Option<RowType> {
-    Some(match arrow {
-        DataType::Null | DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => RowType::Text,
-        DataType::Dictionary(_, values) => return kind(values),
-        DataType::Boolean => RowType::Boolean,
-        arrow if arrow.is_integer() => RowType::BigInt,
-        DataType::Float32 => RowType::Real,
-        DataType::Float16 | DataType::Float64 => RowType::Double,
-        DataType::Decimal32(..) | DataType::Decimal64(..) | DataType::Decimal128(..) | DataType::Decimal256(..) => {
-            RowType::Numeric
-        }
-        DataType::FixedSizeBinary(UUID_WIDTH) => RowType::Uuid,
-        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-            RowType::Bytea
-        }
-        DataType::Date32 => RowType::Date,
-        DataType::Timestamp(_, None) => RowType::Timestamp,
-        DataType::Timestamp(_, Some(_)) => RowType::TimestampTz,
-        DataType::Interval(IntervalUnit::MonthDayNano) => RowType::Interval,
-        _ => return None,
-    })
+    match arrow {
+        DataType::Dictionary(_, values) => kind(values),
+        DataType::Float16 => Some(RowType::Double),
+        arrow if arrow.is_integer() => Some(RowType::BigInt),
+        arrow => column_type(arrow).map(RowType::unbounded),
+    }
 }
 
 /// An error unless values of a column of a query may be stored in a column of a table.
