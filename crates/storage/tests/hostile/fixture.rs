@@ -180,10 +180,20 @@ fn rows(messages: Vec<FlightData>) -> u64 {
     FragmentReport::decode(report.app_metadata).unwrap().rows_out
 }
 
-/// The most that the process had in memory so far.
+/// What the process has in memory, from which its maximum is counted anew.
+pub fn resident_bytes() -> u64 {
+    std::fs::write("/proc/self/clear_refs", "5").unwrap();
+    of_status("VmRSS:")
+}
+
+/// The most that the process had in memory since the last [`resident_bytes`].
 pub fn resident_bytes_max() -> u64 {
+    of_status("VmHWM:")
+}
+
+fn of_status(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() << 10
 }
 
