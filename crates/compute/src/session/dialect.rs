@@ -1,12 +1,13 @@
 //! What statements mean here and not to DataFusion's planner, rewritten before they are planned.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, Query, Select, SetExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, Query, Select, SelectItem, SetExpr,
     Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
     VisitorMut,
 };
@@ -30,11 +31,16 @@ const NESTED_JOINS_MAX: usize = 100;
 ///
 /// # Errors
 /// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, or an interval is
-/// none.
+/// none, or a pattern of LIKE ends with its escape.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
         inner = explain.statement.as_mut();
+    }
+    if let Statement::Statement(ast) = &mut *inner
+        && let Ast::Query(query) = ast.as_mut()
+    {
+        distinguish(&mut query.body);
     }
     let mut dialect = Dialect::default();
     let _: ControlFlow<()> = match inner {
@@ -78,6 +84,10 @@ impl VisitorMut for Dialect {
         if let Expr::Interval(written) = expression
             && let Err(error) = plain_interval(written)
         {
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
+        if let Err(error) = plain_pattern(expression) {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
@@ -127,6 +137,97 @@ impl VisitorMut for Dialect {
             self.nest(table_with_joins, true);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Gives a constant pattern of LIKE the escape that DataFusion knows, a backslash, and refuses one that ends with its
+/// escape.
+fn plain_pattern(expression: &mut Expr) -> Result<(), Error> {
+    let (Expr::Like { pattern, escape_char, any: false, .. } | Expr::ILike { pattern, escape_char, any: false, .. }) =
+        expression
+    else {
+        return Ok(());
+    };
+    let escape = match escape_char.as_ref().map(|escape| escape.value.clone().into_string()) {
+        None => Some('\\'),
+        Some(Some(text)) if text.chars().count() <= 1 => text.chars().next(),
+        Some(_) => return Err(Class::InvalidEscape.error("invalid escape string: it is empty or one character")),
+    };
+    let mut written = pattern.as_mut();
+    while let Expr::Nested(inner) = written {
+        written = inner.as_mut();
+    }
+    let constant = match written {
+        Expr::Value(value) => value.value.clone().into_string(),
+        _ => None,
+    };
+    match constant {
+        Some(constant) => *written = Expr::value(Value::SingleQuotedString(with_backslashes(&constant, escape)?)),
+        None if escape == Some('\\') => {}
+        None => {
+            return Err(Class::Unsupported.error("LIKE with ESCAPE of a pattern that is no constant is not supported"));
+        }
+    }
+    *escape_char = None;
+    Ok(())
+}
+
+/// A pattern that means the same where a backslash is the escape.
+fn with_backslashes(pattern: &str, escape: Option<char>) -> Result<String, Error> {
+    let mut plain = String::with_capacity(pattern.len());
+    let mut characters = pattern.chars();
+    while let Some(next) = characters.next() {
+        let literal = match next {
+            _ if Some(next) == escape => characters
+                .next()
+                .ok_or_else(|| Class::InvalidEscape.error("LIKE pattern must not end with escape character"))?,
+            '\\' => next,
+            _ => {
+                plain.push(next);
+                continue;
+            }
+        };
+        if matches!(literal, '%' | '_' | '\\') {
+            plain.push('\\');
+        }
+        plain.push(literal);
+    }
+    Ok(plain)
+}
+
+/// Gives names to columns of a result that are written like one before them: DataFusion tells columns apart by them.
+/// What people see above them is told from the text.
+fn distinguish(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let (mut written, mut names, mut unqualified) = (HashSet::new(), HashSet::new(), HashSet::new());
+            for (position, item) in select.projection.iter_mut().enumerate() {
+                let SelectItem::UnnamedExpr(expr) = item else { continue };
+                let text = expr.to_string();
+                let name = match &*expr {
+                    Expr::CompoundIdentifier(parts) => parts.last().map(Ident::to_string).unwrap_or_default(),
+                    _ => text.clone(),
+                };
+                // `t.a` and `a` are one column.
+                let is_qualified = name != text;
+                let other = if is_qualified { &unqualified } else { &names };
+                let is_known = written.contains(&text) || other.contains(&name);
+                if is_known {
+                    let alias = Ident::with_quote('"', format!("{name}:{position}"));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                } else if !is_qualified {
+                    unqualified.insert(name.clone());
+                }
+                names.insert(name);
+                written.insert(text);
+            }
+        }
+        SetExpr::Query(inner) => distinguish(&mut inner.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            distinguish(left);
+            distinguish(right);
+        }
+        _ => {}
     }
 }
 

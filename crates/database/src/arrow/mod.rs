@@ -8,4 +8,4 @@ mod value;
 pub use answer::batches;
 pub use column::Column;
 pub use types::{column_type, schema_of};
-pub use value::{Source, check_assignment};
+pub use value::{Source, becomes_text, check_assignment};

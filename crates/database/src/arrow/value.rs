@@ -22,12 +22,20 @@ fn kind(arrow: &DataType) -> Option<RowType> {
     }
 }
 
+/// Whether values of a column of a query become text by a cast before they are stored in a column of a type.
+pub fn becomes_text(from: &Field, to: RowType) -> bool {
+    let kind = if *from.data_type() == DataType::Null { None } else { kind(from.data_type()) };
+    to.is_text() && kind.is_some_and(|kind| !kind.is_text())
+}
+
 /// An error unless values of a column of a query may be stored in a column of a table.
 pub fn check_assignment(from: &Field, table: &str, column: &str, to: RowType) -> Result<()> {
     let (name, arrow) = (from.name(), from.data_type());
     match kind(arrow) {
         _ if *arrow == DataType::Null => Ok(()),
         Some(kind) if kind.assigns_to(to) => Ok(()),
+        // It is cast before it comes here.
+        Some(_) if to.is_text() => Ok(()),
         Some(_) => plan_err!(
             "column \"{column}\" of table \"{table}\" is of type {to}, but \"{name}\" of the query is {arrow}: \
              write a CAST"

@@ -10,7 +10,7 @@ use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 
-use super::insert::load_all;
+use super::insert::{load_all, of_texts};
 use super::route::{Route, simple};
 use super::session::{Session, is_of_planning};
 use super::statement::Statement;
@@ -59,6 +59,15 @@ impl Session {
         let (_, change) = self.row_schema().define(&definition).map_err(external)?;
         let Change::CreateTable(defined) = change else { return Err(external(exists())) };
         check_columns(&defined, &columns)?;
+        let types = defined.columns.iter().map(|column| column.data_type);
+        let rows = match of_texts(&query.text, types, &rows.schema) {
+            Some(texts) => {
+                drop(rows);
+                let Some(texts) = Statement::parse(&texts)?.pop() else { return Err(external(exists())) };
+                self.analytic(texts, interrupt).await?
+            }
+            None => rows,
+        };
         let store = Arc::clone(self.rows.store());
         let begin = move |session: &mut RowsSession| Filling::begin(session, store, &definition, &defined);
         let filling = match self.rows.statement(interrupt, begin).await {

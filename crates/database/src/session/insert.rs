@@ -2,7 +2,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::{Insert, ObjectName, SetExpr, Statement as Ast, TableObject};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value,
+};
+use thermocline_compute::written_type;
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::DataType;
@@ -10,7 +13,7 @@ use thermocline_transactions::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
 use super::statement::Statement;
-use crate::arrow::{Source, check_assignment};
+use crate::arrow::{Source, becomes_text, check_assignment};
 use crate::bridge::external;
 
 /// Rows of a query that go in by one transaction that holds all partitions, which takes fewer milliseconds than a load
@@ -58,8 +61,20 @@ impl Plan {
             };
             insert.columns.iter().map(target).collect::<Result<_>>()?
         };
-        let (query, table) = (source.to_string(), table.name.to_string());
+        let mut query = source.clone();
+        type_literals(&mut query, &targets)?;
+        let (query, table) = (query.to_string(), table.name.to_string());
         Ok(Some(Self { query, table, targets, insert: Box::new(insert.clone()) }))
+    }
+
+    /// The query with a cast of each column that becomes text; `None` if there is no such column.
+    ///
+    /// # Errors
+    /// As [`Plan::check`].
+    pub fn query_of_texts(&self, query: &ArrowSchema) -> Result<Option<String>> {
+        self.check(query)?;
+        let targets = self.targets.iter().map(|(_, data_type)| *data_type);
+        Ok(of_texts(&self.query, targets, query))
     }
 
     /// An error unless the query's columns fit the table's.
@@ -136,6 +151,42 @@ pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> R
         }
     }
     Err(Error::Cancelled("the query whose rows were to be inserted has ended before its last row".into()))
+}
+
+/// A query with a cast of each column that becomes text in a column of a table; `None` if there is no such column.
+pub fn of_texts(text: &str, targets: impl Iterator<Item = DataType>, query: &ArrowSchema) -> Option<String> {
+    let casts: Vec<bool> = query.fields().iter().zip(targets).map(|(field, to)| becomes_text(field, to)).collect();
+    if !casts.contains(&true) {
+        return None;
+    }
+    let numbered = |(number, is_cast): (usize, &bool)| match is_cast {
+        true => format!("CAST(c{number} AS TEXT)"),
+        false => format!("c{number}"),
+    };
+    let columns: Vec<String> = casts.iter().enumerate().map(numbered).collect();
+    let names: Vec<String> = (0..casts.len()).map(|number| format!("c{number}")).collect();
+    Some(format!("SELECT {} FROM ({text}) AS query ({})", columns.join(", "), names.join(", ")))
+}
+
+/// Gives texts that a query selects as they are the types of the columns that they go to.
+fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return Ok(()) };
+    if select.distinct.is_some() {
+        return Ok(());
+    }
+    for (item, (_, data_type)) in select.projection.iter_mut().zip(targets) {
+        let expr = match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
+            // Where those behind it go is not known here.
+            _ => break,
+        };
+        let is_text = matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+        if is_text && !data_type.is_text() {
+            let (literal, data_type) = (Box::new(expr.clone()), written_type(*data_type)?);
+            *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };
+        }
+    }
+    Ok(())
 }
 
 fn failed(error: DataFusionError) -> Error {

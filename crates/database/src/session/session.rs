@@ -346,7 +346,9 @@ impl Session {
     async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let query = Statement::analytic(&plan.query)?;
         let mut rows = self.analytic.stream_until(query, interrupt.deadline()).await?;
-        plan.check(&rows.schema)?;
+        if let Some(texts) = plan.query_of_texts(&rows.schema)? {
+            rows = self.analytic.stream_until(Statement::analytic(&texts)?, interrupt.deadline()).await?;
+        }
         let one = plan.with_parameters(&rows.schema)?;
         let batches = if self.in_transaction() || !plan.is_load() {
             self.analytic.collect(rows).await?.batches

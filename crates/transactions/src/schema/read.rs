@@ -510,7 +510,7 @@ pub(crate) fn bind_default(schema: &Schema, column: &ColumnDefinition) -> Result
     let Some(default) = &column.default else { return Ok(crate::sql::Expr::Literal(Value::Null)) };
     let mut binder = Binder::new(schema, &[]);
     let typed = binder.expression(&crate::sql::parse_expression(default)?)?;
-    let bound = binder.assignable(typed, column.data_type, &column.name)?;
+    let bound = binder.assigned(typed, column.data_type, &column.name)?;
     if !binder.into_parameters().is_empty() {
         return Err(Class::InvalidTableDefinition.error("a default has no parameters"));
     }

@@ -305,7 +305,7 @@ impl Binder<'_> {
         let escape = match escape.map(|escape| escape.value.clone().into_string()) {
             None => Some('\\'),
             Some(Some(text)) if text.chars().count() <= 1 => text.chars().next(),
-            Some(_) => return Err(Class::InvalidParameter.error("ESCAPE takes one character")),
+            Some(_) => return Err(Class::InvalidEscape.error("invalid escape string: it is empty or one character")),
         };
         let parsed = match &pattern.expr {
             Expr::Literal(Value::Text(text)) => {

@@ -260,6 +260,14 @@ impl<'s> Binder<'s> {
             .error(format_args!("column \"{what}\" is of type {to} but expression is of type {from}")))
     }
 
+    /// The same for a column, for which values of all types become text.
+    pub fn assigned(&mut self, typed: Typed, to: DataType, what: &str) -> Result<Expr> {
+        match typed.data_type {
+            Some(from) if to.is_text() && !from.is_text() => Ok(Expr::Cast(Box::new(typed.expr), DataType::Text)),
+            _ => self.assignable(typed, to, what),
+        }
+    }
+
     /// Binds a condition.
     pub fn condition(&mut self, ast: &sqlparser::ast::Expr, clause: &str) -> Result<Expr> {
         let typed = self.expression(ast)?;

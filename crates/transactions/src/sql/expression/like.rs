@@ -35,9 +35,9 @@ impl Pattern {
         while let Some(next) = characters.next() {
             match next {
                 _ if Some(next) == escape => {
-                    let literal = characters.next().ok_or_else(|| {
-                        Class::InvalidParameter.error(format_args!("LIKE pattern '{pattern}' ends with its escape"))
-                    })?;
+                    let literal = characters
+                        .next()
+                        .ok_or_else(|| Class::InvalidEscape.error("LIKE pattern must not end with escape character"))?;
                     push_literal(&mut tokens, literal, ignore_case);
                 }
                 '%' if tokens.last() == Some(&Token::Any) => {}
@@ -121,7 +121,7 @@ mod tests {
             let pattern = Pattern::parse(pattern, Some('\\'), false).unwrap();
             assert_eq!(pattern.matches(text), expected, "{text} like {pattern:?}");
         }
-        assert_eq!(Pattern::parse("a\\", Some('\\'), false).unwrap_err().sqlstate(), "22023");
+        assert_eq!(Pattern::parse("a\\", Some('\\'), false).unwrap_err().sqlstate(), "22025");
     }
 
     /// No pattern takes exponential time.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SetExpr, TableObject};
+use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SelectItem, SetExpr, TableObject};
 
 use super::plain::Plain;
 use super::touched::Touched;
@@ -17,13 +17,14 @@ use crate::schema::names::{fold, object};
 use crate::schema::{IndexDefinition, IndexId, TableDefinition, bind_default};
 use crate::sql::bind::{Binder, EXCLUDED};
 use crate::sql::expression::{Environment, Evaluated, Expr, Frame, Source};
+use crate::sql::parse_expression;
 use crate::sql::plan::PartitionKey;
 use crate::sql::rows::{Batch, Outcome, OutputColumn, Rows};
 use crate::sql::select::{Select, bind_select};
 use crate::sql::weigh::weigh;
 use crate::table::{Parameter, TupleId};
 use crate::types::key::{KeyColumn, encode};
-use crate::types::{PartitionHash, Value, ValueRef};
+use crate::types::{DataType, PartitionHash, Value, ValueRef};
 
 /// A planned `INSERT`.
 #[derive(Debug, Clone)]
@@ -414,8 +415,9 @@ fn bind_source(
             values.rows.iter().map(|row| bind_row(binder, table, (targets, named), &row.content)).collect();
         return rows.map(Values::Rows);
     }
+    let typed = with_typed_literals(query, table, targets)?;
     let mut inner = Binder::inside(binder);
-    let (select, columns) = bind_select(&mut inner, query)?;
+    let (select, columns) = bind_select(&mut inner, typed.as_ref().unwrap_or(query))?;
     binder.take_parameters(inner);
     check_count(columns.len(), targets, named)?;
     let mut places = Vec::with_capacity(table.columns.len());
@@ -425,6 +427,9 @@ fn bind_source(
             Some(given) => {
                 let from = columns.get(given).map_or(column.data_type, |column| column.data_type);
                 let to = column.data_type;
+                if !from.assigns_to(to) && to.is_text() {
+                    return Err(Error::not_here(format_args!("INSERT of a query's {from} as {to}")));
+                }
                 if !from.assigns_to(to) {
                     return Err(Class::TypeMismatch.error(format_args!(
                         "column \"{}\" is of type {to} but expression is of type {from}",
@@ -437,6 +442,37 @@ fn bind_source(
         });
     }
     Ok(Values::Query(Box::new(select), places))
+}
+
+/// The query with the types of columns for texts that it selects as they are; `None` if there are none.
+fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]) -> Result<Option<Query>> {
+    let mut typed = None;
+    let SetExpr::Select(select) = &*query.body else { return Ok(None) };
+    if select.distinct.is_some() {
+        return Ok(None);
+    }
+    for (at, (item, target)) in select.projection.iter().zip(targets).enumerate() {
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = item else {
+            // Where those behind it go is not known here.
+            break;
+        };
+        let to = table.columns.get(*target).map_or(DataType::Text, |column| column.data_type);
+        let is_text =
+            matches!(expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
+        if !is_text || to.is_text() {
+            continue;
+        }
+        let mut cast = parse_expression(&format!("CAST(NULL AS {to})"))?;
+        if let ast::Expr::Cast { expr: of, .. } = &mut cast {
+            **of = expr.clone();
+        }
+        if let SetExpr::Select(select) = &mut *typed.get_or_insert_with(|| query.clone()).body
+            && let Some(item) = select.projection.get_mut(at)
+        {
+            *item = SelectItem::UnnamedExpr(cast);
+        }
+    }
+    Ok(typed)
 }
 
 /// The values of all columns of a row of VALUES.

@@ -199,5 +199,5 @@ fn bind_value(binder: &mut Binder<'_>, written: &sqlparser::ast::Expr, column: &
         return crate::schema::bind_default(binder.schema(), column);
     }
     let typed = binder.expression(written)?;
-    binder.assignable(typed, column.data_type, &column.name)
+    binder.assigned(typed, column.data_type, &column.name)
 }
