@@ -21,6 +21,7 @@ use std::fmt;
 /// |---|---|---|
 /// | 1 | format 1 of segments and manifests, which do not name it | |
 /// | 2 | format 2 | PostgreSQL's rules for numbers, casts, functions and comparisons with floats; every call of a procedure starts from nothing |
+/// | 3 | | a digest is of what was written, as it was written, instead of the rows as they were in the end |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Semantics(pub u32);
 
@@ -29,7 +30,12 @@ impl Semantics {
     pub const FIRST: Self = Self(1);
 
     /// That of this program.
-    pub const CURRENT: Self = Self(2);
+    pub const CURRENT: Self = Self(3);
+
+    /// Whether a record's digest is of what was written; before, it was of the rows as they were in the end.
+    pub(crate) fn digests_changes(self) -> bool {
+        self >= Self(3)
+    }
 }
 
 impl fmt::Display for Semantics {

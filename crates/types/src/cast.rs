@@ -7,7 +7,7 @@ use crate::error::{Class, Error, Result};
 use crate::function::Encoding;
 use crate::operator::narrowed;
 use crate::{
-    DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, parse_date, parse_timestamp, parse_timestamptz,
+    DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, json, parse_date, parse_timestamp, parse_timestamptz,
     parse_uuid,
 };
 
@@ -34,6 +34,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
         | (ValueRef::TimestampTz(_), DataType::TimestampTz)
         | (ValueRef::Interval(_), DataType::Interval)
         | (ValueRef::Uuid(_), DataType::Uuid)
+        | (ValueRef::Jsonb(_), DataType::Jsonb)
         | (ValueRef::Bytes(_), DataType::Bytea) => true,
         (ValueRef::Int(number), DataType::Integer) => i32::try_from(number).is_ok(),
         // As many bytes are no more characters.
@@ -104,6 +105,7 @@ pub fn cast(value: ValueRef<'_>, to: DataType) -> Result<Value> {
         (ValueRef::Boolean(value), DataType::Text) => Ok(Value::from(if value { "true" } else { "false" })),
         (_, DataType::Text) => Ok(value.to_string().into()),
         (_, DataType::Varchar(_) | DataType::Char(_)) => cast(cast(value, DataType::Text)?.as_ref(), to),
+        (ValueRef::Jsonb(document), _) if to != DataType::Jsonb => json::scalar_to(document, to),
         (ValueRef::Boolean(value), _) if to.is_integer() => Ok(Value::Int(value.into())),
         (ValueRef::Int(number), DataType::Boolean) => Ok(Value::Boolean(number != 0)),
         _ => assign(value, to).map(ValueRef::to_value),
@@ -134,6 +136,7 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
         DataType::TimestampTz => Value::TimestampTz(parse_timestamptz(text)?),
         DataType::Interval => Value::Interval(Interval::parse(text, None)?),
+        DataType::Jsonb => Value::Jsonb(json::normalize(text)?.into()),
         DataType::Bytea => Value::Bytes(parse_bytes(text).ok_or_else(invalid)?),
         DataType::Uuid => Value::Uuid(parse_uuid(text).ok_or_else(invalid)?),
     })

@@ -50,6 +50,8 @@ pub enum DataType {
     Interval,
     /// 16 bytes.
     Uuid,
+    /// A JSON document: see [`json`](crate::json).
+    Jsonb,
 }
 
 impl DataType {
@@ -73,7 +75,7 @@ impl DataType {
 
     /// Whether all values take the same number of bytes in a row.
     pub const fn is_of_fixed_width(self) -> bool {
-        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Char(_) | Self::Bytea)
+        !matches!(self, Self::Numeric | Self::Text | Self::Varchar(_) | Self::Char(_) | Self::Bytea | Self::Jsonb)
     }
 
     /// Whether arithmetic is defined on the type.
@@ -123,6 +125,7 @@ impl DataType {
             || self.is_text()
             || other.is_text()
             || matches!((self, other), (Self::Boolean, Self::Integer) | (Self::Integer, Self::Boolean))
+            || (self == Self::Jsonb && (other == Self::Boolean || other.is_number()))
     }
 
     /// The type of the same kind without limits on digits or length.
@@ -176,6 +179,7 @@ impl fmt::Display for DataType {
             Self::TimestampTz => f.write_str("TIMESTAMP WITH TIME ZONE"),
             Self::Interval => f.write_str("INTERVAL"),
             Self::Uuid => f.write_str("UUID"),
+            Self::Jsonb => f.write_str("JSONB"),
         }
     }
 }

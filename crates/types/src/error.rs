@@ -172,6 +172,8 @@ classes! {
     TooLong "22001",
     /// Text that is not a value of the type.
     InvalidText "22P02",
+    /// A character that text cannot have.
+    UntranslatableCharacter "22P05",
     /// Not a date, a timestamp or an interval.
     InvalidDatetime "22007",
     /// A date or a timestamp outside the years 1 to 9999, or an interval of which a part is out of range.
@@ -212,7 +214,7 @@ classes! {
     Procedure "38000",
     /// A procedure did what procedures may not do.
     ProcedureForbidden "38002",
-    /// Procedures call each other too deeply.
+    /// Procedures call each other too deeply, or JSON is nested too deeply.
     TooDeep "54001",
 }
 

@@ -1,4 +1,5 @@
-//! What a value is, and what SQL does with it: types, decimals, dates, time zones, intervals, casts, and errors with their SQLSTATEs.
+//! What a value is, and what SQL does with it: types, decimals, dates, time zones, intervals, JSON, casts, and errors with
+//! their SQLSTATEs.
 //!
 //! The rules are PostgreSQL's, up to the deviations that `docs/sql.md` lists. The row engine evaluates by them,
 //! and the analytic engine's functions call them, so that an expression means the same wherever it runs.
@@ -24,6 +25,7 @@ mod float;
 mod function;
 mod interval;
 mod interval_text;
+pub mod json;
 mod operator;
 mod uuid;
 mod value;
@@ -38,7 +40,7 @@ pub use data_type::DataType;
 pub use decimal::{Decimal, PRECISION_MAX};
 pub use error::{Class, Error, Result};
 pub use float::{canonical_f32, canonical_f64};
-pub use function::{Call, Field, Function};
+pub use function::{Call, Field, Function, JsonOperator};
 pub use interval::Interval;
 pub use operator::{Operator, Resolved, division_by_zero, negate, null_if, out_of_range, wider_integer};
 pub use uuid::{UUID_BYTES, format_uuid, parse_uuid, random_uuid};

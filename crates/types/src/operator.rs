@@ -1,7 +1,7 @@
 //! `+ - * / % ^ ||`: which types they take, what they give, and how they are computed.
 
 use crate::error::{Class, Error, Result};
-use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, is_day};
+use crate::{DataType, Decimal, Interval, MICROS_PER_DAY, Value, ValueRef, is_day, json};
 
 /// A binary operator that is neither a comparison nor logic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,6 +58,9 @@ impl Operator {
         let none = || Err(self.undefined(left, right));
         if self == Self::Concatenate {
             let of = match (left, right) {
+                (Some(DataType::Jsonb), Some(DataType::Jsonb) | None) | (None, Some(DataType::Jsonb)) => {
+                    DataType::Jsonb
+                }
                 (Some(DataType::Bytea), Some(DataType::Bytea) | None) | (None, Some(DataType::Bytea)) => {
                     DataType::Bytea
                 }
@@ -68,6 +71,9 @@ impl Operator {
         }
         let (left, right) = match (left, right) {
             (None, None) => (DataType::BigInt, DataType::BigInt),
+            // Nothing else takes a text from it.
+            (Some(DataType::Jsonb), None) if self == Self::Subtract => (DataType::Jsonb, DataType::Text),
+            (None, Some(text)) if self == Self::Subtract && text.is_text() => (DataType::Jsonb, DataType::Text),
             (Some(DataType::Date), None) | (None, Some(DataType::Date)) if self != Self::Subtract => {
                 let message = format_args!("operator is not unique: {}", self.written(left, right)).to_string();
                 return Err(Class::AmbiguousFunction.error(message));
@@ -89,6 +95,8 @@ impl Operator {
         let result = match (self, left, right) {
             (_, one, other) if one.is_number() && other.is_number() => self.of_numbers(one, other),
             (Self::Subtract, DataType::Date, DataType::Date) => DataType::Integer,
+            (Self::Subtract, DataType::Jsonb, DataType::SmallInt | DataType::Integer) => DataType::Jsonb,
+            (Self::Subtract, DataType::Jsonb, other) if other.is_text() => DataType::Jsonb,
             (Self::Add | Self::Subtract, DataType::Interval, DataType::Interval) => DataType::Interval,
             (Self::Subtract, one, other) if one.is_moment() && other.is_moment() => DataType::Interval,
             (Self::Add | Self::Subtract, DataType::TimestampTz, DataType::Interval)
@@ -131,6 +139,15 @@ impl Operator {
             (V::Text(left), V::Text(right)) if self == Self::Concatenate => Value::Text([left, right].concat().into()),
             (V::Bytes(left), V::Bytes(right)) if self == Self::Concatenate => {
                 Value::Bytes([left, right].concat().into())
+            }
+            (V::Jsonb(left), V::Jsonb(right)) if self == Self::Concatenate => {
+                Value::Jsonb(json::concatenate(left, right)?.into())
+            }
+            (V::Jsonb(left), V::Text(key)) if self == Self::Subtract => {
+                Value::Jsonb(json::delete_key(left, key)?.into())
+            }
+            (V::Jsonb(left), V::Int(place)) if self == Self::Subtract => {
+                Value::Jsonb(json::delete_element(left, place)?.into())
             }
             (V::Int(left), V::Int(right)) if self != Self::Power => Value::Int(self.integers(left, right)?),
             (V::Decimal(left), V::Decimal(right)) if self.keeps_decimals() => self.decimals(left, right)?.into(),
@@ -465,6 +482,14 @@ mod tests {
             (Some(Integer), Operator::Concatenate, Some(Varchar(3)), Ok(Text)),
             (Some(Integer), Operator::Concatenate, Some(Integer), Err("42883")),
             (Some(Bytea), Operator::Concatenate, None, Ok(Bytea)),
+            (Some(DataType::Jsonb), Operator::Concatenate, None, Ok(DataType::Jsonb)),
+            (Some(DataType::Jsonb), Operator::Concatenate, Some(Text), Ok(Text)),
+            (Some(DataType::Jsonb), Operator::Concatenate, Some(Integer), Err("42883")),
+            (Some(DataType::Jsonb), Operator::Subtract, None, Ok(DataType::Jsonb)),
+            (Some(DataType::Jsonb), Operator::Subtract, Some(SmallInt), Ok(DataType::Jsonb)),
+            (Some(DataType::Jsonb), Operator::Subtract, Some(BigInt), Err("42883")),
+            (None, Operator::Subtract, Some(Text), Ok(DataType::Jsonb)),
+            (None, Operator::Subtract, Some(DataType::Jsonb), Err("42883")),
         ] {
             let found = operator.resolve(left, right).map(|resolved| resolved.result);
             assert_eq!(found.map_err(|error| error.sqlstate().to_owned()), result.map_err(str::to_owned));

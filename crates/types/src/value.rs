@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::hash::{Hash, Hasher};
 
 use crate::uuid::{UUID_BYTES, format_uuid};
-use crate::{DataType, Decimal, Interval, Zone, format_date, format_timestamp, format_timestamptz};
+use crate::{DataType, Decimal, Interval, Zone, format_date, format_timestamp, format_timestamptz, json};
 
 /// A value of any type, or NULL.
 ///
@@ -41,6 +41,8 @@ pub enum Value {
     Interval(Interval),
     /// `UUID`.
     Uuid([u8; UUID_BYTES]),
+    /// `JSONB`: canonical text, as [`json::normalize`] gives it.
+    Jsonb(Box<str>),
 }
 
 /// A [`Value`] that borrows its text or bytes, mostly from a row.
@@ -73,6 +75,8 @@ pub enum ValueRef<'a> {
     Interval(Interval),
     /// `UUID`.
     Uuid([u8; UUID_BYTES]),
+    /// `JSONB`: canonical text, as [`json::normalize`] gives it.
+    Jsonb(&'a str),
 }
 
 /// Values are moved about by the million.
@@ -82,7 +86,7 @@ impl Value {
     /// Bytes of memory that it points to.
     pub fn heap_bytes(&self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
@@ -105,6 +109,7 @@ impl Value {
             Self::Real(_) => 10,
             Self::Uuid(_) => 11,
             Self::TimestampTz(_) => 13,
+            Self::Jsonb(_) => 12,
         }
     }
 
@@ -125,6 +130,7 @@ impl Value {
             Self::TimestampTz(value) => ValueRef::TimestampTz(*value),
             Self::Interval(value) => ValueRef::Interval(*value),
             Self::Uuid(value) => ValueRef::Uuid(*value),
+            Self::Jsonb(value) => ValueRef::Jsonb(value),
         }
     }
 
@@ -152,6 +158,7 @@ impl<'a> ValueRef<'a> {
             Self::Real(_) => 10,
             Self::Uuid(_) => 11,
             Self::TimestampTz(_) => 13,
+            Self::Jsonb(_) => 12,
         }
     }
 
@@ -171,13 +178,14 @@ impl<'a> ValueRef<'a> {
             Self::TimestampTz(value) => Value::TimestampTz(value),
             Self::Interval(value) => Value::Interval(value),
             Self::Uuid(value) => Value::Uuid(value),
+            Self::Jsonb(value) => Value::Jsonb(value.into()),
         }
     }
 
     /// Bytes of memory that it borrows.
     pub const fn heap_bytes(self) -> usize {
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => bytes.len(),
             _ => 0,
         }
@@ -188,7 +196,7 @@ impl<'a> ValueRef<'a> {
         /// More than any number or time has.
         const NUMBER_BYTES: usize = 64;
         match self {
-            Self::Text(text) => text.len(),
+            Self::Text(text) | Self::Jsonb(text) => text.len(),
             Self::Bytes(bytes) => 2 + 2 * bytes.len(),
             Self::Null => 0,
             _ => NUMBER_BYTES,
@@ -216,6 +224,7 @@ impl<'a> ValueRef<'a> {
             Self::TimestampTz(_) => DataType::TimestampTz,
             Self::Interval(_) => DataType::Interval,
             Self::Uuid(_) => DataType::Uuid,
+            Self::Jsonb(_) => DataType::Jsonb,
         })
     }
 
@@ -233,6 +242,7 @@ impl<'a> ValueRef<'a> {
             }
             (Self::Interval(left), Self::Interval(right)) => left.cmp(&right),
             (Self::Uuid(left), Self::Uuid(right)) => left.cmp(&right),
+            (Self::Jsonb(left), Self::Jsonb(right)) => json::compare(left, right),
             (Self::Boolean(left), Self::Boolean(right)) => left.cmp(&right),
             (Self::Bytes(left), Self::Bytes(right)) => left.cmp(right),
             (Self::Float(left), Self::Float(right)) => compare_floats(left, right),
@@ -279,6 +289,7 @@ impl<'a> ValueRef<'a> {
             Self::Date(_) | Self::Timestamp(_) | Self::TimestampTz(_) => 4,
             Self::Interval(_) => 5,
             Self::Uuid(_) => 6,
+            Self::Jsonb(_) => 7,
             // Last.
             Self::Null => u8::MAX,
         }
@@ -333,6 +344,7 @@ impl Hash for ValueRef<'_> {
             Self::Date(value) => value.hash(state),
             Self::Interval(value) => value.hash(state),
             Self::Uuid(value) => value.hash(state),
+            Self::Jsonb(value) => json::hash(value, state),
         }
     }
 }
@@ -373,7 +385,7 @@ impl fmt::Display for ValueRef<'_> {
             Self::Real(value) => write_float(f, *value, REAL_PLAIN_BELOW),
             Self::Float(value) => write_float(f, *value, DOUBLE_PLAIN_BELOW),
             Self::Decimal(value) => write!(f, "{value}"),
-            Self::Text(value) => f.write_str(value),
+            Self::Text(value) | Self::Jsonb(value) => f.write_str(value),
             Self::Bytes(value) => {
                 f.write_str("\\x")?;
                 value.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
@@ -438,15 +450,11 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Int(_) | ValueRef::Decimal(_) => write!(out, "{value}"),
         ValueRef::Real(_) => write!(out, "CAST('{value}' AS REAL)"),
         ValueRef::Float(_) => write!(out, "CAST('{value}' AS DOUBLE PRECISION)"),
-        ValueRef::Text(text) => {
-            out.write_char('\'')?;
-            for part in text.chars() {
-                if part == '\'' {
-                    out.write_char('\'')?;
-                }
-                out.write_char(part)?;
-            }
-            out.write_char('\'')
+        ValueRef::Text(text) => write_quoted(out, text),
+        ValueRef::Jsonb(text) => {
+            out.write_str("CAST(")?;
+            write_quoted(out, text)?;
+            out.write_str(" AS JSONB)")
         }
         ValueRef::Bytes(_) => write!(out, "CAST('{value}' AS BYTEA)"),
         ValueRef::Date(_) => write!(out, "DATE '{value}'"),
@@ -455,6 +463,17 @@ pub fn write_literal(out: &mut impl Write, value: ValueRef<'_>) -> fmt::Result {
         ValueRef::Interval(_) => write!(out, "INTERVAL '{value}'"),
         ValueRef::Uuid(_) => write!(out, "UUID '{value}'"),
     }
+}
+
+fn write_quoted(out: &mut impl Write, text: &str) -> fmt::Result {
+    out.write_char('\'')?;
+    for part in text.chars() {
+        if part == '\'' {
+            out.write_char('\'')?;
+        }
+        out.write_char(part)?;
+    }
+    out.write_char('\'')
 }
 
 impl From<bool> for Value {
@@ -550,6 +569,7 @@ mod tests {
             Value::TimestampTz(1),
             Value::Interval(Interval::default()),
             Value::Uuid([1; UUID_BYTES]),
+            Value::Jsonb("1".into()),
         ];
         let kinds = values.each_ref().map(Value::kind_bit);
         assert_eq!(values.each_ref().map(|value| value.as_ref().kind_bit()), kinds);

@@ -8,7 +8,8 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::CreateExternalTable;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Value;
-use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH};
+use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH, external, is_jsonb};
+use thermocline_types::Class;
 
 use super::table_schema::table_type;
 
@@ -45,6 +46,13 @@ impl TableDefinition {
         }
         if statement.locations.iter().all(|location| location.trim().is_empty()) {
             return plan_err!("table {name}: LOCATION is empty");
+        }
+        if let Some(document) = statement.schema.fields().iter().find(|field| is_jsonb(field.data_type())) {
+            let column = document.name();
+            return Err(external(Class::Unsupported.error(format_args!(
+                "table {name}: column \"{column}\" of type JSONB: objects have texts, so declare VARCHAR and write CAST({column} \
+                 AS JSONB)"
+            ))));
         }
         let columns = (!statement.schema.fields().is_empty()).then(|| views(statement.schema.as_arrow()));
         let zone =

@@ -1,10 +1,19 @@
-//! `coalesce` of bytes.
+//! `coalesce` of bytes and of documents.
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::functions::core::coalesce::CoalesceFunc;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature};
+use thermocline_pushdown::is_jsonb;
+
+/// Types of arguments that a document is among: all documents; `None` if there is none, or one that cannot be made one.
+/// Text is a literal: the checks of types have refused any other.
+pub(super) fn all_documents(types: &[DataType]) -> Option<Vec<DataType>> {
+    let document = types.iter().find(|of| is_jsonb(of))?;
+    let fits = |of: &DataType| is_jsonb(of) || of.is_null() || *of == DataType::Utf8;
+    types.iter().all(fits).then(|| vec![document.clone(); types.len()])
+}
 
 /// DataFusion's `coalesce`, which finds no common type of a column's bytes, a view, and those of a literal
 /// such as `X'00'` or `'\\x00'`, nor of bytes and NULL, and refuses them.
@@ -48,6 +57,9 @@ impl ScalarUDFImpl for Coalesce {
         let is_view = |of: &DataType| matches!(of, DataType::BinaryView);
         // Text beside bytes is a literal: the checks of types have refused any other.
         let is_bytes = |of: &DataType| of.is_binary() || of.is_null() || *of == DataType::Utf8;
+        if let Some(documents) = all_documents(types) {
+            return Ok(documents);
+        }
         let is_mixed = types.iter().any(|of| is_view(of) || of.is_null()) || types.contains(&DataType::Utf8);
         match types.iter().any(DataType::is_binary) && is_mixed && types.iter().all(is_bytes) {
             true => Ok(vec![DataType::BinaryView; types.len()]),

@@ -11,8 +11,10 @@ use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExp
 use datafusion::logical_expr::{Expr, ExprSchemable, Operator as Planned, cast, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::ast::BinaryOperator;
-use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type, casts_otherwise, external, operate, sql_type};
-use thermocline_types::{Class, DataType, Operator, Rounded, Value, ValueRef, parse_text, round_into};
+use thermocline_pushdown::{
+    UTC, UUID_WIDTH, arrow_span, arrow_type, call_function, casts_otherwise, external, jsonb_scalar, operate, sql_type,
+};
+use thermocline_types::{Class, DataType, JsonOperator, Operator, Rounded, Value, ValueRef, parse_text, round_into};
 
 use super::decimals::{as_double, quotient};
 
@@ -40,6 +42,7 @@ impl ExprPlanner for Operators {
         let planned = match operator_of(&raw.op) {
             Some(operator) => arithmetic(operator, &raw, schema)?,
             None if is_comparison(&raw.op) => return comparison(raw, schema),
+            None if let Some(operator) = document_operator(&raw.op) => of_document(operator, &raw, schema)?,
             None if matches!(raw.op, BinaryOperator::And | BinaryOperator::Or) => return logic(raw),
             None => None,
         };
@@ -58,6 +61,36 @@ fn operator_of(op: &BinaryOperator) -> Option<Operator> {
         BinaryOperator::StringConcat => Operator::Concatenate,
         _ => return None,
     })
+}
+
+fn document_operator(op: &BinaryOperator) -> Option<JsonOperator> {
+    Some(match op {
+        BinaryOperator::Arrow => JsonOperator::Part,
+        BinaryOperator::LongArrow => JsonOperator::PartText,
+        BinaryOperator::HashArrow => JsonOperator::Path,
+        BinaryOperator::HashLongArrow => JsonOperator::PathText,
+        BinaryOperator::AtArrow => JsonOperator::Contains,
+        BinaryOperator::ArrowAt => JsonOperator::Contained,
+        BinaryOperator::Question => JsonOperator::Exists,
+        BinaryOperator::QuestionPipe => JsonOperator::ExistsAny,
+        BinaryOperator::QuestionAnd => JsonOperator::ExistsAll,
+        _ => return None,
+    })
+}
+
+/// An operator of documents; `None` if an operand is not of SQL's types, as lists are.
+fn of_document(operator: JsonOperator, raw: &RawBinaryExpr, schema: &DFSchema) -> Result<Option<Expr>> {
+    let mut types = [None; 2];
+    for (side, known) in [&raw.left, &raw.right].into_iter().zip(&mut types) {
+        *known = match operand(side, schema) {
+            Operand::Unknown => None,
+            Operand::Of(of) => Some(of),
+            Operand::Other => return Ok(None),
+        };
+    }
+    let [left, right] = types;
+    let function = operator.resolve(left, right).map_err(external)?;
+    call_function(function, vec![raw.left.clone(), raw.right.clone()]).map(Some)
 }
 
 fn is_comparison(op: &BinaryOperator) -> bool {
@@ -129,7 +162,7 @@ fn arithmetic(operator: Operator, raw: &RawBinaryExpr, schema: &DFSchema) -> Res
             let [left, right] = sides;
             operate(operator, left, right)?
         }
-        DataType::Date | DataType::Bytea => {
+        DataType::Date | DataType::Bytea | DataType::Jsonb => {
             let days = |side: Expr, of: DataType| match of.is_integer() {
                 true => with_type(side, &ArrowType::Int32, schema),
                 false => side,
@@ -168,6 +201,7 @@ fn literal(value: &ScalarValue, to: DataType) -> Result<Expr> {
         Value::Date(value) => ScalarValue::Date32(Some(value)),
         Value::Timestamp(value) => ScalarValue::TimestampMicrosecond(Some(value), None),
         Value::TimestampTz(value) => ScalarValue::TimestampMicrosecond(Some(value), Some(UTC.into())),
+        Value::Jsonb(text) => jsonb_scalar(&text),
         Value::Interval(value) => ScalarValue::IntervalMonthDayNano(Some(arrow_span(value).map_err(external)?)),
         Value::Uuid(value) => ScalarValue::FixedSizeBinary(UUID_WIDTH, Some(value.to_vec())),
         Value::Null => ScalarValue::try_new_null(&arrow_type(to).unwrap_or(ArrowType::Decimal128(1, 0)))?,

@@ -11,7 +11,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use thermocline_pushdown::UUID_WIDTH;
+use thermocline_pushdown::{UUID_WIDTH, is_jsonb};
 
 /// What a function of text and bytes is called, and DataFusion's of text.
 const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
@@ -98,7 +98,8 @@ impl ScalarUDFImpl for TextOrBytes {
     }
 }
 
-/// A function that chooses among values of one type. DataFusion's finds none for a UUID and a literal.
+/// A function that chooses among values of one type. DataFusion's finds none for a UUID or a document and a
+/// literal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Choice {
     /// What it is among values of one type.
@@ -131,17 +132,20 @@ impl ScalarUDFImpl for Choice {
     }
 
     fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
-        if !are_for_uuids(arguments.arg_fields.iter().map(|field| field.data_type())) {
+        let Some(of) = literals_become(arguments.arg_fields.iter().map(|field| field.data_type())) else {
             return self.of.return_field_from_args(arguments);
-        }
-        let uuid = |field: &FieldRef| -> FieldRef { Arc::new(Field::new(field.name(), UUID, field.is_nullable())) };
-        let fields: Vec<FieldRef> = arguments.arg_fields.iter().map(uuid).collect();
+        };
+        let brought = |field: &FieldRef| Arc::new(Field::new(field.name(), of.clone(), field.is_nullable()));
+        let fields: Vec<FieldRef> = arguments.arg_fields.iter().map(brought).collect();
         self.of.return_field_from_args(ReturnFieldArgs { arg_fields: &fields, ..arguments })
     }
 
     fn coerce_types(&self, types: &[ArrowType]) -> Result<Vec<ArrowType>> {
-        // The checks of types make UUIDs of them: there is no coercion that DataFusion would take.
-        if are_for_uuids(types.iter()) { Ok(types.to_vec()) } else { coerced(&self.of, types) }
+        // The checks of types bring literals to the type of the others: there is no coercion that DataFusion would take.
+        match literals_become(types.iter()) {
+            Some(_) => Ok(types.to_vec()),
+            None => coerced(&self.of, types),
+        }
     }
 
     fn short_circuits(&self) -> bool {
@@ -155,10 +159,11 @@ impl ScalarUDFImpl for Choice {
 
 const UUID: ArrowType = ArrowType::FixedSizeBinary(UUID_WIDTH);
 
-/// Whether values of these types are UUIDs. Text beside one is a literal, or refused by the checks of types.
-fn are_for_uuids<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -> bool {
-    types.clone().any(|of| *of == UUID)
-        && types.all(|of| matches!(of, ArrowType::Utf8 | ArrowType::Null) || *of == UUID)
+/// UUIDs or documents, if values of these types are either. Text beside one is a literal, or refused by the checks of
+/// types.
+fn literals_become<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<&'a ArrowType> {
+    let of = types.clone().find(|of| **of == UUID || is_jsonb(of))?;
+    types.all(|other| matches!(other, ArrowType::Utf8 | ArrowType::Null) || other == of).then_some(of)
 }
 
 /// The types to which a function's arguments of these types are brought.

@@ -9,9 +9,12 @@ use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, plan_er
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, ScalarFunction};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::{arrow_type, bytes_of_characters, call_function, characters_of_bytes, external};
+use thermocline_pushdown::{
+    JsonbChoice, arrow_type, bytes_of_characters, call_function, characters_of_bytes, external, jsonb_choice,
+};
 use thermocline_types::{Class, DataType, Function};
 
+use super::documents::is_document;
 use super::expressions::rewrite_expressions;
 use super::operators::{Operand, alike, check_comparable, is_real, operand, settled};
 use super::stand_ins::{Choice, DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
@@ -72,6 +75,12 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::Between(Between { expr, low, high, negated }) => {
             check_comparable(expr, low, ">=", schema)?;
             check_comparable(expr, high, "<=", schema)?;
+            if [expr, low, high].into_iter().any(|side| is_document(side, schema)) {
+                let sides = documents("BETWEEN", [expr.as_ref(), low, high].into_iter(), schema)?;
+                if let Ok([expr, low, high]) = <[Expr; 3]>::try_from(sides) {
+                    return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
+                }
+            }
             if let Some([expr, low, high]) = brought([expr.as_ref(), low, high], schema)? {
                 return Ok(Some(Expr::Between(Between::new(expr.into(), *negated, low.into(), high.into()))));
             }
@@ -82,6 +91,11 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         }
         Expr::InList(InList { expr, list, negated }) => {
             list.iter().try_for_each(|item| check_comparable(expr, item, "=", schema))?;
+            if list.iter().chain([expr.as_ref()]).any(|side| is_document(side, schema)) {
+                let mut list = documents("IN", list.iter().chain([expr.as_ref()]), schema)?;
+                let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
+                return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
+            }
             if let Some(mut list) = brought_to_one(list.iter().chain([expr.as_ref()]), schema)? {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
@@ -168,10 +182,20 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
             false => Ok(Some(function(of_text, args, schema)?.unwrap_or_else(|| call(of_text, args.to_vec())))),
         };
     }
-    if let Some(choice) = func.inner().downcast_ref::<Choice>() {
-        return Ok(Some(function(&choice.of, args, schema)?.unwrap_or_else(|| call(&choice.of, args.to_vec()))));
+    if let Some(Choice { of, .. }) = func.inner().downcast_ref::<Choice>() {
+        if args.iter().any(|argument| is_document(argument, schema)) {
+            let args = documents(func.name(), args.iter(), schema)?;
+            return Ok(Some(match JsonbChoice::named(func.name()) {
+                Some(choice) => jsonb_choice(choice, args),
+                None => call(of, args),
+            }));
+        }
+        return Ok(Some(function(of, args, schema)?.unwrap_or_else(|| call(of, args.to_vec()))));
     }
     match func.name() {
+        "get_field" if args.first().is_some_and(|first| is_document(first, schema)) => {
+            Err(external(Class::Unsupported.error("subscripts of JSONB: write ->")))
+        }
         POSITIVE => positive(args, schema).map(Some),
         DISTINCT => distinct(Operator::IsDistinctFrom, args, schema).map(Some),
         NOT_DISTINCT => distinct(Operator::IsNotDistinctFrom, args, schema).map(Some),
@@ -294,10 +318,10 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     check_alike("CASE", results.iter().copied(), schema)?;
     let bases: Vec<_> = base.into_iter().chain(whens).collect();
     let compared = match base {
-        Some(_) => read_as_the_others(bases.iter().copied(), schema)?,
+        Some(_) => of_one_type(bases.iter().copied(), schema)?,
         None => None,
     };
-    let given = read_as_the_others(results.iter().copied(), schema)?;
+    let given = of_one_type(results.iter().copied(), schema)?;
     if compared.is_none() && given.is_none() {
         return Ok(None);
     }
@@ -308,6 +332,31 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let base = base.and_then(|_| bases.next());
     let whens = bases.zip(results.by_ref().take(thens.len())).collect();
     Ok(Some(Expr::Case(Case::new(base, whens, results.next()))))
+}
+
+/// Documents of those among which one is, and literals that are read as the others are; `None` if nothing changes.
+fn of_one_type<'a>(
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Option<Vec<Expr>>> {
+    match expressions.clone().any(|expression| is_document(expression, schema)) {
+        true => documents("CASE", expressions, schema).map(Some),
+        false => read_as_the_others(expressions, schema),
+    }
+}
+
+/// Expressions of which one is a document; literals become documents, too.
+fn documents<'a>(
+    what: &str,
+    expressions: impl Iterator<Item = &'a Expr> + Clone,
+    schema: &DFSchema,
+) -> Result<Vec<Expr>> {
+    check_alike(what, expressions.clone(), schema)?;
+    let document = |of: &Expr| match operand(of, schema) {
+        Operand::Unknown => settled(of, None, DataType::Jsonb),
+        _ => Ok(of.clone()),
+    };
+    expressions.map(document).collect()
 }
 
 /// Dates and timestamps of several types as timestamps, with a time zone if one of them has it; `None` if they are of one

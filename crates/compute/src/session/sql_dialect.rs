@@ -1,6 +1,6 @@
 //! What is SQL to the parser.
 
-use datafusion::sql::sqlparser::ast::Expr;
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
@@ -41,16 +41,35 @@ impl Dialect for SqlDialect {
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {
-        match parser.peek_token_ref().token {
+        match &parser.peek_token_ref().token {
             Token::StringConcat | Token::ShiftLeft | Token::ShiftRight | Token::Arrow | Token::LongArrow => {
                 Some(Ok(self.prec_value(Precedence::PgOther)))
             }
+            Token::Placeholder(mark) if mark == "?" => Some(Ok(self.prec_value(Precedence::PgOther))),
             _ => None,
         }
     }
 
-    /// `IS DISTINCT FROM`, behind which the parser would take AND and OR for parts of the right operand.
+    /// `?`, `?|` and `?&`, which the parser would take for a parameter, and `IS DISTINCT FROM`, behind which it would take AND
+    /// and OR for parts of the right operand.
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
+        if matches!(&parser.peek_token_ref().token, Token::Placeholder(mark) if mark == "?") {
+            parser.next_token();
+            let op = match parser.peek_token_ref().token {
+                Token::Pipe => BinaryOperator::QuestionPipe,
+                Token::Ampersand => BinaryOperator::QuestionAnd,
+                _ => BinaryOperator::Question,
+            };
+            if op != BinaryOperator::Question {
+                parser.next_token();
+            }
+            let right = parser.parse_subexpr(self.prec_value(Precedence::PgOther));
+            return Some(right.map(|right| Expr::BinaryOp {
+                left: Box::new(left.clone()),
+                op,
+                right: Box::new(right),
+            }));
+        }
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
         if !is_distinct && !parser.parse_keywords(&[Keyword::IS, Keyword::NOT, Keyword::DISTINCT, Keyword::FROM]) {
             return None;

@@ -31,7 +31,7 @@ use super::depth::check_depth;
 use super::dialect::in_our_dialect;
 use super::engine::{Engine, QueryRecord};
 use super::interruptible::interruptible;
-use super::plan_size::check_plan_size;
+use super::plan_size::{check_plan_size, check_statement_size};
 use super::prepared::Prepared;
 use super::public_schema::PublicSchema;
 use super::query_context::QueryContext;
@@ -42,10 +42,10 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, Decimals, EmptySubqueries, FloatOrder, Guards, InLists, InSubqueries,
-    IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys, RandomUuids,
-    Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames, Unsupported, optimizer_rules,
-    physical_rules, register_operators, register_stand_ins,
+    Casts, CheckedIntegers, Coalesce, Decimals, DocumentOrder, EmptySubqueries, FloatOrder, Guards, InLists,
+    InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys,
+    RandomUuids, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames, Unsupported,
+    optimizer_rules, physical_rules, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -157,7 +157,7 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 9] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 10] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -167,6 +167,7 @@ impl Session {
             Arc::new(CheckedIntegers),
             Arc::new(IntervalOrder),
             Arc::new(JsonCopies),
+            Arc::new(DocumentOrder),
         ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {
@@ -374,6 +375,7 @@ impl Session {
         let declared = declared_time_zone(&statement);
         let zone = &mut state.config_mut().options_mut().execution.time_zone;
         *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
+        check_statement_size(&statement)?;
         let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
         check_plan_size(&plan)?;
         Ok(plan)

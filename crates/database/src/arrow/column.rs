@@ -3,10 +3,10 @@ use std::sync::Arc;
 use arrow::array::{
     ArrayRef, BinaryBuilder, BooleanBuilder, Date32Builder, Decimal128Builder, Decimal256Builder,
     FixedSizeBinaryBuilder, Float32Builder, Float64Builder, Int16Builder, Int32Builder, Int64Builder,
-    IntervalMonthDayNanoBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
+    IntervalMonthDayNanoBuilder, LargeStringBuilder, StringViewBuilder, TimestampMicrosecondBuilder,
 };
 use arrow::datatypes::{DataType, i256};
-use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type};
+use thermocline_pushdown::{UTC, UUID_WIDTH, arrow_span, arrow_type, jsonb_array};
 use thermocline_transactions::types::{DataType as RowType, Decimal, ValueRef, canonical_f32, canonical_f64};
 use thermocline_transactions::{Error, Result};
 
@@ -28,6 +28,8 @@ pub enum Column {
     TimestampTz(TimestampMicrosecondBuilder),
     Interval(IntervalMonthDayNanoBuilder),
     Uuid(FixedSizeBinaryBuilder),
+    /// Texts of documents.
+    Jsonb(LargeStringBuilder),
 }
 
 /// Digits of the widest decimals.
@@ -56,6 +58,7 @@ impl Column {
             RowType::TimestampTz => Self::TimestampTz(TimestampMicrosecondBuilder::new().with_timezone(UTC)),
             RowType::Interval => Self::Interval(IntervalMonthDayNanoBuilder::new()),
             RowType::Uuid => Self::Uuid(FixedSizeBinaryBuilder::new(UUID_WIDTH)),
+            RowType::Jsonb => Self::Jsonb(LargeStringBuilder::new()),
         })
     }
 
@@ -111,6 +114,8 @@ impl Column {
             (Self::Interval(column), ValueRef::Null) => column.append_null(),
             (Self::Uuid(column), ValueRef::Uuid(value)) => column.append_value(value).map_err(Error::internal)?,
             (Self::Uuid(column), ValueRef::Null) => column.append_null(),
+            (Self::Jsonb(column), ValueRef::Jsonb(value)) => column.append_value(value),
+            (Self::Jsonb(column), ValueRef::Null) => column.append_null(),
             (_, value) => return Err(misfit(value)),
         }
         Ok(())
@@ -133,6 +138,7 @@ impl Column {
             Self::Timestamp(column) | Self::TimestampTz(column) => Arc::new(column.finish()),
             Self::Interval(column) => Arc::new(column.finish()),
             Self::Uuid(column) => Arc::new(column.finish()),
+            Self::Jsonb(column) => Arc::new(jsonb_array(column.finish())),
         }
     }
 }

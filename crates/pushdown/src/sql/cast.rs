@@ -13,6 +13,7 @@ use thermocline_types::{self as types, DataType, Decimal};
 
 use super::column::{Column, apply, array_of};
 use super::external;
+use super::json::{self, is_jsonb};
 use super::types::sql_type;
 
 /// Name of the function.
@@ -32,6 +33,7 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
         (DataType::Decimal { .. }, to) if to.is_float() => true,
         (from, DataType::Decimal { .. }) if from.is_float() => true,
         (DataType::Double, DataType::Real) => true,
+        (DataType::Jsonb, to) | (to, DataType::Jsonb) => to != DataType::Jsonb,
         (DataType::Text, to) => !to.is_text(),
         (
             DataType::Real
@@ -49,6 +51,9 @@ pub fn casts_otherwise(from: &ArrowType, to: &ArrowType) -> bool {
 
 /// `CAST(value AS to)` by SQL's rules.
 pub fn sql_cast(value: Expr, to: &ArrowType) -> Result<Expr> {
+    if is_jsonb(to) {
+        return Ok(json::parsed(value));
+    }
     let of = Expr::Literal(ScalarValue::try_new_null(to)?, None);
     Ok(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&FUNCTION), vec![value, of])))
 }

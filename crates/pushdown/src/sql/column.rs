@@ -6,8 +6,8 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, BinaryBuilder, BinaryViewArray, BooleanArray, BooleanBuilder, Date32Array, Date32Builder,
     Decimal128Array, Decimal128Builder, FixedSizeBinaryArray, FixedSizeBinaryBuilder, Float32Array, Float32Builder,
     Float64Array, Float64Builder, Int16Builder, Int32Builder, Int64Array, Int64Builder, IntervalMonthDayNanoArray,
-    IntervalMonthDayNanoBuilder, StringArray, StringBuilder, StringViewArray, StringViewBuilder,
-    TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
+    IntervalMonthDayNanoBuilder, LargeStringArray, LargeStringBuilder, StringArray, StringBuilder, StringViewArray,
+    StringViewBuilder, StructArray, TimestampMicrosecondArray, TimestampMicrosecondBuilder, new_null_array,
 };
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{
@@ -19,6 +19,7 @@ use datafusion::logical_expr::ColumnarValue;
 use thermocline_types::{Class, DataType, Decimal, Interval, Value, ValueRef};
 
 use super::external;
+use super::json::{is_jsonb, jsonb_array, jsonb_texts};
 use super::types::{UTC, UUID_WIDTH, sql_type};
 
 /// Nanoseconds of a microsecond.
@@ -52,6 +53,8 @@ pub enum Column {
     Interval(IntervalMonthDayNanoArray),
     /// UUID.
     Uuid(FixedSizeBinaryArray),
+    /// JSONB, and the documents' texts.
+    Jsonb(StructArray, LargeStringArray),
 }
 
 impl Column {
@@ -89,6 +92,11 @@ impl Column {
             Some(DataType::Uuid) => {
                 Self::Uuid(to(&ArrowType::FixedSizeBinary(UUID_WIDTH))?.as_fixed_size_binary().clone())
             }
+            Some(DataType::Jsonb) => {
+                let documents = to(of)?.as_struct().clone();
+                let texts = jsonb_texts(&documents)?;
+                Self::Jsonb(documents, texts)
+            }
             Some(DataType::Numeric | DataType::Varchar(_) | DataType::Char(_)) | None => {
                 return exec_err!("SQL has no type {of}");
             }
@@ -113,6 +121,7 @@ impl Column {
             Self::Timestamp(array) | Self::TimestampTz(array) => array,
             Self::Interval(array) => array,
             Self::Uuid(array) => array,
+            Self::Jsonb(array, _) => array,
         };
         if array.is_null(row) {
             return Ok(ValueRef::Null);
@@ -134,6 +143,7 @@ impl Column {
                 Ok(uuid) => ValueRef::Uuid(uuid),
                 Err(_) => return exec_err!("a UUID of {} bytes", array.value_length()),
             },
+            Self::Jsonb(_, texts) => ValueRef::Jsonb(texts.value(row)),
         })
     }
 }
@@ -186,6 +196,17 @@ pub(super) fn array_of(of: &ArrowType, rows: usize, mut value: impl FnMut(usize)
             build!(builder, Interval(value) => arrow_span(value).map_err(external)?)
         }
         ArrowType::FixedSizeBinary(UUID_WIDTH) => uuids(rows, value)?,
+        of if is_jsonb(of) => {
+            let mut texts = LargeStringBuilder::new();
+            for row in 0..rows {
+                match value(row)? {
+                    Value::Null => texts.append_null(),
+                    Value::Jsonb(text) => texts.append_value(text),
+                    other => return exec_err!("{other:?} is no value of {of}"),
+                }
+            }
+            Arc::new(jsonb_array(texts.finish()))
+        }
         other => {
             let similar = match other {
                 ArrowType::LargeUtf8 | ArrowType::Dictionary(..) => ArrowType::Utf8View,
@@ -215,7 +236,7 @@ fn uuids(rows: usize, mut value: impl FnMut(usize) -> Result<Value>) -> Result<A
 /// # Errors
 /// None for these.
 pub fn with_sql_texts(array: &ArrayRef) -> Result<ArrayRef> {
-    if !matches!(sql_type(array.data_type()), Some(DataType::Interval | DataType::Uuid)) {
+    if !matches!(sql_type(array.data_type()), Some(DataType::Interval | DataType::Uuid | DataType::Jsonb)) {
         return Ok(Arc::clone(array));
     }
     let column = Column::new(array)?;

@@ -153,8 +153,7 @@ impl ScalarUDFImpl for SqlFunction {
             _ => None,
         };
         let result = column_type(function, call.result, digits, fields.iter().map(|field| field.data_type()));
-        let nullable =
-            function.is_strict() && fields.iter().any(|field| field.is_nullable()) || function == Function::ConcatWith;
+        let nullable = function.is_strict() && fields.iter().any(|field| field.is_nullable()) || function.gives_null();
         Ok(Arc::new(ArrowField::new(&self.name, result, nullable)))
     }
 

@@ -9,6 +9,7 @@ mod column;
 mod error;
 mod function;
 mod interval;
+mod json;
 mod operator;
 mod types;
 
@@ -20,6 +21,7 @@ pub use error::external;
 pub(crate) use function::sql_functions;
 pub use function::{SQL_EXTRACT, call_function, written_functions};
 pub use interval::interval_length;
+pub use json::{JsonbChoice, is_jsonb, jsonb_array, jsonb_choice, jsonb_key, jsonb_scalar};
 pub use operator::operate;
 pub(crate) use operator::operator_functions;
 pub use types::{UTC, UUID_WIDTH, arrow_type, sql_type};

@@ -17,6 +17,7 @@ use thermocline_types::Operator;
 use super::characters::character_functions;
 use super::column::{Column, array_of};
 use super::interval::interval_function;
+use super::json::json_functions;
 use super::types::{arrow_type, sql_type};
 use super::{cast, external};
 
@@ -39,11 +40,13 @@ static FUNCTIONS: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         .map(of)
         .into_iter()
         .chain([cast::cast_function(), interval_function()].map(Arc::clone))
+        .chain(json_functions().map(Arc::clone))
         .chain(character_functions().iter().cloned())
         .collect()
 });
 
-/// The functions that stand for operators and casts, and those by which intervals are compared and bytes searched.
+/// The functions that stand for operators and casts, and those by which intervals and documents are compared and bytes
+/// searched.
 pub(crate) fn operator_functions() -> &'static [Arc<ScalarUDF>] {
     &FUNCTIONS
 }

@@ -14,6 +14,8 @@ pub(super) fn is_utc(zone: &str) -> bool {
     matches!(zone, UTC | "UTC" | "Etc/UTC" | "utc" | "Z" | "GMT")
 }
 
+use super::json::{is_jsonb, jsonb_type};
+
 /// The type that SQL gives values of an Arrow type; `None` if it has none, and they are the analytic engine's alone.
 pub fn sql_type(of: &ArrowType) -> Option<DataType> {
     Some(match of {
@@ -35,6 +37,7 @@ pub fn sql_type(of: &ArrowType) -> Option<DataType> {
         // Parquet's UUIDs, too; there is no other type of SQL's with as many bytes in each value.
         ArrowType::FixedSizeBinary(UUID_WIDTH) => DataType::Uuid,
         ArrowType::Dictionary(_, values) => return sql_type(values),
+        of if is_jsonb(of) => DataType::Jsonb,
         _ => return None,
     })
 }
@@ -58,5 +61,6 @@ pub fn arrow_type(of: DataType) -> Option<ArrowType> {
         DataType::TimestampTz => ArrowType::Timestamp(TimeUnit::Microsecond, Some(UTC.into())),
         DataType::Interval => ArrowType::Interval(IntervalUnit::MonthDayNano),
         DataType::Uuid => ArrowType::FixedSizeBinary(UUID_WIDTH),
+        DataType::Jsonb => jsonb_type(),
     })
 }

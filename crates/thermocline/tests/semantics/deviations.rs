@@ -19,7 +19,6 @@ const NAMES: &[&str] = &[
     "last digits",
     "negative zero",
     "case mapping",
-    "jsonb",
     "to_char",
     "sums of reals",
     "blanks",
@@ -50,7 +49,6 @@ pub fn name(expression: &Expression, difference: &Difference) -> Option<&'static
             ("integer", "bigint") if has(&["CASE", "coalesce"]) => Some("literals"),
             _ => None,
         },
-        Difference::Refused { expected, .. } if expected == "jsonb" => Some("jsonb"),
         // At once, not when the first date is met.
         Difference::Refused { error, .. } if error.starts_with("0A000") && has(&["EXTRACT(", "date_part("]) => {
             Some("extract")

@@ -12,8 +12,27 @@ pub struct Expression {
     pub rows: Vec<i64>,
 }
 
-const OPERATORS: &[&str] =
-    &["+", "-", "*", "/", "%", "^", "||", "=", "<>", "<", "<=", "IS DISTINCT FROM", "AND", "OR", "LIKE"];
+const OPERATORS: &[&str] = &[
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "^",
+    "||",
+    "=",
+    "<>",
+    "<",
+    "<=",
+    "IS DISTINCT FROM",
+    "AND",
+    "OR",
+    "LIKE",
+    "->",
+    "->>",
+    "@>",
+    "?",
+];
 
 /// What gives one of several values, of whatever types.
 const CHOICES: &[&str] = &[
@@ -54,6 +73,8 @@ const LITERALS: &[&str] = &[
     "UUID '{a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a12}'",
     "TIMESTAMPTZ '2024-01-31 12:00:00+02'",
     "'2024-01-31 12:00:00+02'",
+    "'[1]'",
+    "'{\"a\": 1}'",
 ];
 
 const CASTS: &[&str] = &[
@@ -78,6 +99,7 @@ const CASTS: &[&str] = &[
     "TIMESTAMPTZ",
     "BYTEA",
     "UUID",
+    "JSONB",
 ];
 
 /// Functions with arguments: `x` is the column, `y` the other of its type, `t` text, `n` an integer.
@@ -320,6 +342,38 @@ const FUNCTIONS: &[&str] = &[
     "CASE WHEN x IS NOT NULL THEN x END",
     "CAST(CAST(x AS TEXT) AS UUID)",
     "CAST(concat('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A1', length(x)) AS UUID)",
+    "jsonb_typeof(x)",
+    "jsonb_array_length(x)",
+    "jsonb_extract_path(x, 'a')",
+    "jsonb_extract_path(x, 'bb', '2', 'n')",
+    "jsonb_extract_path_text(x, 'bb', '-2')",
+    "jsonb_object_field(x, 'a')",
+    "jsonb_array_element_text(x, 1)",
+    "x -> 'bb' -> 2 ->> 'n' IS NULL",
+    "x ->> -1",
+    "x #> '{bb,2,n}'",
+    "x #> '{}'",
+    "x #> '{a'",
+    "x #>> '{3,a,0}'",
+    "x #>> '{a,NULL}'",
+    "x <@ y",
+    "y <@ x",
+    "x <@ '[1, 2.5, \"a\", 3]'",
+    "x ?| '{a,bb}'",
+    "x ?& '{a,bb}'",
+    "x - 'a' - 'bb'",
+    "x - 0",
+    "x || y || '1'",
+    "x BETWEEN '1' AND '[1]'",
+    "x IN ('1', '{}')",
+    "x NOT IN (y, '[]')",
+    "CASE x WHEN '1' THEN 'one' WHEN y THEN 'same' END",
+    "coalesce(x, '[1]')",
+    "greatest(x, '[1]')",
+    "least('1', x, y)",
+    "nullif(x, '1')",
+    "CAST(x -> 'a' AS INTEGER)",
+    "CAST(x AS TEXT) LIKE '%a%'",
     "num_nulls(x, y)",
     "num_nonnulls(x, y)",
 ];

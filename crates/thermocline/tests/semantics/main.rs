@@ -11,6 +11,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
 mod deviations;
+mod documents;
 mod engines;
 mod expressions;
 mod filters;
@@ -58,6 +59,12 @@ async fn expressions_mean_what_they_mean_to_postgresql() {
 async fn filters_let_through_what_they_let_through_to_postgresql() {
     let (mut postgres, engines) = start().await;
     filters::compare_filters(&mut postgres, &engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn random_documents_are_what_they_are_to_postgresql() {
+    let (mut postgres, engines) = start().await;
+    documents::compare_documents(&mut postgres, &engines).await;
 }
 
 /// PostgreSQL and the engines here, with the table's rows.

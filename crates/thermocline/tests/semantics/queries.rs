@@ -6,7 +6,7 @@ use thermocline_transactions::random::Random;
 
 use super::engines::{Engines, Way};
 use super::postgres::Postgres;
-use super::values::{TYPES, Values};
+use super::values::{TYPES, Values, is_key};
 
 /// How many, where nothing else is said.
 const QUERIES: u64 = 400;
@@ -196,7 +196,13 @@ fn one_of<'a, T>(random: &mut Random, choices: &'a [T]) -> &'a T {
 }
 
 fn any(random: &mut Random) -> &'static Values {
-    one_of(random, TYPES)
+    // The analytic engine does not group documents.
+    loop {
+        let of = one_of(random, TYPES);
+        if is_key(of) {
+            return of;
+        }
+    }
 }
 
 fn column(random: &mut Random, table: &str, of: &Values) -> String {

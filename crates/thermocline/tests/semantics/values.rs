@@ -9,6 +9,11 @@ pub struct Values {
     pub values: &'static [&'static str],
 }
 
+/// Whether values of a type are keys of indexes.
+pub fn is_key(of: &Values) -> bool {
+    of.sql != "JSONB"
+}
+
 /// Rows are the pairs of so many values.
 pub const VALUES: usize = 10;
 
@@ -129,6 +134,22 @@ pub const TYPES: &[Values] = &[
             "'2023-12-31 16:00:00 PST'",
         ],
     },
+    Values {
+        name: "json",
+        sql: "JSONB",
+        values: &[
+            "NULL",
+            "'{}'",
+            "'{\"bb\": [1, 2, {\"n\": null}], \"a\": 1}'",
+            "'[1, 2.50, \"a\", {\"a\": [3]}]'",
+            "'\"a\"'",
+            "'1.0'",
+            "'1'",
+            "'null'",
+            "'true'",
+            "'[]'",
+        ],
+    },
     Values { name: "bytes", sql: "BYTEA", values: &["NULL", "'\\x'", "'\\x00'", "'\\x61'", "'\\xff00'", "'\\xc3a4'"] },
 ];
 
@@ -148,6 +169,16 @@ pub fn singles(of: &Values) -> Vec<i64> {
 pub fn create_table(name: &str) -> String {
     let columns = TYPES.iter().map(|of| format!("l_{0} {1}, r_{0} {1}", of.name, of.sql));
     format!("CREATE TABLE {name} (id BIGINT PRIMARY KEY, {})", columns.collect::<Vec<_>>().join(", "))
+}
+
+/// The definition of a view of objects with its rows, which have documents as texts.
+pub fn create_view(name: &str, objects: &str) -> String {
+    let column = |side: &str, of: &Values| match is_key(of) {
+        true => format!("{side}_{}", of.name),
+        false => format!("CAST({side}_{0} AS {1}) AS {side}_{0}", of.name, of.sql),
+    };
+    let columns = TYPES.iter().flat_map(|of| [column("l", of), column("r", of)]);
+    format!("CREATE VIEW {name} AS SELECT id, {} FROM {objects}", columns.collect::<Vec<_>>().join(", "))
 }
 
 /// Its rows.

@@ -120,8 +120,9 @@ pub(super) fn run_all<P: Program + ?Sized>(
                 results.include(charged);
             }
             if members.iter().any(|member| !member.transaction.is_read_only()) {
-                let digest = Member::digest(members)?;
-                with_log_head(members, head, digest, |log_head| program.record(batch, log_head, arguments))?;
+                with_log_head(members, head, Member::digest(members), |log_head| {
+                    program.record(batch, log_head, arguments)
+                })?;
             }
             Ok(outcome)
         });
@@ -155,13 +156,6 @@ pub(crate) fn begin(members: &mut [Member], head: Head) {
     for member in members {
         member.transaction.head = head;
     }
-}
-
-/// What the transaction changed in all its partitions.
-fn digest(members: &[Member]) -> Result<Digest> {
-    members
-        .iter()
-        .try_fold(Digest::EMPTY, |digest, member| Ok(digest.and(member.partition.digest(&member.transaction)?)))
 }
 
 /// Calls `write` with the head of a record.
@@ -209,7 +203,7 @@ pub(crate) fn log_effects(members: &[Member], batch: &mut Batch) -> Result<()> {
     if effects.is_empty() {
         return Ok(());
     }
-    with_log_head(members, head, digest(members)?, |head| batch.effects(head, effects))
+    with_log_head(members, head, Member::digest(members), |head| batch.effects(head, effects))
 }
 
 /// Keeps the transaction's changes in all its partitions.

@@ -96,6 +96,7 @@ impl<'a> Bytes<'a> {
             tag::TIMESTAMP_TZ => ValueRef::TimestampTz(self.i64()?),
             tag::INTERVAL => ValueRef::Interval(Interval::from_le_bytes(self.array()?)),
             tag::UUID => ValueRef::Uuid(self.array()?),
+            tag::JSONB => ValueRef::Jsonb(self.text()?),
             _ => return None,
         })
     }
@@ -118,6 +119,7 @@ mod tag {
     pub const INTERVAL: u8 = 12;
     pub const REAL: u8 = 13;
     pub const UUID: u8 = 14;
+    pub const JSONB: u8 = 15;
     pub const TIMESTAMP_TZ: u8 = 16;
 }
 
@@ -152,6 +154,10 @@ pub fn put_value(out: &mut Vec<u8>, value: ValueRef<'_>) {
         }
         ValueRef::Text(value) => {
             out.push(tag::TEXT);
+            put_counted(out, value.as_bytes());
+        }
+        ValueRef::Jsonb(value) => {
+            out.push(tag::JSONB);
             put_counted(out, value.as_bytes());
         }
         ValueRef::Bytes(value) => {
@@ -242,6 +248,7 @@ mod tests {
             Value::Real(1.1),
             Value::Decimal(decimal),
             Value::Text("Straße".into()),
+            Value::Jsonb("{\"a\": 1.50}".into()),
             Value::Bytes([0, 255].into()),
             Value::Date(-1),
             Value::Timestamp(i64::MIN),

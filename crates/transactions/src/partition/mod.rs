@@ -8,15 +8,15 @@
 //! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several
 //! partitions has all of them to itself; where it runs is decided above, in the engine.
 
-mod digest;
 mod filling;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod partition;
 mod scope;
 mod transaction;
 
-pub use digest::Digest;
 pub(crate) use partition::being_built;
 pub use partition::{Partition, PreImages};
 pub use scope::{Member, Scope};
 pub use transaction::{Head, Transaction};
+
+pub use crate::table::Digest;

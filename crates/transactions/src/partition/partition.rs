@@ -167,11 +167,11 @@ impl Partition {
         self.tables().flat_map(|table| table.loads().map(|(load, _)| TableLoad { table: table.definition().id, load }))
     }
 
-    /// Hash of what the transaction changed here, as it is now.
-    pub fn digest(&self, transaction: &Transaction) -> Result<Digest> {
+    /// Hash of what the transaction changed here, as it is now, as logs of versions 1 and 2 of the semantics have it.
+    pub(crate) fn digest_at_the_end(&self, transaction: &Transaction) -> Result<Digest> {
         transaction.undo.changed().try_fold(Digest::EMPTY, |digest, (table, id)| {
             let image = self.table(table)?.get(id)?.map(table::Row::image);
-            Ok(digest.with_row(table, id, image))
+            Ok(digest.with_row_at_the_end(table, id, image))
         })
     }
 

@@ -2,15 +2,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Digest, Head, Partition, Transaction};
-use crate::beside::beside;
 use crate::error::{Error, Result};
 use crate::ids::PartitionId;
 use crate::interrupt::Interrupt;
 use crate::table::StatementMemory;
 use crate::types::PartitionHash;
-
-/// Changes in a partition from which on a digest of them has a thread of its own.
-const CHANGES_APART: usize = 8192;
 
 /// A partition and the transaction that has it.
 #[derive(Debug)]
@@ -28,15 +24,9 @@ impl Member {
         Self { partition, transaction: Transaction::charged(Head::default(), undo_bytes_max, budget) }
     }
 
-    /// Hash of what the transaction changed in all of these, as it is now.
-    pub(crate) fn digest(members: &mut [Self]) -> Result<Digest> {
-        let of = |member: &mut Self| member.partition.digest(&member.transaction);
-        let is_large = |member: &&Self| member.transaction.undo.len() >= CHANGES_APART;
-        if members.iter().filter(is_large).count() < 2 {
-            return members.iter_mut().try_fold(Digest::EMPTY, |digest, member| Ok(digest.and(of(member)?)));
-        }
-        let ((), digests) = beside(|| (), members.iter_mut().collect(), of);
-        digests.into_iter().try_fold(Digest::EMPTY, |digest, other| Ok(digest.and(other?)))
+    /// Hash of what the transaction wrote in all of these.
+    pub(crate) fn digest(members: &[Self]) -> Digest {
+        members.iter().fold(Digest::EMPTY, |digest, member| digest.and(member.transaction.undo.digest()))
     }
 
     /// Partition and transaction, to be used together.

@@ -38,7 +38,7 @@ use std::fmt;
 
 use crate::ids::{Identity, Sequence};
 use crate::log::{Body, Record};
-use crate::{Error, Result};
+use crate::{Error, Result, Semantics};
 
 /// A state that is being rebuilt. Calls come in this order: `definitions` if there is a snapshot, its
 /// `rows`, `records`, `finish`.
@@ -51,8 +51,9 @@ pub trait Replay {
     /// All rows of the snapshot, each of them once. `loaded` is to be told of how many there are more.
     fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()>;
 
-    /// Does what a record says; an error if that has another digest than it had: see [`verify_digest`].
-    fn record(&mut self, record: &Record<'_>) -> Result<()>;
+    /// Does what a record says that ran with these semantics; an error if that has another digest than it had: see
+    /// [`verify_digest`].
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()>;
 
     /// Nothing comes after this.
     fn finish(&mut self) -> Result<()>;

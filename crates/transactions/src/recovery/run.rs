@@ -185,7 +185,7 @@ impl<'a> Run<'a> {
 
     fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<(), Halt> {
         let older = (semantics < Semantics::CURRENT).then_some(semantics);
-        let replayed = caught(format_args!("log record {}", record.sequence), || self.replay.record(record));
+        let replayed = caught(format_args!("log record {}", record.sequence), || self.replay.record(record, semantics));
         replayed.and_then(|replayed| replayed).map_err(|error| self.differs(error, older))?;
         if matches!(record.body, Body::Part(_)) {
             self.open = Some(record.transaction);

@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::*;
-use crate::Semantics;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, TEMPORARY, read_file};
 use crate::ids::{DatabaseId, Micros, PartitionId, Sequence, TransactionId};
 use crate::log::{
@@ -48,7 +47,7 @@ impl Replay for Numbers {
         Ok(())
     }
 
-    fn record(&mut self, record: &Record<'_>) -> Result<()> {
+    fn record(&mut self, record: &Record<'_>, _: Semantics) -> Result<()> {
         let Body::Definition(sql) = record.body else { return Err(Error::internal("no definition")) };
         verify_digest(record, sql.len() as u64)?;
         let number = record.sequence.0;

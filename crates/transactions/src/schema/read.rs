@@ -335,10 +335,12 @@ fn partition_column(table: &TableDefinition, written: &ast::Expr) -> Result<usiz
     }
 }
 
-/// Spans that are equal, as a month and 30 days, would be different keys.
+/// Spans that are equal, as a month and 30 days, would be different keys, and so would documents, as 1.0 and 1.00.
 fn check_key(column: &ColumnDefinition) -> Result<()> {
     match column.data_type {
-        DataType::Interval => Err(unsupported(&format!("column \"{}\" of type INTERVAL as a key", column.name))),
+        of @ (DataType::Interval | DataType::Jsonb) => {
+            Err(unsupported(&format!("column \"{}\" of type {of} as a key", column.name)))
+        }
         _ => Ok(()),
     }
 }

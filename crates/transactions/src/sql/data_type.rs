@@ -37,6 +37,10 @@ pub fn data_type(written: &ast::DataType) -> Result<DataType> {
         Ast::Timestamp(None | Some(6), TimezoneInfo::None | TimezoneInfo::WithoutTimeZone) => DataType::Timestamp,
         Ast::Timestamp(None | Some(6), TimezoneInfo::WithTimeZone | TimezoneInfo::Tz) => DataType::TimestampTz,
         Ast::Interval { fields: None, precision: None | Some(6) } => DataType::Interval,
+        Ast::JSONB => DataType::Jsonb,
+        Ast::JSON => {
+            return Err(Class::Unsupported.error("type JSON, which keeps texts as they are written: use JSONB"));
+        }
         other => return Err(Error::not_here(format_args!("type {other}"))),
     })
 }

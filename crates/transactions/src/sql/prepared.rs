@@ -169,15 +169,28 @@ impl Prepared {
         let mut batch = self.batch(sets.len());
         batch.outcome.rows.reserve(sets.len());
         for sets in sets.chunks(LOOK_UPS_AHEAD) {
-            if sets.iter().all(|parameters| self.takes(parameters.as_ref().iter().map(Value::kind_bit))) {
-                self.run_some(scope, environment, sets, &mut batch)?;
-                continue;
+            self.run_sets(scope, environment, sets, &mut batch)?;
+        }
+        self.texts.note(&batch.outcome.rows);
+        Ok(batch)
+    }
+
+    /// The same of so many sets, each of which `set` gives when it is needed: by the run's number.
+    pub fn run_batch_of<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        runs: usize,
+        mut set: impl FnMut(usize) -> Result<P>,
+    ) -> Result<Batch> {
+        let mut batch = self.batch(runs);
+        batch.outcome.rows.reserve(runs.min(LOOK_UPS_AHEAD));
+        for from in (0..runs).step_by(LOOK_UPS_AHEAD) {
+            let mut sets = OfLookUps::<P>::new();
+            for run in from..runs.min(from + LOOK_UPS_AHEAD) {
+                sets.push(set(run)?);
             }
-            let mut settled = OfLookUps::new();
-            for parameters in sets {
-                settled.push(self.settle(parameters.as_ref())?);
-            }
-            self.run_some(scope, environment, &settled, &mut batch)?;
+            self.run_sets(scope, environment, &sets, &mut batch)?;
         }
         self.texts.note(&batch.outcome.rows);
         Ok(batch)
@@ -207,6 +220,24 @@ impl Prepared {
     /// The result of so many runs before the first.
     fn batch(&self, runs: usize) -> Batch {
         Batch::new(self.texts.rows(self.columns.len()), runs)
+    }
+
+    /// Runs it for a few sets of parameters.
+    fn run_sets<P: AsRef<[Value]>>(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+        batch: &mut Batch,
+    ) -> Result<()> {
+        if sets.iter().all(|parameters| self.takes(parameters.as_ref().iter().map(Value::kind_bit))) {
+            return self.run_some(scope, environment, sets, batch);
+        }
+        let mut settled = OfLookUps::new();
+        for parameters in sets {
+            settled.push(self.settle(parameters.as_ref())?);
+        }
+        self.run_some(scope, environment, &settled, batch)
     }
 
     /// Runs it for a few sets of parameters of the right kinds.
@@ -358,6 +389,7 @@ fn kinds(data_type: DataType) -> u16 {
         Value::TimestampTz(0),
         Value::Interval(Interval::default()),
         Value::Uuid([0; UUID_BYTES]),
+        Value::Jsonb(Box::default()),
     ];
     let taken = one_of_each.iter().filter(|value| fits(value.as_ref(), data_type));
     taken.fold(0, |kinds, value| kinds | value.kind_bit())
@@ -432,6 +464,7 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Bytes(_) => data_type == DataType::Bytea,
         ValueRef::Interval(_) => data_type == DataType::Interval,
         ValueRef::Uuid(_) => data_type == DataType::Uuid,
+        ValueRef::Jsonb(_) => data_type == DataType::Jsonb,
         ValueRef::Date(_) | ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => data_type.is_moment(),
     }
 }

@@ -146,13 +146,24 @@ enum Cell {
     Real(f32),
     Float(f64),
     Decimal(Decimal),
-    Text { from: u32, to: u32 },
-    Bytes { from: u32, to: u32 },
+    Text {
+        from: u32,
+        to: u32,
+    },
+    Bytes {
+        from: u32,
+        to: u32,
+    },
     Date(i32),
     Timestamp(i64),
     TimestampTz(i64),
     Interval(Interval),
     Uuid([u8; UUID_BYTES]),
+    /// Its text is among the texts.
+    Jsonb {
+        from: u32,
+        to: u32,
+    },
 }
 
 const _: () = assert!(size_of::<Cell>() == 24 && RESULT_BYTES_MAX < u32::MAX as usize);
@@ -243,6 +254,10 @@ impl Rows {
             ValueRef::TimestampTz(value) => Cell::TimestampTz(value),
             ValueRef::Interval(value) => Cell::Interval(value),
             ValueRef::Uuid(value) => Cell::Uuid(value),
+            ValueRef::Jsonb(value) => match self.push_text(value.as_bytes(), memory)? {
+                Cell::Text { from, to } => Cell::Jsonb { from, to },
+                other => other,
+            },
         })
     }
 
@@ -380,6 +395,13 @@ impl Rows {
                 let text = other.text.get(*from as usize..*to as usize);
                 self.push_text(text.unwrap_or_default(), memory)?
             }
+            Some(Cell::Jsonb { from, to }) if column < other.width => {
+                let text = other.text.get(*from as usize..*to as usize).unwrap_or_default();
+                match self.push_text(text, memory)? {
+                    Cell::Text { from, to } => Cell::Jsonb { from, to },
+                    cell => cell,
+                }
+            }
             Some(Cell::Bytes { from, to }) if column < other.width => {
                 let bytes = other.bytes.get(*from as usize..*to as usize);
                 self.push_bytes(bytes.unwrap_or_default(), memory)?
@@ -433,6 +455,7 @@ impl Rows {
         self.bytes.extend_from_slice(&other.bytes);
         self.cells.extend(other.cells.iter().map(|cell| match *cell {
             Cell::Text { from, to } => Cell::Text { from: from + text as u32, to: to + text as u32 },
+            Cell::Jsonb { from, to } => Cell::Jsonb { from: from + text as u32, to: to + text as u32 },
             Cell::Bytes { from, to } => Cell::Bytes { from: from + bytes as u32, to: to + bytes as u32 },
             other => other,
         }));
@@ -455,10 +478,8 @@ impl Rows {
             Cell::Real(value) => ValueRef::Real(value),
             Cell::Float(value) => ValueRef::Float(value),
             Cell::Decimal(value) => ValueRef::Decimal(value),
-            Cell::Text { from, to } => {
-                let text = self.text.get(from as usize..to as usize).map(std::str::from_utf8);
-                ValueRef::Text(text.and_then(std::result::Result::ok).unwrap_or_default())
-            }
+            Cell::Text { from, to } => ValueRef::Text(self.text_at(from, to)),
+            Cell::Jsonb { from, to } => ValueRef::Jsonb(self.text_at(from, to)),
             Cell::Bytes { from, to } => ValueRef::Bytes(self.bytes.get(from as usize..to as usize).unwrap_or_default()),
             Cell::Date(value) => ValueRef::Date(value),
             Cell::Timestamp(value) => ValueRef::Timestamp(value),
@@ -466,6 +487,12 @@ impl Rows {
             Cell::Interval(value) => ValueRef::Interval(value),
             Cell::Uuid(value) => ValueRef::Uuid(value),
         }
+    }
+
+    #[inline]
+    fn text_at(&self, from: u32, to: u32) -> &str {
+        let text = self.text.get(from as usize..to as usize).map(std::str::from_utf8);
+        text.and_then(std::result::Result::ok).unwrap_or_default()
     }
 }
 

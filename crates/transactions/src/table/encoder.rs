@@ -19,9 +19,31 @@ pub struct Encoder {
 
 #[derive(Debug, Clone, Copy)]
 struct Step {
+    way: Way,
     column: u32,
     source: Source,
     field: Field,
+}
+
+/// How a parameter is written that is of the kind that most are of for such a column.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Int4(u32),
+    Int8(u32),
+    Text(u32),
+    /// As any value.
+    Other,
+}
+
+impl Way {
+    fn of(source: Source, field: Field) -> Self {
+        match (source, field.kind) {
+            (Source::Parameter(position), Kind::Int4) => Self::Int4(position),
+            (Source::Parameter(position), Kind::Int8) => Self::Int8(position),
+            (Source::Parameter(position), Kind::Text) => Self::Text(position),
+            _ => Self::Other,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -116,7 +138,7 @@ impl Encoder {
                 Written::Parameter(position) => u32::try_from(position).map_or(Source::Other, Source::Parameter),
                 Written::Constant(_) | Written::Computed => Source::Other,
             };
-            steps.push(Step { column: column as u32, source, field });
+            steps.push(Step { way: Way::of(source, field), column: column as u32, source, field });
         }
         Ok(Self { template: template.into(), steps: steps.into() })
     }
@@ -142,19 +164,20 @@ impl Encoder {
         }
         image.clear();
         image.extend_from_slice(&self.template);
-        for Step { column, source, field } in &self.steps {
-            let value = match source {
-                Source::Parameter(position) => parameters.get(*position as usize),
-                Source::Other => None,
-            };
+        for Step { way, column, source, field } in &self.steps {
             let at = field.at();
-            let written = match (field.kind, value) {
-                (Kind::Int4, Some(value)) => match value.integer().map(i32::try_from) {
-                    Some(Ok(number)) => put(image, at, number.to_le_bytes()),
-                    _ => false,
-                },
-                (Kind::Int8, Some(value)) => value.integer().is_some_and(|number| put(image, at, number.to_le_bytes())),
-                (Kind::Text, Some(value)) => match value.text() {
+            let written = match way {
+                Way::Int4(position) => {
+                    let number = parameters.get(*position as usize).and_then(Parameter::integer);
+                    number.is_some_and(|number| {
+                        i32::try_from(number).is_ok_and(|number| put(image, at, number.to_le_bytes()))
+                    })
+                }
+                Way::Int8(position) => {
+                    let number = parameters.get(*position as usize).and_then(Parameter::integer);
+                    number.is_some_and(|number| put(image, at, number.to_le_bytes()))
+                }
+                Way::Text(position) => match parameters.get(*position as usize).and_then(Parameter::text) {
                     Some(text) if text.len() <= field.bytes_max() => {
                         image.extend_from_slice(text.as_bytes());
                         layout.put_end(image, *field);
@@ -162,12 +185,14 @@ impl Encoder {
                     }
                     _ => false,
                 },
-                _ => false,
+                Way::Other => false,
             };
             if !written {
                 let column = *column as usize;
                 let value = match source {
-                    Source::Parameter(_) => value.map(Parameter::value).unwrap_or_default(),
+                    Source::Parameter(position) => {
+                        parameters.get(*position as usize).map(Parameter::value).unwrap_or_default()
+                    }
                     Source::Other => other(column),
                 };
                 if !field.put_as_is(image, value) {

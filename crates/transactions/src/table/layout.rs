@@ -3,7 +3,7 @@ use std::ops::Range;
 use super::patch::IntegerPlace;
 use crate::error::{Class, Error, Result};
 use crate::schema::TableDefinition;
-use crate::types::{DataType, Decimal, ValueRef};
+use crate::types::{DataType, Decimal, ValueRef, json};
 
 /// How the rows of a table are written.
 ///
@@ -79,6 +79,7 @@ pub(super) enum Kind {
     Decimal16 { precision: u8, scale: u8 },
     Text,
     Bytes,
+    Jsonb,
 }
 
 /// Decimals of up to this many digits fit into 64 bits.
@@ -104,12 +105,13 @@ impl Kind {
             DataType::Decimal { precision, scale } => Self::Decimal16 { precision, scale },
             DataType::Text | DataType::Varchar(_) | DataType::Char(_) => Self::Text,
             DataType::Bytea => Self::Bytes,
+            DataType::Jsonb => Self::Jsonb,
             DataType::Numeric => return Err(Error::internal("a column of type NUMERIC without precision")),
         })
     }
 
     pub const fn is_variable(self) -> bool {
-        matches!(self, Self::Text | Self::Bytes)
+        matches!(self, Self::Text | Self::Bytes | Self::Jsonb)
     }
 
     /// Bytes in the fixed part, of one that is not variable.
@@ -120,7 +122,7 @@ impl Kind {
             Self::Int4 | Self::Real | Self::Date => 4,
             Self::Int8 | Self::Float | Self::Timestamp | Self::TimestampTz | Self::Decimal8 { .. } => 8,
             Self::Decimal16 { .. } | Self::Interval | Self::Uuid => 16,
-            Self::Text | Self::Bytes => 0,
+            Self::Text | Self::Bytes | Self::Jsonb => 0,
         }
     }
 }
@@ -130,7 +132,7 @@ fn bytes_max(data_type: DataType) -> Option<usize> {
     match data_type {
         // A character of UTF-8 has up to four bytes.
         DataType::Varchar(characters) | DataType::Char(characters) => Some(4 * characters as usize),
-        DataType::Text | DataType::Bytea => None,
+        DataType::Text | DataType::Bytea | DataType::Jsonb => None,
         _ => Some(0),
     }
 }
@@ -284,7 +286,7 @@ impl Layout {
     pub(super) fn encode_one(&self, image: &mut Vec<u8>, position: usize, value: ValueRef<'_>) -> Result<()> {
         let Some(field) = self.field(position) else { return Ok(()) };
         match (field.kind, value) {
-            (Kind::Text, ValueRef::Text(text)) => {
+            (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                 image.extend_from_slice(text.as_bytes());
                 self.put_end(image, field);
             }
@@ -327,13 +329,13 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             let fits = match (field.kind, value) {
-                (Kind::Text, ValueRef::Text(text)) => {
+                (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                     !is_null(image, *position) && self.range(image, *field).len() == text.len()
                 }
                 (Kind::Bytes, ValueRef::Bytes(bytes)) => {
                     !is_null(image, *position) && self.range(image, *field).len() == bytes.len()
                 }
-                (Kind::Text | Kind::Bytes, _) => false,
+                (Kind::Text | Kind::Bytes | Kind::Jsonb, _) => false,
                 (_, ValueRef::Null) => field.nullable,
                 (_, value) => field.accepts(*value),
             };
@@ -344,7 +346,7 @@ impl Layout {
         for (position, value) in changes {
             let Some(field) = self.columns.get(*position) else { return Ok(false) };
             match (field.kind, value) {
-                (Kind::Text, ValueRef::Text(text)) => {
+                (Kind::Text, ValueRef::Text(text)) | (Kind::Jsonb, ValueRef::Jsonb(text)) => {
                     let at = self.range(image, *field).start;
                     put_slice(image, at, text.as_bytes());
                 }
@@ -416,6 +418,10 @@ impl Layout {
         match field.kind {
             Kind::Boolean => image.get(at).is_some_and(|byte| *byte <= 1),
             Kind::Text => self.bytes_of(image, field).is_some_and(|text| std::str::from_utf8(text).is_ok()),
+            Kind::Jsonb => {
+                let text = self.bytes_of(image, field).and_then(|bytes| std::str::from_utf8(bytes).ok());
+                text.is_some_and(|text| json::normalize(text).is_ok_and(|canonical| canonical == text))
+            }
             Kind::Decimal16 { scale, .. } => {
                 chunk(image, at).is_some_and(|bytes| Decimal::new(i128::from_le_bytes(bytes), scale).is_ok())
             }
@@ -456,6 +462,21 @@ impl Field {
             }
             (Kind::Decimal16 { scale, .. }, ValueRef::Decimal(number)) => number.scale() == scale,
             _ => false,
+        }
+    }
+
+    /// The bytes of a value that is not variable, as numbers: integers with their sign, and the second half of what has
+    /// sixteen bytes.
+    #[inline]
+    pub fn words(&self, image: &[u8]) -> (u64, Option<u64>) {
+        let at = self.at();
+        let eight = |at| chunk(image, at).map_or(0, u64::from_le_bytes);
+        match self.kind.width() {
+            1 => (image.get(at).copied().unwrap_or_default().into(), None),
+            2 => (chunk(image, at).map_or(0, i16::from_le_bytes) as u64, None),
+            4 => (chunk(image, at).map_or(0, i32::from_le_bytes) as u64, None),
+            16 => (eight(at), Some(eight(at + 8))),
+            _ => (eight(at), None),
         }
     }
 

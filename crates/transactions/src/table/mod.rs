@@ -13,6 +13,7 @@ mod arena;
 mod budget;
 mod building;
 mod charge;
+mod digest;
 mod encoder;
 mod index;
 mod keys;
@@ -32,6 +33,7 @@ mod unread;
 
 pub use budget::{Budget, Full, Reach, Working};
 pub use charge::{Charge, allocated};
+pub use digest::Digest;
 pub use encoder::{Encoder, Parameter, Written};
 pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
 pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};

@@ -51,6 +51,11 @@ impl Patch {
         self.0.push(Write { column, field, null: false, bytes });
     }
 
+    /// The columns that it changes, in their order.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> {
+        self.0.iter().map(|write| write.column)
+    }
+
     /// Writes the values into an image of the same layout.
     #[inline]
     pub(super) fn apply(&self, image: &mut [u8]) {

@@ -89,6 +89,7 @@ impl<'a> Row<'a> {
             }
             Kind::Text => return Some(Cell::Text(self.layout.bytes_of(image, field)?)),
             Kind::Bytes => ValueRef::Bytes(self.layout.bytes_of(image, field)?),
+            Kind::Jsonb => ValueRef::Jsonb(std::str::from_utf8(self.layout.bytes_of(image, field)?).ok()?),
         }))
     }
 }

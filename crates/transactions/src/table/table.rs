@@ -280,8 +280,12 @@ impl Table {
         }
         undo.push(self.id(), id, None)?;
         let result = self.place(id, image, Growth::Asked);
-        if result.is_err() {
-            undo.forget_last();
+        match result {
+            Ok(()) => {
+                let digest = undo.digest_mut();
+                *digest = digest.with_row(self.definition.id, id, Some(image));
+            }
+            Err(_) => undo.forget_last(),
         }
         result.map(|()| id)
     }
@@ -306,6 +310,13 @@ impl Table {
             self.scratch.image = image;
             result
         };
+        let result = result.and_then(|()| {
+            let (image, digest) = (self.row(id)?.image(), undo.digest_mut());
+            *digest = changes.iter().fold(digest.with_change(self.definition.id, id), |digest, (column, _)| {
+                digest.with_column(&self.layout, image, *column)
+            });
+            Ok(())
+        });
         if result.is_err() {
             undo.forget_last();
         }
@@ -344,6 +355,10 @@ impl Table {
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         undo.push(self.definition.id, id, Some(image))?;
         patch.apply(image);
+        let digest = undo.digest_mut();
+        *digest = patch.columns().fold(digest.with_change(self.definition.id, id), |digest, column| {
+            digest.with_column(&self.layout, image, column)
+        });
         let row = Row::new(&self.layout, image);
         if let Some(building) = &mut self.building {
             building.renew(id, row, &self.budget);
@@ -369,7 +384,12 @@ impl Table {
         let Some(image) = image else { return Err(no_row(&self.definition, id)) };
         let Some(values) = values(image) else { return Ok(None) };
         undo.push(self.definition.id, id, Some(image))?;
-        places.zip(values).for_each(|(place, number)| place.put(image, number));
+        let mut digest = undo.digest().with_change(self.definition.id, id);
+        for (place, number) in places.zip(values) {
+            place.put(image, number);
+            digest = digest.with_integer(place.column, number);
+        }
+        *undo.digest_mut() = digest;
         let row = Row::new(&self.layout, image);
         if let Some(building) = &mut self.building {
             building.renew(id, row, &self.budget);
@@ -390,6 +410,8 @@ impl Table {
     /// Removes a row.
     pub fn delete(&mut self, id: TupleId, undo: &mut Undo) -> Result<()> {
         undo.push(self.definition.id, id, Some(self.row(id)?.image()))?;
+        let digest = undo.digest_mut();
+        *digest = digest.with_row(self.definition.id, id, None);
         self.remove(id)
     }
 

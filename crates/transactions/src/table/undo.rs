@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use super::budget::{Budget, Working};
+use super::digest::Digest;
 use super::tuple_ids::TupleId;
 use crate::error::{Error, Result};
 use crate::schema::TableId;
@@ -11,6 +12,8 @@ use crate::schema::TableId;
 pub struct Undo {
     changes: Vec<Entry>,
     images: Vec<u8>,
+    /// Of all changes.
+    digest: Digest,
     bytes_max: usize,
     /// Told of the buffers' capacities; `None` for a transaction that nobody counts.
     budget: Option<Arc<Budget>>,
@@ -23,6 +26,8 @@ struct Entry {
     id: TupleId,
     /// Where in `images` the row of before is; `None` where there was none.
     image: Option<(usize, usize)>,
+    /// The digest of the changes before this one.
+    digest: Digest,
 }
 
 /// One change of a row.
@@ -39,16 +44,16 @@ pub struct Change<'a> {
 impl Undo {
     /// No changes. More than `bytes_max` are refused.
     pub fn new(bytes_max: usize) -> Self {
-        Self { changes: Vec::new(), images: Vec::new(), bytes_max, budget: None, charged: 0 }
+        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget: None, charged: 0 }
     }
 
     /// No changes, with this budget told of what they will take. More than it has are refused.
     pub fn charged(bytes_max: usize, budget: Arc<Budget>) -> Self {
         let budget = Some(budget);
-        Self { changes: Vec::new(), images: Vec::new(), bytes_max, budget, charged: 0 }
+        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget, charged: 0 }
     }
 
-    /// Notes a change that is about to be made.
+    /// Notes a change that is about to be made, and of which the [digest](Self::digest_mut) is to be told.
     pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
         let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
         if self.bytes() + more > self.bytes_max {
@@ -66,7 +71,7 @@ impl Undo {
             self.images.extend_from_slice(before);
             (start, self.images.len())
         });
-        self.changes.push(Entry { table, id, image });
+        self.changes.push(Entry { table, id, image, digest: self.digest });
         Ok(())
     }
 
@@ -104,9 +109,22 @@ impl Undo {
 
     /// Takes the note of the last change back, which was not made after all.
     pub fn forget_last(&mut self) {
-        if let Some(Entry { image: Some((start, _)), .. }) = self.changes.pop() {
+        let Some(Entry { image, digest, .. }) = self.changes.pop() else { return };
+        self.digest = digest;
+        if let Some((start, _)) = image {
             self.images.truncate(start);
         }
+    }
+
+    /// Of all changes, in their order.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The same, to be told of what the last change has written.
+    #[inline]
+    pub(super) fn digest_mut(&mut self) -> &mut Digest {
+        &mut self.digest
     }
 
     /// Number of changes: a mark to undo to.
@@ -148,6 +166,7 @@ impl Undo {
     pub fn clear(&mut self) {
         self.changes.clear();
         self.images.clear();
+        self.digest = Digest::EMPTY;
         self.images.shrink_to(1 << 20);
         self.changes.shrink_to(1 << 14);
         self.charge();

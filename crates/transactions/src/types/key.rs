@@ -55,7 +55,8 @@ impl KeyColumn {
             | DataType::Varchar(_)
             | DataType::Char(_)
             | DataType::Bytea
-            | DataType::Interval => None,
+            | DataType::Interval
+            | DataType::Jsonb => None,
         }
     }
 }
@@ -256,7 +257,7 @@ fn decode_one(key: &mut &[u8], column: KeyColumn) -> Option<Value> {
         }
         DataType::Bytea => Value::Bytes(unescape(key, flip)?.into()),
         DataType::Uuid => Value::Uuid(fixed(key, flip)?),
-        DataType::Numeric | DataType::Interval => return None,
+        DataType::Numeric | DataType::Interval | DataType::Jsonb => return None,
     })
 }
 

@@ -28,8 +28,9 @@ impl PartitionHash {
             ValueRef::Text(text) => of_bytes(text.as_bytes()),
             ValueRef::Bytes(bytes) => of_bytes(bytes),
             ValueRef::Uuid(uuid) => of_bytes(&uuid),
-            // No column that a table is partitioned by.
+            // No columns that a table is partitioned by.
             ValueRef::Interval(span) => of_bytes(&span.to_le_bytes()),
+            ValueRef::Jsonb(document) => of_bytes(document.as_bytes()),
             ValueRef::Null => 0,
         })
     }

@@ -4,6 +4,7 @@
 //! and those that depend on time or chance.
 
 mod encoding;
+mod json;
 mod moment;
 mod number;
 mod similar;
@@ -12,6 +13,7 @@ mod to_char;
 
 pub(crate) use encoding::Encoding;
 
+pub use json::JsonOperator;
 pub use moment::Field;
 
 use crate::error::{Class, Error, Result};
@@ -91,6 +93,36 @@ functions! {
     CommonDivisor "gcd" 2..2,
     /// `lcm(number, number)`
     CommonMultiple "lcm" 2..2,
+    /// `jsonb_array_element(document, place)`, `document -> place`
+    JsonElement "jsonb_array_element" 2..2,
+    /// `jsonb_array_element_text(document, place)`, `document ->> place`
+    JsonElementText "jsonb_array_element_text" 2..2,
+    /// `jsonb_array_length(document)`
+    JsonLength "jsonb_array_length" 1..1,
+    /// `jsonb_contained(document, document)`, `<@`
+    JsonContained "jsonb_contained" 2..2,
+    /// `jsonb_contains(document, document)`, `@>`
+    JsonContains "jsonb_contains" 2..2,
+    /// `jsonb_exists(document, key)`, `?`
+    JsonExists "jsonb_exists" 2..2,
+    /// `jsonb_exists_all(document, '{key,...}')`, `?&`
+    JsonExistsAll "jsonb_exists_all" 2..2,
+    /// `jsonb_exists_any(document, '{key,...}')`, `?|`
+    JsonExistsAny "jsonb_exists_any" 2..2,
+    /// `jsonb_extract_path(document, step, ...)`
+    JsonPath "jsonb_extract_path" 2..100,
+    /// `document #> '{step,...}'`
+    JsonPathArray "jsonb_extract_path_array" 2..2,
+    /// `document #>> '{step,...}'`
+    JsonPathArrayText "jsonb_extract_path_array_text" 2..2,
+    /// `jsonb_extract_path_text(document, step, ...)`
+    JsonPathText "jsonb_extract_path_text" 2..100,
+    /// `jsonb_object_field(document, key)`, `document -> key`
+    JsonField "jsonb_object_field" 2..2,
+    /// `jsonb_object_field_text(document, key)`, `document ->> key`
+    JsonFieldText "jsonb_object_field_text" 2..2,
+    /// `jsonb_typeof(document)`
+    JsonTypeof "jsonb_typeof" 1..1,
     /// `length(text or bytes)`, in characters or bytes
     Length "length" 1..1,
     /// `char_length(text)`
@@ -148,6 +180,22 @@ impl Function {
     /// Whether the result is NULL if an argument is.
     pub const fn is_strict(self) -> bool {
         !matches!(self, Self::Concat | Self::ConcatWith | Self::CountValues | Self::CountNulls)
+    }
+
+    /// Whether the result may be NULL though no argument is.
+    pub const fn gives_null(self) -> bool {
+        matches!(
+            self,
+            Self::ConcatWith
+                | Self::JsonElement
+                | Self::JsonElementText
+                | Self::JsonField
+                | Self::JsonFieldText
+                | Self::JsonPath
+                | Self::JsonPathArray
+                | Self::JsonPathArrayText
+                | Self::JsonPathText
+        )
     }
 
     /// The function with arguments of these types; `None` is that of a string literal, a parameter and NULL.
@@ -298,7 +346,10 @@ impl Function {
                     _ => undefined(),
                 }
             }
-            _ => undefined(),
+            _ => match json::resolve(self, arguments) {
+                Some(call) => Ok(call),
+                None => undefined(),
+            },
         }
     }
 
@@ -328,6 +379,21 @@ impl Function {
             Self::Extract(_) | Self::Part(_) | Self::Truncate(_) => moment::call(self, arguments),
             Self::AtTimeZone => moment::at_time_zone(arguments).unwrap_or_else(|| Err(self.not_of(arguments))),
             Self::ToChar => to_char::call(self, arguments),
+            Self::JsonElement
+            | Self::JsonElementText
+            | Self::JsonLength
+            | Self::JsonContained
+            | Self::JsonContains
+            | Self::JsonExists
+            | Self::JsonExistsAll
+            | Self::JsonExistsAny
+            | Self::JsonPath
+            | Self::JsonPathArray
+            | Self::JsonPathArrayText
+            | Self::JsonPathText
+            | Self::JsonField
+            | Self::JsonFieldText
+            | Self::JsonTypeof => json::call(self, arguments),
             _ => number::call(self, arguments),
         }
     }

@@ -82,6 +82,7 @@ pub(super) fn bytes_max(function: Function, arguments: &[ValueRef<'_>]) -> usize
         (Function::Encode, [ValueRef::Bytes(bytes), _]) => bytes.len().saturating_mul(4),
         (Function::Decode, [ValueRef::Text(text), _]) => text.len(),
         (Function::SimilarPattern, [ValueRef::Text(pattern), ..]) => pattern.len().saturating_mul(3),
+        (function, [ValueRef::Jsonb(document), ..]) if function.gives_null() => document.len(),
         _ => 0,
     }
 }

@@ -7,6 +7,7 @@
 //! | floats | the shortest number that reads back the same; `"NaN"`, `"Infinity"`, `"-Infinity"` as PostgreSQL |
 //! | booleans | `true`, `false` |
 //! | lists; structs | arrays; objects |
+//! | JSON documents | as they are |
 //! | everything else | strings, dates and times in ISO 8601, binary in hex |
 
 use std::collections::HashSet;
@@ -17,6 +18,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Fields, Float32Type, Float64Type, Schema};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use thermocline_pushdown::is_jsonb;
 
 use thermocline_pushdown::with_sql_texts;
 
@@ -59,6 +61,11 @@ impl<'a> Values<'a> {
             DataType::List(_) => Self::List(array.as_list()),
             DataType::LargeList(_) => Self::LargeList(array.as_list()),
             DataType::FixedSizeList(..) => Self::FixedSizeList(array.as_fixed_size_list()),
+            // A document is what it says.
+            of if is_jsonb(of) => match array.as_struct().columns() {
+                [texts] => Self::Bare(array, ArrayFormatter::try_new(texts.as_ref(), &options)?),
+                _ => Self::Text(array, ArrayFormatter::try_new(array, &options)?),
+            },
             DataType::Struct(fields) => {
                 let values =
                     array.as_struct().columns().iter().map(Self::new).collect::<Result<Vec<_>, ArrowError>>()?;
@@ -115,6 +122,8 @@ fn materialised(array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
     match array.data_type() {
         DataType::Dictionary(_, values) => cast(array, values),
         DataType::RunEndEncoded(_, values) => cast(array, values.data_type()),
+        // A document stays one.
+        of if is_jsonb(of) => Ok(ArrayRef::clone(array)),
         _ => Ok(with_sql_texts(array)?),
     }
 }

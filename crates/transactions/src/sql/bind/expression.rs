@@ -8,7 +8,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names::fold;
 use crate::sql::data_type::data_type;
 use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Like, Pattern};
-use crate::types::{self, DataType, Operator, Resolved, Value, wider_integer};
+use crate::types::{self, DataType, JsonOperator, Operator, Resolved, Value, wider_integer};
 
 impl Binder<'_> {
     pub fn expression(&mut self, ast: &ast::Expr) -> Result<Typed> {
@@ -116,10 +116,26 @@ impl Binder<'_> {
             BinaryOperator::PGExp | BinaryOperator::BitwiseXor => {
                 return self.arithmetic(left, Operator::Power, right);
             }
+            BinaryOperator::Arrow => return self.json(left, JsonOperator::Part, right),
+            BinaryOperator::LongArrow => return self.json(left, JsonOperator::PartText, right),
+            BinaryOperator::HashArrow => return self.json(left, JsonOperator::Path, right),
+            BinaryOperator::HashLongArrow => return self.json(left, JsonOperator::PathText, right),
+            BinaryOperator::AtArrow => return self.json(left, JsonOperator::Contains, right),
+            BinaryOperator::ArrowAt => return self.json(left, JsonOperator::Contained, right),
+            BinaryOperator::Question => return self.json(left, JsonOperator::Exists, right),
+            BinaryOperator::QuestionPipe => return self.json(left, JsonOperator::ExistsAny, right),
+            BinaryOperator::QuestionAnd => return self.json(left, JsonOperator::ExistsAll, right),
             other => Err(Error::not_here(format_args!("operator {other}"))),
         }?;
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         self.compare(comparison, left, right)
+    }
+
+    fn json(&mut self, left: &ast::Expr, operator: JsonOperator, right: &ast::Expr) -> Result<Typed> {
+        let sides = vec![self.expression(left)?, self.expression(right)?];
+        let [left, right] = [0, 1].map(|side| sides.get(side).and_then(Typed::operand_type));
+        let function = operator.resolve(left, right)?;
+        self.call_of(Function::Of(function), sides)
     }
 
     fn compare(&mut self, comparison: Comparison, left: Typed, right: Typed) -> Result<Typed> {

@@ -127,6 +127,11 @@ impl Binder<'_> {
         for argument in arguments {
             typed.push(self.expression(argument)?);
         }
+        self.call_of(function, typed)
+    }
+
+    /// The same with arguments that are bound.
+    pub(super) fn call_of(&mut self, function: Function, typed: Vec<Typed>) -> Result<Typed> {
         match function.signature() {
             Signature::Alike if function == Function::NullIf => self.null_if(typed),
             Signature::Alike => {
@@ -224,8 +229,8 @@ fn aggregate_type(kind: AggregateKind, argument: Option<&Typed>) -> Result<DataT
     let number = given.is_number() || unknown;
     Ok(match kind {
         AggregateKind::Count => DataType::BigInt,
-        // There are none of UUIDs in PostgreSQL 15, though they have an order.
-        AggregateKind::Min | AggregateKind::Max if given != DataType::Uuid => given,
+        // There are none of UUIDs and documents in PostgreSQL 15, though they have an order.
+        AggregateKind::Min | AggregateKind::Max if !matches!(given, DataType::Uuid | DataType::Jsonb) => given,
         AggregateKind::Sum if number => match given {
             DataType::Real | DataType::Double => DataType::Double,
             decimal if decimal.is_decimal() => DataType::Numeric,

@@ -170,6 +170,8 @@ impl Expr {
                 let (left, right) = (left.evaluate(frame)?, right.evaluate(frame)?);
                 if *operator == Operator::Concatenate {
                     make_text(frame.environment, left.get().text_bytes_max() + right.get().text_bytes_max())?;
+                } else if let ValueRef::Jsonb(document) = left.get() {
+                    make_text(frame.environment, document.len())?;
                 }
                 Evaluated::Owned(operator.apply(left.get(), right.get())?)
             }
@@ -201,7 +203,12 @@ impl Expr {
             Self::Cast(inner, to) => {
                 let inner = inner.evaluate(frame)?;
                 frame.environment.text(inner.get().text_bytes_max())?;
-                Evaluated::Owned(cast(inner.get(), *to)?)
+                let value = cast(inner.get(), *to)?;
+                if let Value::Jsonb(document) = &value {
+                    // How long it would be was not known before.
+                    frame.environment.text(document.len())?;
+                }
+                Evaluated::Owned(value)
             }
             Self::Call(function, arguments) => function.call(arguments, frame)?,
         })

@@ -229,21 +229,24 @@ impl OrderedSet {
                 (path, at)
             }
         };
-        match path {
+        let at = match path {
             Some(mut path) if !self.page(at.page).has_room(key.len()) => {
                 path.pop();
                 let mut fresh = self.pages_to_split(&path, budget, growth)?;
-                self.split(at.page, at.index, key, path, &mut fresh);
+                let follows = at == self.finger || at == own_finger;
+                let at = self.split(at, key, follows, path, &mut fresh);
                 // A separator that is shorter than the longest may have needed fewer pages.
                 fresh.iter().for_each(|page| self.pages.free(*page, budget));
+                at
             }
             _ => {
                 self.page_mut(at.page).insert(at.index, key, &[]);
-                self.finger = Position { index: at.index + 1, ..at };
-                if let Some(finger) = own.and_then(|own| self.fingers.get_mut(own)) {
-                    *finger = self.finger;
-                }
+                at
             }
+        };
+        self.finger = Position { index: at.index + 1, ..at };
+        if let Some(finger) = own.and_then(|own| self.fingers.get_mut(own)) {
+            *finger = self.finger;
         }
         self.entries += 1;
         Ok(true)
@@ -268,9 +271,19 @@ impl OrderedSet {
         Ok(fresh)
     }
 
-    fn split(&mut self, leaf: u32, index: usize, key: &[u8], mut path: Path, fresh: &mut Vec<u32>) {
-        let Some(mut right) = fresh.pop() else { return };
-        self.split_page(leaf, right, index, [key, &[]]);
+    /// Splits a leaf while it takes an entry, and says where that is then.
+    fn split(&mut self, at: Position, key: &[u8], follows: bool, path: Path, fresh: &mut Vec<u32>) -> Position {
+        let Some(right) = fresh.pop() else { return at };
+        let left = self.split_page(at.page, right, at.index, [key, &[]], follows);
+        self.enter_page(right, path, fresh);
+        match at.index.checked_sub(left) {
+            Some(index) => Position { page: right, index },
+            None => at,
+        }
+    }
+
+    /// Enters a new page into the pages above, behind the last of the path.
+    fn enter_page(&mut self, mut right: u32, mut path: Path, fresh: &mut Vec<u32>) {
         let mut separator = self.page(right).entry(0).to_vec();
         let mut level = 0;
         loop {
@@ -292,23 +305,24 @@ impl OrderedSet {
                 return;
             }
             let Some(next) = fresh.pop() else { return };
-            self.split_page(parent, next, at + 1, [&child, &separator]);
+            self.split_page(parent, next, at + 1, [&child, &separator], false);
             right = next;
             separator = self.page(right).separator(0).to_vec();
         }
     }
 
-    /// Splits `left` while it takes a new entry before `index`; `right` is a new page.
-    fn split_page(&mut self, left: u32, right: u32, index: usize, entry: [&[u8]; 2]) {
+    /// Splits `left` while it takes a new entry before `index`, which [follows](Page::split) the one before it or not;
+    /// `right` is a new page. Says how many entries are in `left` then.
+    fn split_page(&mut self, left: u32, right: u32, index: usize, entry: [&[u8]; 2], follows: bool) -> usize {
         let Some(copy) = self.pages.get(left).and_then(|bytes| <[u8; PAGE_BYTES]>::try_from(bytes).ok()) else {
-            return;
+            return 0;
         };
         let mut copy = Page(copy);
         let next = copy.next();
         let level = copy.level();
         let mut page = self.page_mut(right);
         page.clear(level, left, next);
-        copy.split(&mut page, index, entry);
+        let entries = copy.split(&mut page, index, entry, follows);
         if level == 0 {
             copy.set_next(right);
             if next != NONE {
@@ -316,6 +330,7 @@ impl OrderedSet {
             }
         }
         self.page_mut(left).0.copy_from_slice(&copy.0);
+        entries
     }
 
     /// Takes an entry away; `false` if it is not there.

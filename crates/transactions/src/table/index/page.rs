@@ -1,4 +1,5 @@
 use std::cmp::Ordering;
+use std::ops::Range;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -12,6 +13,9 @@ const DEAD: usize = 6;
 const NEXT: usize = 8;
 const PREVIOUS: usize = 12;
 const SLOTS: usize = 16;
+
+/// A part of a page's entries that is small enough to leave with a new one.
+const FEW: usize = 8;
 
 /// Bytes of an entry beyond its content: its slot and its length.
 const ENTRY_OVERHEAD: usize = 4;
@@ -247,9 +251,17 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
 
     /// Distributes this page's entries and a new one, which belongs before entry `index`, over this page
     /// and `right`, which is empty: about half of the bytes each, or only the new one to the right where
-    /// it is the last of all, so that ascending keys fill their pages.
-    pub fn split(&mut self, right: &mut Page<impl AsRef<[u8]> + AsMut<[u8]>>, index: usize, entry: [&[u8]; 2]) {
-        let Ok(copy) = <[u8; PAGE_BYTES]>::try_from(self.bytes()) else { return };
+    /// it is the last of all, so that ascending keys fill their pages. So do those that ascend in the midst of others:
+    /// one that `follows` the entry that was inserted before it gets room behind it, and what is before it stays. Says
+    /// how many of all are in this page.
+    pub fn split(
+        &mut self,
+        right: &mut Page<impl AsRef<[u8]> + AsMut<[u8]>>,
+        index: usize,
+        entry: [&[u8]; 2],
+        follows: bool,
+    ) -> usize {
+        let Ok(copy) = <[u8; PAGE_BYTES]>::try_from(self.bytes()) else { return 0 };
         let copy = Page(copy);
         let count = copy.count();
         let at = |position: usize| match position.cmp(&index) {
@@ -259,7 +271,13 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         };
         let bytes = |position: usize| at(position).iter().map(|part| part.len()).sum::<usize>() + ENTRY_OVERHEAD;
         let mut left = count;
-        if index < count || copy.next() != NONE {
+        // Where more of its kind will be, an entry is left on either side, so that a finger knows the place. Few entries
+        // behind it go with it, and of many all but one make room.
+        let run = if count.saturating_sub(index) <= (count / FEW).max(1) { index } else { index + 2 };
+        let fits = |positions: Range<usize>| positions.map(bytes).sum::<usize>() <= PAGE_BYTES - SLOTS;
+        if follows && (1..=count).contains(&run) && fits(0..run) && fits(run..count + 1) {
+            left = run;
+        } else if index < count || copy.next() != NONE {
             let held = PAGE_BYTES.saturating_sub(copy.heap() + u16_at(copy.bytes(), DEAD)) + 2 * count;
             let half = (held + bytes(index)) / 2;
             let mut sum = 0;
@@ -273,6 +291,7 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         self.clear(copy.level(), copy.previous(), copy.next());
         self.fill((0..left).map(at));
         right.fill((left..=count).map(at));
+        left
     }
 }
 

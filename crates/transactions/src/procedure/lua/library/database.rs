@@ -10,12 +10,12 @@ use super::super::loaded::{Statement, StatementHandle};
 use super::super::machine::L;
 use super::Named;
 use super::arguments::{bad, bytes, count, expected};
-use super::result::{push_result, push_row};
+use super::result::{ResultSet, push_cells_of, push_result, push_row};
 use super::value::{push_cell, push_timestamp, push_value, value_at, value_of};
 use super::{decimal, moment};
 use crate::error::{Class, Error, Raised as RaisedError};
 use crate::procedure::Context;
-use crate::sql::{Outcome, OutputColumn, Rows};
+use crate::sql::{Environment, Outcome, OutputColumn, Prepared, Rows};
 use crate::table::StatementMemory;
 use crate::types::{DataType, Value, ValueRef};
 
@@ -34,9 +34,11 @@ pub const FUNCTIONS: &[Named] = &[
     ("date", moment::make_date),
     ("decimal", decimal::make),
     ("execute", execute),
+    ("execute_each", execute_each),
     ("now", now),
     ("prepare", prepare),
     ("query", query),
+    ("query_each", query_each),
     ("row", row),
     ("rows", rows),
     ("timestamp", moment::make_timestamp),
@@ -46,13 +48,54 @@ pub const FUNCTIONS: &[Named] = &[
 ];
 
 /// Methods of what `db.prepare` gives.
-pub const STATEMENT_FUNCTIONS: &[Named] =
-    &[("execute", execute), ("query", query), ("row", row), ("value", value), ("values", values)];
+pub const STATEMENT_FUNCTIONS: &[Named] = &[
+    ("execute", execute),
+    ("execute_each", execute_each),
+    ("query", query),
+    ("query_each", query_each),
+    ("row", row),
+    ("value", value),
+    ("values", values),
+];
+
+/// Parameters of one run.
+type Parameters = SmallVec<[Value; PARAMETERS_AT_HAND]>;
 
 /// Runs the statement that the first argument is, or names, with the others as parameters.
 fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
+    with_statement(stack, name, 1, |context, statement| {
+        let environment = context.environment();
+        let types = statement.parameters();
+        let mut parameters = Parameters::new();
+        for (index, position) in (2..=stack.top()).enumerate() {
+            parameters.push(parameter(stack, position, index, types, environment)?);
+        }
+        environment.keeping_texts(|| context.run(statement, &parameters))
+    })
+}
+
+/// Runs it for each of the sets of parameters in the table that is the second argument.
+fn run_each(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
+    if !stack.is_table(2) {
+        return Err(expected(stack, 2, name, "table"));
+    }
+    let runs = stack.raw_len(2);
+    with_statement(stack, name, runs, |context, statement| {
+        let environment = context.environment();
+        let types = statement.parameters();
+        let set = |run| set(stack, run, types, environment);
+        environment.keeping_texts(|| Ok(context.run_batch_of(statement, runs, set)?.outcome))
+    })
+}
+
+fn with_statement(
+    stack: &L<'_>,
+    name: &str,
+    runs: usize,
+    run: impl FnOnce(&mut Context<'_, '_>, &Prepared) -> crate::Result<Outcome>,
+) -> Result<(Rc<Statement>, Outcome), Raised> {
     let machine = stack.host();
-    machine.spend(stack, INSTRUCTIONS_OF_A_STATEMENT)?;
+    machine.spend(stack, runs.saturating_mul(INSTRUCTIONS_OF_A_STATEMENT))?;
     let handle = stack.user::<StatementHandle>(1).map(|handle| Rc::clone(&handle.0));
     let text = match (&handle, stack.kind(1)) {
         (Some(_), _) => &[][..],
@@ -64,20 +107,57 @@ fn run(stack: &L<'_>, name: &str) -> Result<(Rc<Statement>, Outcome), Raised> {
             Some(statement) => statement,
             None => plan(stack, context, text)?,
         };
-        let types = statement.prepared.parameters();
-        let environment = context.environment();
-        let mut parameters: SmallVec<[Value; PARAMETERS_AT_HAND]> = SmallVec::new();
-        for (index, position) in (2..=stack.top()).enumerate() {
-            let parameter = value_at(stack, position, types.get(index).copied()).map_err(|error| match error {
-                Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
-                error => error,
-            })?;
-            environment.text(parameter.heap_bytes())?;
-            parameters.push(parameter);
-        }
-        let outcome = environment.keeping_texts(|| context.run(&statement.prepared, &parameters))?;
+        let outcome = run(context, &statement.prepared)?;
         Ok((statement, outcome))
     })
+}
+
+/// The parameter at a position of the stack.
+#[inline]
+fn parameter(
+    stack: &L<'_>,
+    position: i32,
+    index: usize,
+    types: &[DataType],
+    environment: &Environment,
+) -> crate::Result<Value> {
+    let kind = stack.kind(position);
+    // What most are.
+    if let Kind::Integer(number) = kind {
+        return Ok(Value::Int(number));
+    }
+    let value = value_of(stack, position, kind, types.get(index).copied()).map_err(|error| match error {
+        Error::User(class, message) => class.error(format_args!("parameter ${}: {message}", index + 1)),
+        error => error,
+    })?;
+    let value = value.to_value();
+    environment.text(value.heap_bytes())?;
+    Ok(value)
+}
+
+/// The parameters of one of the runs: an element of the table at 2. What is missing at its end is NULL.
+fn set(stack: &L<'_>, run: usize, types: &[DataType], environment: &Environment) -> crate::Result<Parameters> {
+    pushing(stack, |stack| {
+        stack.raw_get_index(2, count(run).saturating_add(1));
+        if !stack.is_table(-1) {
+            return Err(Class::TypeMismatch.error(format_args!("set {} of parameters is no table", run + 1)));
+        }
+        let at = stack.top();
+        let mut parameters = Parameters::new();
+        for index in 0..types.len().max(stack.raw_len(at)) {
+            parameters.push(pushing(stack, |stack| {
+                stack.raw_get_index(at, count(index).saturating_add(1));
+                parameter(stack, at + 1, index, types, environment)
+            })?);
+        }
+        Ok(parameters)
+    })
+}
+
+/// Does something, and removes what it pushed.
+fn pushing<T>(stack: &L<'_>, run: impl FnOnce(&L<'_>) -> crate::Result<T>) -> crate::Result<T> {
+    let done = stack.scoped(|stack| Ok(run(stack)));
+    done.unwrap_or_else(|_: Raised| Err(Error::internal("an error of Lua where none is raised")))
 }
 
 fn plan(stack: &L<'_>, context: &Context<'_, '_>, text: &[u8]) -> crate::Result<Rc<Statement>> {
@@ -94,6 +174,20 @@ fn query(stack: &L<'_>) -> Result<i32, Raised> {
 
 fn execute(stack: &L<'_>) -> Result<i32, Raised> {
     let (_, Outcome { affected, .. }) = run(stack, "execute")?;
+    stack.push_integer(i64::try_from(affected).unwrap_or(i64::MAX));
+    Ok(1)
+}
+
+/// `db.query_each(sql, {{1, 2}, {3, 4}})`: the rows of all runs, in the order of the sets.
+fn query_each(stack: &L<'_>) -> Result<i32, Raised> {
+    let (statement, Outcome { rows, .. }) = run_each(stack, "query_each")?;
+    push_result(stack, Arc::clone(&statement.columns), rows)?;
+    Ok(1)
+}
+
+/// `db.execute_each(sql, {{1, 2}, {3, 4}})`: how many rows all runs have changed.
+fn execute_each(stack: &L<'_>) -> Result<i32, Raised> {
+    let (_, Outcome { affected, .. }) = run_each(stack, "execute_each")?;
     stack.push_integer(i64::try_from(affected).unwrap_or(i64::MAX));
     Ok(1)
 }
@@ -127,14 +221,16 @@ fn value(stack: &L<'_>) -> Result<i32, Raised> {
     Ok(1)
 }
 
+/// `db.values(sql, ...)`, or `db.values(result, row)`.
 fn values(stack: &L<'_>) -> Result<i32, Raised> {
-    let Some((_, rows)) = only(stack, "values")? else { return Ok(0) };
-    let width = i32::try_from(rows.width()).unwrap_or(i32::MAX);
-    if !stack.has_space(width) {
-        return Err(stack.host().raise(stack, Class::LimitExceeded.error("too many columns for db.values")));
+    if let Some(result) = stack.user::<ResultSet>(1) {
+        return match stack.kind(2) {
+            Kind::Integer(row) => result.push_values(stack, row),
+            _ => Err(expected(stack, 2, "values", "integer")),
+        };
     }
-    (0..rows.width()).for_each(|column| push_cell(stack, &rows, 0, column));
-    Ok(width)
+    let Some((_, rows)) = only(stack, "values")? else { return Ok(0) };
+    push_cells_of(stack, &rows, 0)
 }
 
 /// `db.prepare(sql)`, or `db.prepare(name, sql)`, after which the name stands for the statement.

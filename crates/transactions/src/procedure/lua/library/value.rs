@@ -26,6 +26,7 @@ pub fn push_value(stack: &L<'_>, value: ValueRef<'_>) {
         ValueRef::Timestamp(micros) | ValueRef::TimestampTz(micros) => push_timestamp(stack, micros),
         // As text, which a parameter of the type takes.
         ValueRef::Interval(_) | ValueRef::Uuid(_) => stack.push_bytes(value.to_string().as_bytes()),
+        ValueRef::Jsonb(document) => stack.push_bytes(document.as_bytes()),
     }
 }
 

@@ -139,6 +139,28 @@ fn ascending_keys_fill_their_pages() {
 }
 
 #[test]
+fn keys_that_ascend_side_by_side_fill_their_pages() {
+    let (heads, each) = (10_u64, 10_000_u32);
+    let budget = Budget::unlimited();
+    let mut set = OrderedSet::new();
+    // As many lines of an order at once as there are.
+    for number in (0..each).step_by(10) {
+        for head in 0..heads {
+            for line in number..number + 10 {
+                let key = [&head.to_be_bytes()[..], &line.to_be_bytes(), &[0; 4]].concat();
+                assert!(set.insert(&key, 12, &budget, Growth::Asked).unwrap());
+            }
+        }
+    }
+    let least = heads as usize * each as usize * 20;
+    assert!(set.pages.live() * PAGE_BYTES < least + least / 8, "{} pages", set.pages.live());
+    let mut before = None;
+    for entry in set.range(Bound::Unbounded, Bound::Unbounded) {
+        assert!(before.replace(entry).is_none_or(|before| before < entry));
+    }
+}
+
+#[test]
 fn no_room_leaves_the_set_as_it_was() {
     let budget = Budget::new(200_000);
     let (mut set, mut model) = (OrderedSet::new(), BTreeSet::new());

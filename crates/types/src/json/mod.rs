@@ -1,0 +1,30 @@
+//! JSON documents: PostgreSQL's `jsonb`.
+//!
+//! A document is held as its canonical text, as PostgreSQL writes a `jsonb`: a blank behind each `:` and `,`, keys in the
+//! order of their lengths and then of their bytes, of equal keys the last, numbers as decimals without an exponent. So a
+//! part of a document is a slice of its text that is canonical, too, and documents need no form of their own in rows, logs
+//! and columns. Texts do not tell whether documents are equal: 1.0 and 1.00 are ([`order_key`]).
+
+mod cast;
+mod change;
+mod containment;
+mod navigation;
+mod number;
+mod order;
+mod parser;
+mod path;
+mod text;
+
+pub(crate) use cast::scalar_to;
+pub(crate) use change::{concatenate, delete_element, delete_key};
+pub(crate) use containment::{contains, has_key};
+pub(crate) use navigation::{array_length, at_path, element, field, kind_name, text_of};
+pub(crate) use order::hash;
+pub use order::{compare, order_key};
+pub use parser::normalize;
+pub(crate) use path::steps_of;
+
+/// Arrays and objects within each other, at most. PostgreSQL's limit is its stack.
+pub const DEPTH_MAX: usize = 1000;
+/// Bytes of a document's canonical text, at most: numbers with exponents are longer there than they were.
+pub const BYTES_MAX: usize = 16 << 20;
