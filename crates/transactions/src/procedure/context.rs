@@ -142,6 +142,17 @@ impl<'c, 's> Context<'c, 's> {
         prepared.run(self.scope, self.environment, parameters)
     }
 
+    #[inline]
+    pub(super) fn run_batch_of<P: AsRef<[Value]>>(
+        &mut self,
+        prepared: &Prepared,
+        runs: usize,
+        set: impl FnMut(usize) -> Result<P>,
+    ) -> Result<Batch> {
+        self.note(prepared)?;
+        prepared.run_batch_of(self.scope, self.environment, runs, set)
+    }
+
     /// Notes that a statement runs, unless it may not.
     #[inline]
     fn note(&mut self, prepared: &Prepared) -> Result<()> {

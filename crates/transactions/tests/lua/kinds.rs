@@ -250,6 +250,7 @@ fn memory_ends_at_every_allocation() {
         "local co = coroutine.wrap(function(...) for i = 1, 9 do coroutine.yield(string.format('%s %d', {}, i)) end end) for i = 1, 9 do co() end",
         "local x <close> = setmetatable({}, {__close = function() local t = {1, 2, 3} end}) pcall(error, {}) return (('abc'):gsub('%w', '%0%0'))",
         "local r = db.query('SELECT k, v, m FROM t ORDER BY k') local out = {} for i, row in ipairs(r) do out[i] = {row.k, row.m} end return db.rows({'k', 'm'}, out)",
+        "local sets = {} for i = 1, 40 do sets[i] = {i, ('x'):rep(i)} end local r = db.query_each('SELECT k, v, $2 AS x FROM t WHERE k = $1', sets) return select('#', db.values(r, 2)), db.execute_each('UPDATE t SET v = $2 WHERE k = $1', sets)",
         "local function f(n) if n > 0 then return 1 + f(n - 1) end return 0 end for k, v in pairs({a = 1, b = 2}) do f(90) end table.sort({3, 1, 2})",
         "for w in ('one two three'):gmatch('%a+') do local d = db.decimal('1.5') * 2 .. w end return xpcall(function() error({}) end, function(e) return {e} end)",
     ];

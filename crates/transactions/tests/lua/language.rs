@@ -31,6 +31,56 @@ fn statements_and_results() {
 }
 
 #[test]
+fn statements_run_once_for_each_set_of_parameters() {
+    let mut bench = Bench::new();
+    bench.check("return db.query_each('SELECT k, v FROM t WHERE k = $1', {{2}, {9}, {1}, {2}})", "2|two\n1|one\n2|two");
+    bench.check(
+        "return #db.query_each('SELECT k FROM t WHERE k = $1', {}), db.execute_each('DELETE FROM t WHERE k = $1', {})",
+        "0|0",
+    );
+    bench.check(
+        "local r = db.query_each('SELECT k, v, b FROM t WHERE k = $1', {{3}, {1}})
+         local k, v, b = db.values(r, 1) return k, v, b, select('#', db.values(r, 1)), db.values(r, 2)",
+        "3|NULL|NULL|3|1|one|NULL",
+    );
+    for number in ["0", "-1", "3", "math.mininteger", "math.maxinteger"] {
+        bench.check(
+            &format!("local r = db.query('SELECT k FROM t WHERE k < 3') return select('#', db.values(r, {number}))"),
+            "0",
+        );
+    }
+    bench.fails("return db.values(db.query('SELECT 1'), 'x')", "38000", "integer expected");
+    // In their order: a set sees what those before it wrote. More than are looked up together.
+    bench.check(
+        "local sets = {} for k = 10, 109 do sets[#sets + 1] = {k, 'v' .. k} end
+         local written = db.execute_each('INSERT INTO t (k, v) VALUES ($1, $2)', sets)
+         local chain = {} for i = 1, 40 do chain[i] = {109, i .. ','} end
+         local s = db.prepare([[UPDATE t SET v = v || $2 WHERE k = $1 AND length(v) < 99 RETURNING length(v)]])
+         return written, s:execute_each({}), #s:query_each(chain), db.value('SELECT v FROM t WHERE k = 109')",
+        "100|0|35|v1091,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31,32,33,34,35,",
+    );
+    // NULL at the end and in the midst, texts that become other types, metatables that are not asked.
+    bench.check(
+        "db.execute_each('INSERT INTO t (k, v, m) VALUES ($1, $2, $3)', {{200, 'a'}, {201, nil, '2.50'}})
+         return db.query('SELECT k, v, m FROM t WHERE k >= 200 ORDER BY k')",
+        "200|a|NULL\n201|NULL|2.50",
+    );
+    bench.check(
+        "local sets = setmetatable({{1}}, {__index = function() return {2} end, __len = function() return 2 end})
+         return #db.query_each('SELECT 1 FROM t WHERE k = $1', sets)",
+        "1",
+    );
+    let each = "db.query_each('SELECT v FROM t WHERE k = $1', ";
+    bench.fails(&format!("return {each}1)"), "38000", "table expected");
+    bench.fails(&format!("return {each}nil)"), "38000", "table expected");
+    bench.fails(&format!("return {each}{{{{1}}, 2}})"), "42804", "set 2 of parameters is no table");
+    bench.fails(&format!("return {each}{{{{1, 2}}}})"), "42P02", "was given 2");
+    bench.fails(&format!("return {each}{{{{{{}}}}}})"), "42804", "parameter $1");
+    bench.fails("db.execute_each('INSERT INTO t (k) VALUES ($1)', {{300}, {1}})", "23505", "line 1");
+    bench.check("return db.value('SELECT k FROM t WHERE k = 300')", "NULL");
+}
+
+#[test]
 fn values_are_those_of_sql() {
     let mut bench = Bench::new();
     bench.check(

@@ -42,11 +42,30 @@ impl ResultSet {
         Self { columns, rows: RefCell::new(rows), meter, bytes, told }
     }
 
+    /// Pushes the values of a row by its number, from 1 on; how many they are, none if there is no such row.
+    pub fn push_values(&self, stack: &L<'_>, number: i64) -> Result<i32, Raised> {
+        let rows = self.rows.borrow();
+        match position(&rows, number) {
+            Some(row) => push_cells_of(stack, &rows, row),
+            None => Ok(0),
+        }
+    }
+
     /// The same for a client. It is the last that is done with it.
     pub fn to_answer(&self) -> Answer {
         let rows = self.rows.take();
         Answer { columns: Arc::clone(&self.columns), affected: rows.len() as u64, rows }
     }
+}
+
+/// Pushes the values of a row, one behind the other; how many they are.
+pub fn push_cells_of(stack: &L<'_>, rows: &Rows, row: usize) -> Result<i32, Raised> {
+    let width = i32::try_from(rows.width()).unwrap_or(i32::MAX);
+    if !stack.has_space(width) {
+        return Err(stack.host().raise(stack, Class::LimitExceeded.error("too many columns for db.values")));
+    }
+    (0..rows.width()).for_each(|column| push_cell(stack, rows, row, column));
+    Ok(width)
 }
 
 /// Pushes a result.
@@ -72,6 +91,12 @@ pub fn push_row(stack: &L<'_>, columns: &[OutputColumn], rows: &Rows, row: usize
     }
 }
 
+/// Where the row of a number is, from 1 on.
+fn position(rows: &Rows, number: i64) -> Option<usize> {
+    let row = usize::try_from(number).ok()?.checked_sub(1)?;
+    (row < rows.len()).then_some(row)
+}
+
 fn of<'a>(stack: &'a L<'_>) -> Result<&'a ResultSet, Raised> {
     stack.user::<ResultSet>(1).ok_or_else(|| expected(stack, 1, "result", "result"))
 }
@@ -88,9 +113,9 @@ fn index(stack: &L<'_>) -> Result<i32, Raised> {
     match stack.kind(2) {
         Kind::Integer(number) => {
             let rows = result.rows.borrow();
-            match usize::try_from(number - 1) {
-                Ok(row) if number > 0 && row < rows.len() => push_row(stack, &result.columns, &rows, row),
-                _ => stack.push_nil(),
+            match position(&rows, number) {
+                Some(row) => push_row(stack, &result.columns, &rows, row),
+                None => stack.push_nil(),
             }
         }
         Kind::Text(b"columns") => {
