@@ -1,12 +1,15 @@
-//! A limit on how much there is to plan, before any rule of the optimizer looks at it.
+//! Limits on how much there is to plan, before the planner or any rule of the optimizer looks at it.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, Visit, Visitor};
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
@@ -18,6 +21,85 @@ const LEVELS_MAX: u32 = 4000;
 
 /// Terms of a condition in which every column is written out as what the queries below compute for it.
 const TERMS_MAX: u64 = 500_000;
+
+/// Checks that a statement is small enough to be made a plan: the planner rewrites every CTE wherever it is used.
+///
+/// # Errors
+/// 54001 if it has more than [`NODES_MAX`] queries and tables with its CTEs written out.
+pub(super) fn check_statement_size(statement: &Statement) -> Result<()> {
+    let mut sizes = QuerySizes::default();
+    let _: ControlFlow<()> = match statement {
+        Statement::Statement(ast) => ast.visit(&mut sizes),
+        Statement::CopyTo(copy) => match &copy.source {
+            CopyToSource::Query(query) => query.visit(&mut sizes),
+            CopyToSource::Relation(_) => return Ok(()),
+        },
+        Statement::Explain(explain) => return check_statement_size(&explain.statement),
+        _ => return Ok(()),
+    };
+    match sizes.whole {
+        nodes if nodes <= NODES_MAX => Ok(()),
+        _ => Err(too_large(format_args!("{NODES_MAX} operators"))),
+    }
+}
+
+/// Sizes of the queries that a visitor is in, with the outermost first.
+#[derive(Default)]
+struct QuerySizes {
+    open: Vec<QuerySize>,
+    /// Of all that have no other around them.
+    whole: u64,
+}
+
+/// A query, of which a part has been visited. Its CTEs come first.
+struct QuerySize {
+    nodes: u64,
+    /// Of its CTEs, by address, the names.
+    names: HashMap<*const Query, String>,
+    /// Of those that were visited, the sizes.
+    ctes: HashMap<String, u64>,
+}
+
+impl Visitor for QuerySizes {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
+        let names = ctes.map(|cte| (std::ptr::from_ref(cte.query.as_ref()), folded(&cte.alias.name)));
+        self.open.push(QuerySize { nodes: 1, names: names.collect(), ctes: HashMap::new() });
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        let Some(QuerySize { nodes, .. }) = self.open.pop() else { return ControlFlow::Continue(()) };
+        match self.open.last_mut() {
+            None => self.whole = self.whole.saturating_add(nodes),
+            Some(outer) => match outer.names.remove(&std::ptr::from_ref(query)) {
+                Some(name) => drop(outer.ctes.insert(name, nodes)),
+                None => outer.nodes = outer.nodes.saturating_add(nodes),
+            },
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> ControlFlow<()> {
+        let cte = match relation.0.as_slice() {
+            [ObjectNamePart::Identifier(name)] => {
+                let name = folded(name);
+                self.open.iter().rev().find_map(|query| query.ctes.get(&name).copied())
+            }
+            _ => None,
+        };
+        if let Some(query) = self.open.last_mut() {
+            query.nodes = query.nodes.saturating_add(cte.unwrap_or(1));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
+}
 
 /// Checks that a plan is small enough to be optimized. Views and CTEs that are used several times are shared in
 /// memory until a rule rewrites them, and a condition that is moved below a projection has the projection's
