@@ -321,6 +321,24 @@ async fn statements_that_double_with_each_step() {
 }
 
 #[tokio::test]
+async fn prepared_statements_are_bounded_by_their_bytes() {
+    let session = session().await;
+    for number in 0..2000 {
+        session.run(&format!("PREPARE few{number} AS SELECT {number} + $1")).await.unwrap();
+    }
+    session.run("DEALLOCATE ALL").await.unwrap();
+    let text = "x".repeat(3 << 20);
+    let mut kept = 0;
+    while session.run(&format!("PREPARE large{kept} AS SELECT '{text}' || $1")).await.is_ok() {
+        kept += 1;
+    }
+    assert_eq!(kept, 2);
+    fails(&session, &format!("PREPARE more AS SELECT '{text}' || $1"), &["prepared statements", "bytes"]).await;
+    session.run("DEALLOCATE large0").await.unwrap();
+    session.run(&format!("PREPARE more AS SELECT '{text}' || $1")).await.unwrap();
+}
+
+#[tokio::test]
 async fn a_catalog_is_kept_and_restored() {
     let folder = good_table();
     let database = folder.path().join("db");

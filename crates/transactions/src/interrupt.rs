@@ -19,7 +19,7 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 ///  (never runs)       (rolled back, or committed before it was seen)
 /// ```
 ///
-/// Of several that count as one, each waits again after the one before it. A deadline is a stop that
+/// Requests that count as one statement share an interrupt: each is `Waiting` again after the previous one. A deadline is a stop that
 /// comes by itself. Replay has no interrupts: what was stopped is in no log.
 #[derive(Debug)]
 pub struct Interrupt {

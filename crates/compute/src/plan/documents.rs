@@ -17,7 +17,7 @@ use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{external, is_jsonb, jsonb_key, sql_cast};
 use thermocline_types::Class;
 
-use super::expressions::{compares, rewrite_expressions};
+use super::expressions::{compares, rewrite_expressions, with_sort_keys};
 
 /// Compares, sorts and groups documents by their keys: equal ones may be written in several ways. Types are coerced before.
 ///
@@ -31,10 +31,16 @@ pub(crate) struct DocumentOrder;
 impl AnalyzerRule for DocumentOrder {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Sort(mut sort) => {
-                let schema = Arc::clone(sort.input.schema());
-                let is_changed = sorted_by_keys(&mut sort.expr, &schema);
-                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+            LogicalPlan::Distinct(Distinct::On(on))
+                if on.on_expr.iter().any(|key| is_document(key, on.input.schema())) =>
+            {
+                Err(unsupported("DISTINCT ON of JSONB"))
+            }
+            node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
+                let rewritten = rewrite_expressions(node, by_key)?;
+                let is_rewritten = rewritten.transformed;
+                let sorted = with_sort_keys(rewritten.data, sort_key);
+                Ok(Transformed::new_transformed(sorted.data, is_rewritten || sorted.transformed))
             }
             LogicalPlan::Copy(mut copy) if has_documents(copy.input.schema()) => {
                 copy.input = Arc::new(with_texts(&copy.input)?);
@@ -62,11 +68,6 @@ impl AnalyzerRule for DocumentOrder {
             LogicalPlan::Distinct(Distinct::All(input)) if has_documents(input.schema()) => {
                 let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
                 grouped(&Aggregate::try_new(input, columns, vec![])?).map(Transformed::yes)
-            }
-            LogicalPlan::Distinct(Distinct::On(on))
-                if on.on_expr.iter().any(|key| is_document(key, on.input.schema())) =>
-            {
-                Err(unsupported("DISTINCT ON of JSONB"))
             }
             LogicalPlan::RecursiveQuery(query) if query.is_distinct && has_documents(query.static_term.schema()) => {
                 Err(unsupported("UNION of JSONB in a recursive query"))
@@ -182,6 +183,10 @@ fn keys_of(subquery: &Subquery) -> Result<Subquery> {
 
 fn keyed(value: Expr, schema: &DFSchema) -> Expr {
     if is_document(&value, schema) { jsonb_key(value) } else { value }
+}
+
+fn sort_key(of: &Expr, schema: &DFSchema) -> Option<Expr> {
+    is_document(of, schema).then(|| jsonb_key(of.clone()))
 }
 
 /// Sorts by keys; whether one is of a document.

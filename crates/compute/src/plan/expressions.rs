@@ -6,7 +6,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Operator};
 
 /// The plan with every expression, subqueries' included, replaced by what `rewrite` makes of it, if it
 /// does; parts come before what they are part of. Columns keep their names.
@@ -40,6 +40,27 @@ pub(super) fn rewrite_expressions(
             false => rewritten,
         })
     })
+}
+
+/// A Sort, or a DISTINCT ON, by what `key` makes of its keys, if it does.
+pub(super) fn with_sort_keys(
+    mut node: LogicalPlan,
+    key: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
+) -> Transformed<LogicalPlan> {
+    let schema = columns_of(&node);
+    let sorts = match &mut node {
+        LogicalPlan::Sort(sort) => Some(&mut sort.expr),
+        LogicalPlan::Distinct(Distinct::On(distinct)) => distinct.sort_expr.as_mut(),
+        _ => None,
+    };
+    let mut is_changed = false;
+    for sort in sorts.into_iter().flatten() {
+        if let Some(other) = key(&sort.expr, &schema) {
+            sort.expr = other;
+            is_changed = true;
+        }
+    }
+    Transformed::new_transformed(node, is_changed)
 }
 
 /// The columns that the expressions of an operator read.

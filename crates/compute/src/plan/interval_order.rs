@@ -1,17 +1,15 @@
 //! The rule that compares intervals as SQL does.
 
-use std::sync::Arc;
-
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, InList};
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{Distinct, Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::interval_length;
 
-use super::expressions::{compares, rewrite_expressions};
+use super::expressions::{compares, rewrite_expressions, with_sort_keys};
 
 /// Compares and sorts intervals by their lengths. Types are coerced before.
 #[derive(Debug)]
@@ -20,16 +18,11 @@ pub(crate) struct IntervalOrder;
 impl AnalyzerRule for IntervalOrder {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         plan.transform_up_with_subqueries(|node| match node {
-            LogicalPlan::Sort(mut sort) => {
-                let schema = Arc::clone(sort.input.schema());
-                let mut is_changed = false;
-                for key in &mut sort.expr {
-                    if is_interval(&key.expr, &schema) {
-                        key.expr = interval_length(key.expr.clone());
-                        is_changed = true;
-                    }
-                }
-                Ok(Transformed::new_transformed(LogicalPlan::Sort(sort), is_changed))
+            node @ (LogicalPlan::Sort(_) | LogicalPlan::Distinct(Distinct::On(_))) => {
+                let rewritten = rewrite_expressions(node, by_length)?;
+                let is_rewritten = rewritten.transformed;
+                let sorted = with_sort_keys(rewritten.data, sort_key);
+                Ok(Transformed::new_transformed(sorted.data, is_rewritten || sorted.transformed))
             }
             node => rewrite_expressions(node, by_length),
         })
@@ -39,6 +32,10 @@ impl AnalyzerRule for IntervalOrder {
     fn name(&self) -> &str {
         "interval_order"
     }
+}
+
+fn sort_key(of: &Expr, schema: &DFSchema) -> Option<Expr> {
+    is_interval(of, schema).then(|| interval_length(of.clone()))
 }
 
 fn by_length(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {

@@ -21,8 +21,8 @@ use super::stand_ins::{Choice, DISTINCT, NOT_DISTINCT, POSITIVE, TextOrBytes};
 
 /// Refuses comparisons of text with what is not text, and functions of text with other arguments: DataFusion would make
 /// text of them. Refuses, too, what means something else to DataFusion, as formats of `to_char` in PostgreSQL's letters.
-/// LIKE, `overlay`, `substring` and `trim` of bytes become those of characters, SIMILAR TO a regular expression, and functions
-/// that stand in for something what that is. It comes before types are coerced.
+/// LIKE, `overlay`, `substring` and `trim` of bytes become those of characters, SIMILAR TO a regular expression, and
+/// [stand-ins](super::stand_ins) what they stand for. It comes before types are coerced.
 #[derive(Debug)]
 pub(crate) struct TypeChecks;
 
@@ -185,6 +185,9 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
     if let Some(Choice { of, .. }) = func.inner().downcast_ref::<Choice>() {
         if args.iter().any(|argument| is_document(argument, schema)) {
             let args = documents(func.name(), args.iter(), schema)?;
+            if func.name() == "nullif" && args.len() != 2 {
+                return Err(undefined("nullif", &vec!["JSONB"; args.len()].join(", ")));
+            }
             return Ok(Some(match JsonbChoice::named(func.name()) {
                 Some(choice) => jsonb_choice(choice, args),
                 None => call(of, args),

@@ -69,11 +69,15 @@ fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
     match args {
         [value] if matches!(function, "min" | "max") => match value.get_type(&columns_of(node)) {
             // As in PostgreSQL 15, though they have an order.
-            Ok(of) if sql_type(&of) == Some(SqlType::Uuid) => {
-                Err(external(Class::UndefinedFunction.error(format_args!("function {function}(UUID) does not exist"))))
-            }
-            Ok(of) if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
-            _ => Ok(()),
+            Ok(of) => match sql_type(&of) {
+                Some(of @ (SqlType::Uuid | SqlType::Jsonb)) => {
+                    let message = format!("function {function}({of}) does not exist");
+                    Err(external(Class::UndefinedFunction.error(message)))
+                }
+                None if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
+                _ => Ok(()),
+            },
+            Err(_) => Ok(()),
         },
         _ => Ok(()),
     }

@@ -9,9 +9,11 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, ObjectName, ObjectNamePart, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visit, Visitor};
 use thermocline_pushdown::external;
 use thermocline_types::Class;
+
+use super::prepared::folded;
 
 /// Operators of a plan in which every view and every CTE stands wherever it is used.
 const NODES_MAX: u64 = 50_000;
@@ -95,10 +97,6 @@ impl Visitor for QuerySizes {
         }
         ControlFlow::Continue(())
     }
-}
-
-fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
 /// Checks that a plan is small enough to be optimized. Views and CTEs that are used several times are shared in

@@ -22,6 +22,13 @@ use super::sql_session::Session;
 const PARAMETERS_MAX: usize = 65_535;
 /// The longest text that parameters may make of a statement.
 const EXECUTED_BYTES_MAX: usize = 16 << 20;
+/// Bytes of all prepared statements of a session.
+const PREPARED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of the shortest prepared statement in memory, and of each character of a longer one.
+const TEMPLATE_BYTES: usize = 4096;
+const BYTES_PER_CHARACTER: usize = 32;
+/// Functions that give another value each time.
+const VARYING: [&str; 3] = ["gen_random_uuid", "random", "uuid"];
 
 /// Statements with parameters, by name.
 ///
@@ -43,6 +50,8 @@ struct Template {
     /// How many parameters the statement has.
     parameters: usize,
     statement: Box<Ast>,
+    /// An estimate of what it takes in memory.
+    bytes: usize,
 }
 
 /// What a parameter becomes.
@@ -89,7 +98,7 @@ impl Session {
     /// Keeps a statement for EXECUTE, with the types of the places of its parameters.
     ///
     /// # Errors
-    /// If there is one with this name, or it is none that can be prepared.
+    /// If there is one with this name, it is none that can be prepared, or all together take too much memory (54000).
     pub fn prepare(&self, name: &Ident, declared: &[DataType], places: &[Option<SqlType>], of: &Ast) -> Result<()> {
         check_preparable(of)?;
         let parameters = parameters(of).max(declared.len());
@@ -99,7 +108,8 @@ impl Session {
         let declared = declared.iter().cloned().map(ParameterType::Declared).map(Some);
         let places = places.iter().map(|place| place.map(ParameterType::Place));
         let types = declared.clone().chain(places.skip(declared.len())).take(parameters).collect();
-        self.prepared.add(folded(name), Template { types, parameters, statement: Box::new(of.clone()) })
+        let bytes = TEMPLATE_BYTES + BYTES_PER_CHARACTER.saturating_mul(of.to_string().len());
+        self.prepared.add(folded(name), Template { types, parameters, statement: Box::new(of.clone()), bytes })
     }
 
     /// The statement that PREPARE gave a name, with its parameters as `$1`, `$2`.
@@ -153,6 +163,11 @@ impl Prepared {
             let message = format!("prepared statement \"{name}\" already exists");
             return Err(external(Class::DuplicateStatement.error(message)));
         }
+        let bytes = named.values().map(|template| template.bytes).fold(template.bytes, usize::saturating_add);
+        if bytes > PREPARED_BYTES_MAX {
+            let message = format!("prepared statements of a session that take more than {PREPARED_BYTES_MAX} bytes");
+            return Err(external(Class::LimitExceeded.error(message)));
+        }
         named.insert(name, template);
         Ok(())
     }
@@ -169,7 +184,7 @@ impl Prepared {
 
     fn executed(&self, name: &ObjectName, given: &[&Expr]) -> Result<Box<Ast>> {
         let known = last_name(name).and_then(|name| self.0.lock().get(&name).cloned());
-        let Template { types, parameters, statement } = known.ok_or_else(|| undefined(name))?;
+        let Template { types, parameters, statement, .. } = known.ok_or_else(|| undefined(name))?;
         if parameters != given.len() {
             let message = format!("{name} has {parameters} parameters, and {} are given", given.len());
             return Err(external(Class::Syntax.error(message)));
@@ -224,6 +239,18 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
         _ if placeholder(part).is_some() => ControlFlow::Break(part.to_string()),
         _ => ControlFlow::Continue(()),
     });
+    // A parameter stands for one value, and would have another for each row.
+    let varying = visit_expressions(value, |part| match part {
+        Expr::Function(call) => match last_name(&call.name) {
+            Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    if let ControlFlow::Break(function) = varying {
+        let message = format!("parameter {number} of {name} calls {function}(): give its value instead");
+        return Err(external(Class::Unsupported.error(message)));
+    }
     match found {
         ControlFlow::Break(part) => plan_err!("parameter {number} of {name} is {part}, which is not a constant"),
         ControlFlow::Continue(()) => Ok(()),
@@ -326,6 +353,7 @@ fn last_name(name: &ObjectName) -> Option<String> {
     }
 }
 
-fn folded(name: &Ident) -> String {
+/// A name as it is looked up.
+pub(super) fn folded(name: &Ident) -> String {
     if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }

@@ -8,6 +8,8 @@ use super::format::CopyFormat;
 const READ_BYTES: usize = 64 << 10;
 /// The longest row.
 const ROW_BYTES_MAX: usize = 16 << 20;
+/// The most fields of a row, which are more than a table has columns.
+const FIELDS_MAX: usize = 1 << 16;
 /// Ends the rows, alone in a line.
 const END_MARK: &[u8] = b"\\.";
 
@@ -120,7 +122,7 @@ impl<R: Read> RowReader<R> {
                 if is_quoted {
                     return Err(Class::BadCopyFormat.error("a quote is not closed"));
                 }
-                self.end_field(was_quoted);
+                self.end_field(was_quoted)?;
                 return Ok(self.is_end_mark(was_quoted));
             };
             if is_quoted {
@@ -138,10 +140,10 @@ impl<R: Read> RowReader<R> {
             } else if byte == quote {
                 (is_quoted, was_quoted) = (true, true);
             } else if byte == delimiter {
-                self.end_field(was_quoted);
+                self.end_field(was_quoted)?;
                 was_quoted = false;
             } else if self.ends_line(byte)? {
-                self.end_field(was_quoted);
+                self.end_field(was_quoted)?;
                 return Ok(self.is_end_mark(was_quoted));
             } else {
                 self.push(byte)?;
@@ -159,16 +161,16 @@ impl<R: Read> RowReader<R> {
         loop {
             let Some(byte) = self.take()? else {
                 let is_marked = self.fields.is_empty() && self.raw == END_MARK;
-                self.end_raw_field();
+                self.end_raw_field()?;
                 return Ok(is_marked);
             };
             if byte == b'\\' {
                 self.escaped()?;
             } else if byte == self.format.delimiter {
-                self.end_raw_field();
+                self.end_raw_field()?;
             } else if self.ends_line(byte)? {
                 let is_marked = self.fields.is_empty() && self.raw == END_MARK;
-                self.end_raw_field();
+                self.end_raw_field()?;
                 return Ok(is_marked);
             } else {
                 self.raw.push(byte);
@@ -219,16 +221,24 @@ impl<R: Read> RowReader<R> {
         Ok(number)
     }
 
-    fn end_raw_field(&mut self) {
+    fn end_raw_field(&mut self) -> Result<()> {
         let is_null = self.raw == self.format.null.as_bytes();
         self.raw.clear();
-        self.fields.push((self.bytes.len(), is_null));
+        self.push_field(is_null)
     }
 
-    fn end_field(&mut self, was_quoted: bool) {
+    fn end_field(&mut self, was_quoted: bool) -> Result<()> {
         let start = self.fields.last().map_or(0, |(end, _)| *end);
         let is_null = !was_quoted && self.bytes.get(start..) == Some(self.format.null.as_bytes());
+        self.push_field(is_null)
+    }
+
+    fn push_field(&mut self, is_null: bool) -> Result<()> {
+        if self.fields.len() >= FIELDS_MAX {
+            return Err(Class::LimitExceeded.error(format_args!("a row of more than {FIELDS_MAX} fields")));
+        }
         self.fields.push((self.bytes.len(), is_null));
+        Ok(())
     }
 
     fn push(&mut self, byte: u8) -> Result<()> {
@@ -323,6 +333,16 @@ mod tests {
                 Ok(false) => return (rows, None),
                 Err(error) => return (rows, Some(error.to_string())),
             }
+        }
+    }
+
+    #[test]
+    fn rows_of_too_many_fields_are_refused() {
+        for (is_csv, delimiter) in [(true, ","), (false, "\t")] {
+            let fields = |count: usize| delimiter.repeat(count - 1).into_bytes();
+            assert_eq!(rows(&fields(FIELDS_MAX), format(is_csv)).1, None);
+            let error = rows(&fields(FIELDS_MAX + 1), format(is_csv)).1;
+            assert!(error.is_some_and(|error| error.contains("more than 65536 fields")));
         }
     }
 

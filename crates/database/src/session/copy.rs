@@ -117,7 +117,7 @@ impl Session {
             return plan_err!("{name} is no row table: external tables are read only, write objects to their location");
         }
         let schema = self.row_schema();
-        let into = Into::new(schema.table(&name).map_err(external)?, columns).map_err(external)?;
+        let into = RowTarget::new(schema.table(&name).map_err(external)?, columns).map_err(external)?;
         let input = match target {
             CopyTarget::File { filename } => {
                 let path = self.file_of_copy(filename)?;
@@ -164,12 +164,12 @@ impl Session {
 }
 
 /// The row table that rows are copied into.
-struct Into {
+struct RowTarget {
     table: Box<str>,
     columns: Vec<(Box<str>, DataType)>,
 }
 
-impl Into {
+impl RowTarget {
     fn new(table: &TableDefinition, columns: &[Ident]) -> RowResult<Self> {
         let named = |name: &Ident| {
             let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };

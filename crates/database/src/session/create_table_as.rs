@@ -106,7 +106,10 @@ fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {
     if has_key {
         return Ok(());
     }
-    let text = query.text.get(..200).map_or_else(|| query.text.to_string(), |start| format!("{start} ..."));
+    let text = match query.text.char_indices().nth(200) {
+        Some((end, _)) => format!("{} ...", query.text.get(..end).unwrap_or_default()),
+        None => query.text.to_string(),
+    };
     Err(external(Class::Unsupported.error(format_args!(
         "table \"{name}\" needs a PRIMARY KEY; say which of the query's columns are its key: \
          CREATE TABLE {name} (PRIMARY KEY (...)) AS {text}"

@@ -231,7 +231,7 @@ fn uuids(rows: usize, mut value: impl FnMut(usize) -> Result<Value>) -> Result<A
     Ok(Arc::new(builder.finish()))
 }
 
-/// Intervals and UUIDs as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
+/// Intervals, UUIDs and documents as texts, as SQL casts them, which is not how Arrow writes them; other arrays as they are.
 ///
 /// # Errors
 /// None for these.

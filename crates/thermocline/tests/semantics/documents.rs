@@ -47,6 +47,10 @@ const QUERIES: &[&str] = &[
     "SELECT count(*) AS c0 FROM (SELECT a FROM t INTERSECT SELECT b FROM t) AS u",
     "SELECT count(*) AS c0 FROM (SELECT a FROM t EXCEPT SELECT b FROM t) AS u",
     "SELECT row_number() OVER (PARTITION BY a ORDER BY b, id) AS c0 FROM t ORDER BY id",
+    "SELECT id AS c0 FROM t ORDER BY a = b, a IN (b, '1'), a BETWEEN '[]' AND b, CASE a WHEN b THEN 1 ELSE 2 END, id",
+    "SELECT id AS c0 FROM t ORDER BY greatest(a, b) DESC, nullif(a, b), id",
+    "SELECT DISTINCT ON (id % 7) id AS c0 FROM t ORDER BY id % 7, a, id",
+    "SELECT DISTINCT ON (a < b) id AS c0 FROM t ORDER BY a < b, b DESC, id",
 ];
 
 /// Compares what random texts are as documents, and what is computed with them.

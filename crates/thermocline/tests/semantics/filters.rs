@@ -75,8 +75,17 @@ struct Filter<'a> {
 impl Filter<'_> {
     fn with_constant(&self, constant: &str) -> String {
         let column = format!("l_{}", self.left.name);
-        let words = self.condition.split_inclusive([' ', '(', ')', ',']);
-        words.map(|word| word.replace('x', &column).replace('c', constant)).collect()
+        let ends = [' ', '(', ')', ','];
+        let words = self.condition.split_inclusive(ends).map(|word| {
+            let (name, end) = word.split_at(word.trim_end_matches(ends).len());
+            let name = match name {
+                "x" => &column,
+                "c" => constant,
+                other => other,
+            };
+            [name, end].concat()
+        });
+        words.collect()
     }
 
     fn sql(&self) -> String {

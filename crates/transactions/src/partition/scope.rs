@@ -29,6 +29,14 @@ impl Member {
         members.iter().fold(Digest::EMPTY, |digest, member| digest.and(member.transaction.undo.digest()))
     }
 
+    /// Hash of what the transaction changed in all of these, as it is now: that of logs of versions 1 and 2 of the
+    /// semantics.
+    pub(crate) fn digest_at_the_end(members: &[Self]) -> Result<Digest> {
+        members.iter().try_fold(Digest::EMPTY, |digest, member| {
+            Ok(digest.and(member.partition.digest_at_the_end(&member.transaction)?))
+        })
+    }
+
     /// Partition and transaction, to be used together.
     pub fn split(&mut self) -> (&mut Partition, &mut Transaction) {
         (&mut self.partition, &mut self.transaction)

@@ -87,8 +87,8 @@ const fn all(why: &'static str) -> Choice {
 /// removed. A snapshot without any log is a backup.
 ///
 /// What was acknowledged and is damaged or missing is not left out in silence. The state before it is only shown:
-/// nobody can write behind it, and everybody who tries is told. Where a record changes other rows than when it ran
-/// first, or is damaged in a segment that is not the last, is seen while it is replayed; it is done about the same.
+/// nobody can write behind it, and everybody who tries is told. A record that changes other rows than when it ran
+/// first, or is damaged in a segment before the last, is only found during replay and treated in the same way.
 #[rustfmt::skip]
 const CHOICES: [(LogState, [Choice; 3]); 8] = [
     (LogState::Damaged, [records(DAMAGED),      all(DAMAGED), SNAPSHOT]),

@@ -175,7 +175,7 @@ impl Prepared {
         Ok(batch)
     }
 
-    /// The same of so many sets, each of which `set` gives when it is needed: by the run's number.
+    /// Runs it `runs` times; `set` makes the parameters of a run, by its number, when it is due.
     pub fn run_batch_of<P: AsRef<[Value]>>(
         &self,
         scope: &mut Scope<'_>,
@@ -191,6 +191,9 @@ impl Prepared {
                 sets.push(set(run)?);
             }
             self.run_sets(scope, environment, &sets, &mut batch)?;
+            // The texts of these sets are gone.
+            drop(sets);
+            environment.next_row();
         }
         self.texts.note(&batch.outcome.rows);
         Ok(batch)

@@ -61,9 +61,9 @@ pub(crate) enum BuildStep {
 ///              who writes                         who writes
 /// ```
 ///
-/// Who writes is never refused because of it. What keeps the rows from having it is counted, for the transaction may
-/// take it back; between transactions, where steps run, what is counted is committed, and ends the build. So does a
-/// lack of memory.
+/// Writers are never refused because of a build. Rows that violate it are counted, since the transaction that wrote them
+/// may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack of
+/// memory.
 ///
 /// Invariants: exactly rows below `cursor` and from `bound` on are entered, unless `failed`; `cursor` only grows, and
 /// ids from `bound` on were free when the build began.

@@ -295,9 +295,11 @@ impl Table {
         let row = self.row(id)?;
         undo.push(self.definition.id, id, Some(row.image()))?;
         let indexed = changes.iter().any(|(column, _)| self.is_indexed(*column));
-        let result = if !indexed && self.patch(id, changes)? {
-            Ok(())
-        } else {
+        let patched = if indexed { Ok(false) } else { self.patch(id, changes) };
+        let result = patched.and_then(|is_patched| {
+            if is_patched {
+                return Ok(());
+            }
             let mut image = std::mem::take(&mut self.scratch.image);
             let result = self.row(id).and_then(|row| {
                 let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
@@ -309,7 +311,7 @@ impl Table {
             });
             self.scratch.image = image;
             result
-        };
+        });
         let result = result.and_then(|()| {
             let (image, digest) = (self.row(id)?.image(), undo.digest_mut());
             *digest = changes.iter().fold(digest.with_change(self.definition.id, id), |digest, (column, _)| {
@@ -410,9 +412,17 @@ impl Table {
     /// Removes a row.
     pub fn delete(&mut self, id: TupleId, undo: &mut Undo) -> Result<()> {
         undo.push(self.definition.id, id, Some(self.row(id)?.image()))?;
-        let digest = undo.digest_mut();
-        *digest = digest.with_row(self.definition.id, id, None);
-        self.remove(id)
+        match self.remove(id) {
+            Ok(()) => {
+                let digest = undo.digest_mut();
+                *digest = digest.with_row(self.definition.id, id, None);
+                Ok(())
+            }
+            Err(error) => {
+                undo.forget_last();
+                Err(error)
+            }
+        }
     }
 
     /// Makes the row `id` what it was before a change, or what a log or a snapshot says: this image, or

@@ -74,7 +74,7 @@ fn statements_run_once_for_each_set_of_parameters() {
     bench.fails(&format!("return {each}1)"), "38000", "table expected");
     bench.fails(&format!("return {each}nil)"), "38000", "table expected");
     bench.fails(&format!("return {each}{{{{1}}, 2}})"), "42804", "set 2 of parameters is no table");
-    bench.fails(&format!("return {each}{{{{1, 2}}}})"), "42P02", "was given 2");
+    bench.fails(&format!("return {each}{{{{1, 2}}}})"), "42P02", "was given 2 in set 1");
     bench.fails(&format!("return {each}{{{{{{}}}}}})"), "42804", "parameter $1");
     bench.fails("db.execute_each('INSERT INTO t (k) VALUES ($1)', {{300}, {1}})", "23505", "line 1");
     bench.check("return db.value('SELECT k FROM t WHERE k = 300')", "NULL");

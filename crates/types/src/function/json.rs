@@ -129,8 +129,8 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
         (F::JsonPathText, [_, ..]) => text(at_path(document, texts())),
         (F::JsonPathArray, [V::Text(path)]) => part(at_steps(document, path)?),
         (F::JsonPathArrayText, [V::Text(path)]) => text(at_steps(document, path)?),
-        (F::JsonContains, [V::Jsonb(other)]) => contains(document, other).into(),
-        (F::JsonContained, [V::Jsonb(other)]) => contains(other, document).into(),
+        (F::JsonContains, [V::Jsonb(other)]) => contains(document, other)?.into(),
+        (F::JsonContained, [V::Jsonb(other)]) => contains(other, document)?.into(),
         (F::JsonExists, [V::Text(key)]) => has_key(document, key).into(),
         (F::JsonExistsAny, [V::Text(keys)]) => {
             steps_of(keys)?.iter().flatten().any(|key| has_key(document, key)).into()

@@ -5,53 +5,90 @@ use std::collections::HashSet;
 use super::navigation::field;
 use super::order::{are_equal_scalars, order_key};
 use super::text::{Kind, elements, escaped, pairs};
+use crate::error::{Class, Result};
 
 /// More scalars than this are looked up in a table.
 const SCALARS_COMPARED: usize = 8;
 
+/// Bytes that one containment reads at most: arrays within arrays are compared each with each.
+const BYTES_READ_MAX: usize = 1 << 30;
+
 /// Whether a document contains another: each pair, and each element at whatever place.
-pub(crate) fn contains(document: &str, part: &str) -> bool {
+///
+/// # Errors
+/// 54001 if that takes too long.
+pub(crate) fn contains(document: &str, part: &str) -> Result<bool> {
+    let mut left = BYTES_READ_MAX;
     match (Kind::of(document), Kind::of(part)) {
-        (Kind::Object, Kind::Object) | (Kind::Array, Kind::Array) => contains_all(document, part),
+        (Kind::Object, Kind::Object) | (Kind::Array, Kind::Array) => contains_all(document, part, &mut left),
         // As an exception, an array contains a scalar.
-        (Kind::Array, of) if of.is_scalar() => elements(document).any(|element| are_equal_scalars(element, part)),
-        (one, other) if one.is_scalar() && other.is_scalar() => are_equal_scalars(document, part),
-        _ => false,
+        (Kind::Array, of) if of.is_scalar() => Ok(elements(document).any(|element| are_equal_scalars(element, part))),
+        (one, other) if one.is_scalar() && other.is_scalar() => Ok(are_equal_scalars(document, part)),
+        _ => Ok(false),
     }
 }
 
 /// Of two arrays or two objects. It goes as deep as the documents do, of which no one is deeper than
 /// [`DEPTH_MAX`](super::DEPTH_MAX).
-fn contains_all(document: &str, part: &str) -> bool {
+fn contains_all(document: &str, part: &str, left: &mut usize) -> Result<bool> {
     if Kind::of(document) == Kind::Object {
-        return pairs(part).all(|(key, wanted)| {
-            let found = pairs(document).find(|(known, _)| *known == key);
-            found.is_some_and(|(_, found)| contains_one(found, wanted))
-        });
+        return contains_pairs(document, part, left);
     }
     let scalars = |of: &'_ str| elements(of).filter(|element| Kind::of(element).is_scalar()).count();
     let known: Option<HashSet<Vec<u8>>> = (scalars(part) > SCALARS_COMPARED)
         .then(|| elements(document).filter(|element| Kind::of(element).is_scalar()).map(order_key).collect());
-    elements(part).all(|wanted| match &known {
-        Some(known) if Kind::of(wanted).is_scalar() => known.contains(&order_key(wanted)),
-        _ => elements(document).any(|found| contains_one(found, wanted)),
-    })
+    for wanted in elements(part) {
+        let is_there = match &known {
+            Some(known) if Kind::of(wanted).is_scalar() => known.contains(&order_key(wanted)),
+            _ => {
+                let more = left.checked_sub(document.len());
+                *left = more.ok_or_else(|| Class::TooDeep.error("@> of arrays that are too long"))?;
+                has_element(document, wanted, left)?
+            }
+        };
+        if !is_there {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn has_element(document: &str, wanted: &str, left: &mut usize) -> Result<bool> {
+    for found in elements(document) {
+        if contains_one(found, wanted, left)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Of two objects, whose keys are in the same order.
+fn contains_pairs(document: &str, part: &str, left: &mut usize) -> Result<bool> {
+    let mut known = pairs(document);
+    for (key, wanted) in pairs(part) {
+        let Some((_, found)) = known.find(|(known, _)| *known == key) else { return Ok(false) };
+        if !contains_one(found, wanted, left)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 /// Of two values within documents, where an array contains no scalar.
-fn contains_one(found: &str, wanted: &str) -> bool {
+fn contains_one(found: &str, wanted: &str, left: &mut usize) -> Result<bool> {
     match (Kind::of(found), Kind::of(wanted)) {
-        (Kind::Object, Kind::Object) | (Kind::Array, Kind::Array) => contains_all(found, wanted),
-        (one, other) if one.is_scalar() && other.is_scalar() => are_equal_scalars(found, wanted),
-        _ => false,
+        (Kind::Object, Kind::Object) | (Kind::Array, Kind::Array) => contains_all(found, wanted, left),
+        (one, other) if one.is_scalar() && other.is_scalar() => Ok(are_equal_scalars(found, wanted)),
+        _ => Ok(false),
     }
 }
 
 /// Whether a text is a key of an object, or a string that an array has, or that the document is.
 pub(crate) fn has_key(document: &str, key: &str) -> bool {
+    let written = escaped(key);
     let is_string = |value: &str| {
         let said = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-        said.is_some_and(|said| said == escaped(key))
+        said.is_some_and(|said| said == written)
     };
     match Kind::of(document) {
         Kind::Object => field(document, key).is_some(),
@@ -83,7 +120,7 @@ mod tests {
             ("[1, 2, 3, 4, 5, 6, 7, 8, 9]", "[9.0, 8, 7, 6, 5, 4, 3, 2, 1]", true),
             ("[1, 2, 3, 4, 5, 6, 7, 8, 9]", "[9, 8, 7, 6, 5, 4, 3, 2, 10]", false),
         ] {
-            assert_eq!(contains(document, part), expected, "{document} {part}");
+            assert_eq!(contains(document, part), Ok(expected), "{document} {part}");
         }
     }
 
@@ -101,11 +138,30 @@ mod tests {
         }
     }
 
+    /// Objects in one pass; arrays of arrays, each with each, are given up.
+    #[test]
+    fn large_documents_take_no_longer_than_they_may() {
+        let object = |keys: usize| {
+            let pairs: Vec<String> = (0..keys).map(|key| format!("\"{key:06}\": {key}")).collect();
+            format!("{{{}}}", pairs.join(", "))
+        };
+        let large = object(150_000);
+        assert_eq!(contains(&large, &large), Ok(true));
+        assert_eq!(contains(&large, &object(150_001)), Ok(false));
+        let nested = |elements: usize| {
+            let elements: Vec<String> = (0..elements).map(|element| format!("[{element}]")).collect();
+            format!("[{}]", elements.join(", "))
+        };
+        assert_eq!(contains(&nested(1000), &nested(1000)), Ok(true));
+        let large = nested(100_000);
+        assert_eq!(contains(&large, &large).unwrap_err().sqlstate(), "54001");
+    }
+
     /// On a thread with the stack that threads have.
     #[test]
     fn the_deepest_documents_contain_themselves() {
         let nested = format!("{}{}", "[".repeat(DEPTH_MAX), "]".repeat(DEPTH_MAX));
         let nested = normalize(&nested).unwrap();
-        assert!(contains(&nested, &nested));
+        assert_eq!(contains(&nested, &nested), Ok(true));
     }
 }

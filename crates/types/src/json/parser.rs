@@ -58,12 +58,13 @@ impl Parser<'_> {
             }
         }
         match self.peek() {
+            None if self.out.len() > BYTES_MAX => Err(too_long()),
             None => Ok(self.out),
             Some(_) => Err(self.unexpected("the end")),
         }
     }
 
-    /// Reads a scalar or an empty array or object, or what is in front of a first value; whether it was the former.
+    /// Reads a scalar or an empty array or object (true), or the opening of one up to its first value (false).
     fn value(&mut self) -> Result<bool> {
         if self.out.len() > BYTES_MAX {
             return Err(too_long());

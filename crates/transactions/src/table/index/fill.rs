@@ -4,7 +4,7 @@ use crate::table::budget::{Budget, Full, Growth};
 use crate::table::index::runs::Runs;
 use crate::table::row::Row;
 
-/// What filling an index comes to: a key that two rows have and one may have; `None` if there is none.
+/// Result of filling an index: a key that violates its uniqueness, or `None`.
 type Filled = Result<Option<Vec<u8>>, Full>;
 
 impl Index {

@@ -14,7 +14,7 @@ const NEXT: usize = 8;
 const PREVIOUS: usize = 12;
 const SLOTS: usize = 16;
 
-/// A part of a page's entries that is small enough to leave with a new one.
+/// Divisor: when a page splits behind a run of keys, up to an eighth of its entries may move right with the new one.
 const FEW: usize = 8;
 
 /// Bytes of an entry beyond its content: its slot and its length.

@@ -143,8 +143,16 @@ fn set(stack: &L<'_>, run: usize, types: &[DataType], environment: &Environment)
             return Err(Class::TypeMismatch.error(format_args!("set {} of parameters is no table", run + 1)));
         }
         let at = stack.top();
+        let given = stack.raw_len(at);
+        if given > types.len() {
+            return Err(Class::UndefinedParameter.error(format_args!(
+                "the statement has {} parameters and was given {given} in set {}",
+                types.len(),
+                run + 1
+            )));
+        }
         let mut parameters = Parameters::new();
-        for index in 0..types.len().max(stack.raw_len(at)) {
+        for index in 0..types.len() {
             parameters.push(pushing(stack, |stack| {
                 stack.raw_get_index(at, count(index).saturating_add(1));
                 parameter(stack, at + 1, index, types, environment)
