@@ -36,7 +36,7 @@ const EXPRESSIONS: &[&str] = &[
 /// Queries that find equal documents, over a table `t` of pairs.
 const QUERIES: &[&str] = &[
     "SELECT count(*) AS c0 FROM t GROUP BY a ORDER BY count(*)",
-    "SELECT count(*) AS c0, sum(id) AS c1 FROM t GROUP BY a, b ORDER BY sum(id)",
+    "SELECT count(*) AS c0, sum(id) AS c1 FROM t GROUP BY a, b ORDER BY sum(id), count(*)",
     "SELECT count(DISTINCT a) AS c0 FROM t",
     "SELECT count(*) AS c0 FROM (SELECT DISTINCT a FROM t) AS d",
     "SELECT count(*) AS c0 FROM t AS one JOIN t AS other ON one.a = other.b",
