@@ -339,31 +339,16 @@ fn set_semantics(disk: &SimulatedDisk, semantics: u32) {
     }
 }
 
+/// Its digests are of the newer kind, so that the first record differs. Logs that programs of before have written are in
+/// `formats`.
 #[test]
-fn a_log_of_older_semantics_is_replayed_once() {
+fn a_difference_in_a_log_of_older_semantics_is_said_to_be_perhaps_of_that() {
     let noise = Noise::default();
-    let (disk, record) = database(&noise);
+    let (disk, _) = database(&noise);
     set_semantics(&disk, 1);
-    let copy = SimulatedDisk::new(1, Faults::default());
-    files(&disk).into_iter().for_each(|(name, bytes)| copy.overwrite(&name, bytes));
-    let before = list_snapshots(&disk).unwrap();
     let database = open(&disk, &noise);
-    assert_eq!(database.read_only(), None);
-    assert_eq!(run(&mut database.session(), STATE), "21 2290 100 behind");
-    database.close().unwrap();
-    // It was taken by itself, at the latest when the database was closed.
-    let after = list_snapshots(&disk).unwrap();
-    assert!(after[0] > before[0], "{before:?} {after:?}");
-    let mut replayed = 0;
-    let progress = &mut |progress: &thermocline_transactions::recovery::Progress| replayed = progress.records;
-    drop(Database::open_with_progress(Arc::new(disk), settings(&noise), progress).unwrap());
-    assert_eq!(replayed, 0, "nothing is replayed again");
-
-    // What differs is said to be perhaps of that.
-    noise.0.store(1, Ordering::Relaxed);
-    let database = open(&copy, &noise);
     let read_only = database.read_only().unwrap();
-    assert_eq!((read_only.until, read_only.older), (Sequence(record - 1), Some(Semantics::FIRST)));
+    assert_eq!(read_only.older, Some(Semantics::FIRST));
     let said = format!("version 1 of the engine's semantics, and this program has version {}", Semantics::CURRENT);
     assert!(read_only.to_string().contains(&said), "{read_only}");
 }

@@ -463,7 +463,7 @@ impl Client {
     /// The process ends, and with it what it was at.
     pub fn vanish(self, scene: &mut Scene) {
         let (outcome, written) = match &self.doing {
-            Doing::Load(loader) if loader.keeping().is_some() => (Outcome::Unknown, loader.plan().written()),
+            Doing::Load(loader) if loader.may_be_kept() => (Outcome::Unknown, loader.plan().written()),
             Doing::Load(loader) => (Outcome::Aborted, loader.plan().written()),
             Doing::Call { plan, .. } => (Outcome::Unknown, plan.written()),
             Doing::Commit { written, .. } => (Outcome::Unknown, written.clone()),

@@ -67,6 +67,12 @@ impl Loader {
         self.loading.is_keeping().then(|| self.loading.table_load())
     }
 
+    /// Whether its rows may be there after a crash: the record that shows them is on its way, or the log has failed at it.
+    pub fn may_be_kept(&self) -> bool {
+        let log_failed = |error: &Error| matches!(error.root(), Error::Io(_) | Error::DiskFull(_));
+        self.loading.is_keeping() || matches!(&self.doing, Doing::TakesBack(Some(error)) if log_failed(error))
+    }
+
     /// Takes a step; an error is what must not be.
     pub fn step(&mut self, scene: &mut Scene) -> Result<Step<Ended>, String> {
         if scene.random.one_in(60) {
