@@ -79,10 +79,15 @@ fn read(text: &str, unit: Option<&str>) -> Result<Interval> {
         Some(designators) => iso(designators, &mut sum)?,
         None => {
             let unit = unit.map(|unit| Unit::named(unit).ok_or(Fault::Syntax)).transpose()?;
-            words(&text.to_ascii_lowercase(), unit, &mut sum)?;
+            words(&text.to_ascii_lowercase().replace(parts_words, " "), unit, &mut sum)?;
         }
     }
     sum.interval()
+}
+
+/// Whether a character parts words as a blank does: punctuation that no word has in it.
+fn parts_words(character: char) -> bool {
+    character.is_ascii_punctuation() && !matches!(character, '.' | ':' | '+' | '-' | '/')
 }
 
 /// Parts as they are added, with room for all that text may say before it is seen whether they fit.
@@ -212,9 +217,6 @@ fn leading_digits(text: &str) -> (&str, &str) {
 fn words(text: &str, unit: Option<Unit>, sum: &mut Sum) -> Result<()> {
     let mut words: Vec<&str> = text.split_whitespace().collect();
     let is_ago = words.pop_if(|last| *last == "ago").is_some();
-    if words.first() == Some(&"@") {
-        words.remove(0);
-    }
     if words.is_empty() {
         return Err(Fault::Syntax);
     }

@@ -8,7 +8,8 @@ use datafusion::common::tree_node::{Transformed, TransformedResult};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{
-    AggregateFunction, Between, BinaryExpr, Case, InList, InSubquery, SetComparison, Sort, WindowFunction,
+    AggregateFunction, Between, BinaryExpr, Case, InList, InSubquery, ScalarFunction, SetComparison, Sort,
+    WindowFunction,
 };
 use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Subquery};
 use datafusion::logical_expr::utils::grouping_set_to_exprlist;
@@ -146,6 +147,21 @@ fn by_key(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
         Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) if is_document(expr, schema) => {
             let subquery = keys_of(subquery)?;
             Some(Expr::SetComparison(SetComparison::new(boxed(expr), subquery, *op, *quantifier)))
+        }
+        // `= ANY (ARRAY[...])`
+        Expr::ScalarFunction(ScalarFunction { func, args }) if matches!(func.name(), "array_has") => {
+            match args.as_slice() {
+                [Expr::ScalarFunction(array), item]
+                    if is_document(item, schema) && array.func.name() == "make_array" =>
+                {
+                    let keys = array.args.iter().cloned().map(jsonb_key).collect();
+                    let array = Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&array.func), keys));
+                    let args = vec![array, jsonb_key(item.clone())];
+                    Some(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(func), args)))
+                }
+                [_, item] if is_document(item, schema) => return Err(unsupported("= ANY of an array of JSONB")),
+                _ => None,
+            }
         }
         Expr::AggregateFunction(AggregateFunction { func, params }) => {
             let mut params = params.clone();

@@ -11,6 +11,8 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, lit};
 use datafusion::optimizer::AnalyzerRule;
 
+use thermocline_types::{parse_timestamp, parse_timestamptz};
+
 use super::expressions::{compares, with_expressions};
 
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -214,9 +216,9 @@ fn instant(literal: &Expr, unit: &Unit, zone: &str) -> Option<i128> {
     match (unit, data_type) {
         (Unit::Time(_), None) => time(text),
         (Unit::Time(_), Some(DataType::Time32(of) | DataType::Time64(of))) => held(time(text)?, nanos_of(*of)),
-        (Unit::Timestamp(_, None), None) => timestamp(text, "UTC"),
+        (Unit::Timestamp(_, None), None) => local(text),
         (Unit::Timestamp(_, None) | Unit::Day, Some(DataType::Timestamp(of, None))) => {
-            held(timestamp(text, "UTC")?, nanos_of(*of))
+            held(local(text)?, nanos_of(*of))
         }
         (Unit::Timestamp(_, None), Some(DataType::Date32)) => held(timestamp(text, "UTC")?, NANOS_PER_DAY),
         (Unit::Timestamp(_, Some(_)), None) => timestamp(text, zone),
@@ -245,8 +247,22 @@ fn time(text: &str) -> Option<i128> {
     string_to_time_nanoseconds(text).ok().map(i128::from)
 }
 
+/// The time of text without the zone that it may name, as SQL has it.
+fn local(text: &str) -> Option<i128> {
+    match parse_timestamp(text) {
+        Ok(micros) => Some(i128::from(micros) * 1000),
+        // With more digits than microseconds have.
+        Err(_) => timestamp(text, "UTC"),
+    }
+}
+
 /// The instant of text, which is in `zone` unless it names one.
 fn timestamp(text: &str, zone: &str) -> Option<i128> {
+    if matches!(zone, "UTC" | "+00:00")
+        && let Ok(micros) = parse_timestamptz(text)
+    {
+        return Some(i128::from(micros) * 1000);
+    }
     let zone: Tz = zone.parse().ok()?;
     let found = string_to_datetime(&zone, text).ok()?;
     Some(i128::from(found.timestamp()) * NANOS_PER_SECOND + i128::from(found.timestamp_subsec_nanos()))

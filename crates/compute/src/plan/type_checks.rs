@@ -96,7 +96,7 @@ fn checked(expression: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
             }
-            if let Some(mut list) = brought_to_one(list.iter().chain([expr.as_ref()]), schema)? {
+            if let Some(mut list) = read_as_the_others(list.iter().chain([expr.as_ref()]), schema)? {
                 let expr = list.pop().map_or_else(|| expr.clone(), Box::new);
                 return Ok(Some(Expr::InList(InList::new(expr, list, *negated))));
             }
@@ -208,7 +208,7 @@ fn function(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<O
         },
         name @ ("coalesce" | "greatest" | "least") => {
             check_alike(&name.to_ascii_uppercase(), args.iter(), schema)?;
-            Ok(brought_to_one(args.iter(), schema)?.map(|args| call(func, args)))
+            Ok(read_as_the_others(args.iter(), schema)?.map(|args| call(func, args)))
         }
         "nullif" => null_if(func, args, schema),
         "overlay" if is_of_bytes => of_bytes(func, args, schema).map(Some),
@@ -296,7 +296,7 @@ fn null_if(func: &Arc<ScalarUDF>, args: &[Expr], schema: &DFSchema) -> Result<Op
     let [first, second] = args else { return Ok(None) };
     check_comparable(first, second, "=", schema)?;
     let (Operand::Of(one), Operand::Of(other)) = (operand(first, schema), operand(second, schema)) else {
-        return Ok(beside_uuids(args.iter(), schema)?.map(|args| call(func, args)));
+        return Ok(read_as_the_others(args.iter(), schema)?.map(|args| call(func, args)));
     };
     let Some((compared, result)) = thermocline_types::null_if(one, other) else {
         return Ok(moments_of(args.iter(), schema).map(|args| call(func, args)));
@@ -325,12 +325,18 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
         None => None,
     };
     let given = of_one_type(results.iter().copied(), schema)?;
-    if compared.is_none() && given.is_none() {
+    let is_of_uuids =
+        |base: Option<&Expr>| base.is_some_and(|base| matches!(operand(base, schema), Operand::Of(DataType::Uuid)));
+    if compared.is_none() && given.is_none() && !is_of_uuids(base) {
         return Ok(None);
     }
     let owned = |expressions: Vec<&Expr>| expressions.into_iter().cloned().map(Box::new).collect::<Vec<_>>();
     let boxed = |expressions: Vec<Expr>| expressions.into_iter().map(Box::new).collect::<Vec<_>>();
-    let mut bases = compared.map_or_else(|| owned(bases), boxed).into_iter();
+    // DataFusion panics at a table of literals of a fixed width.
+    let bytes = |of: Box<Expr>| Box::new(cast(*of, ArrowType::Binary));
+    let bases = compared.map_or_else(|| owned(bases), boxed);
+    let mut bases: std::vec::IntoIter<_> =
+        if is_of_uuids(base) { bases.into_iter().map(bytes).collect() } else { bases }.into_iter();
     let mut results = given.map_or_else(|| owned(results), boxed).into_iter();
     let base = base.and_then(|_| bases.next());
     let whens = bases.zip(results.by_ref().take(thens.len())).collect();
@@ -439,7 +445,7 @@ fn read_as_the_others<'a>(
 
 /// The same of so many.
 fn brought<const N: usize>(expressions: [&Expr; N], schema: &DFSchema) -> Result<Option<[Expr; N]>> {
-    Ok(brought_to_one(expressions.into_iter(), schema)?.and_then(|brought| brought.try_into().ok()))
+    Ok(read_as_the_others(expressions.into_iter(), schema)?.and_then(|brought| brought.try_into().ok()))
 }
 
 /// An error unless values among which `what` chooses are of types that SQL brings to one.

@@ -10,19 +10,32 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 /// end between 5000 and 8000.
 const OPERATORS_MAX: u32 = 4000;
 
+/// How often the word EXPLAIN may stand in a statement.
+const EXPLAINS_MAX: u32 = 100;
+
 /// Checks that no expression in `sql` is too deep to be worked on. Text that has no tokens passes: the
 /// parser says what is wrong with it.
 ///
 /// # Errors
 /// If more than 4000 operators follow each other.
 pub fn check_depth(sql: &str) -> Result<()> {
-    let Ok(tokens) = Tokenizer::new(&SqlDialect, sql).tokenize() else {
+    let Ok(tokens) = Tokenizer::new(&SqlDialect::of(0), sql).tokenize() else {
         return Ok(());
     };
     // Operators since the last separator, at each level that is open.
     let mut open: Vec<u32> = vec![0];
     let mut depth = 0;
+    let mut explains = 0;
     for token in &tokens {
+        // DataFusion's parser calls itself for each.
+        match token {
+            Token::Word(word) if word.keyword == Keyword::EXPLAIN => explains += 1,
+            Token::SemiColon => explains = 0,
+            _ => {}
+        }
+        if explains > EXPLAINS_MAX {
+            return plan_err!("a statement with more than {EXPLAINS_MAX} times EXPLAIN");
+        }
         match step(token) {
             Step::Open => open.push(0),
             // Of types, `INT[][]` is an array of arrays, and of values, `a[1][2]` an element of an element.
@@ -138,5 +151,7 @@ mod tests {
         assert!(check_depth(&values).is_ok());
         assert!(check_depth(&"SELECT 1+1;".repeat(20_000)).is_ok());
         assert!(check_depth("SELECT 'a").is_ok());
+        assert!(check_depth(&"EXPLAIN SELECT 1;".repeat(1000)).is_ok());
+        assert!(check_depth(&"EXPLAIN ".repeat(101)).is_err());
     }
 }

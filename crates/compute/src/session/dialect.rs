@@ -116,6 +116,24 @@ impl VisitorMut for Dialect {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if !cte.alias.columns.is_empty() {
+                distinguish(&mut cte.query.body);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor
+            && !alias.columns.is_empty()
+        {
+            distinguish(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select.from.iter_mut().for_each(|from| self.nest(from, false));
         qualify(select);
@@ -203,8 +221,13 @@ fn distinguish(body: &mut SetExpr) {
             let (mut written, mut names, mut unqualified) = (HashSet::new(), HashSet::new(), HashSet::new());
             for (position, item) in select.projection.iter_mut().enumerate() {
                 let SelectItem::UnnamedExpr(expr) = item else { continue };
-                let text = expr.to_string();
-                let name = match &*expr {
+                // A literal and a cast of it are one name to DataFusion.
+                let mut named = &*expr;
+                while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = named {
+                    named = inner;
+                }
+                let text = named.to_string();
+                let name = match named {
                     Expr::CompoundIdentifier(parts) => parts.last().map(Ident::to_string).unwrap_or_default(),
                     _ => text.clone(),
                 };

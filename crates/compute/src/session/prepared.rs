@@ -322,7 +322,8 @@ impl Literal {
 /// If the parser does not know it, which cannot be.
 pub fn written_type(of: SqlType) -> Result<DataType> {
     let text = of.to_string();
-    let parsed = Parser::new(&SqlDialect).try_with_sql(&text).and_then(|mut parser| parser.parse_data_type());
+    let parsed =
+        Parser::new(&SqlDialect::of(text.len())).try_with_sql(&text).and_then(|mut parser| parser.parse_data_type());
     Ok(parsed?)
 }
 

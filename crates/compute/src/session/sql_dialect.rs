@@ -1,14 +1,33 @@
 //! What is SQL to the parser.
 
+use std::cell::Cell;
+
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, PostgreSqlDialect, Precedence};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+/// Operands that a text of no bytes may have, and each of its bytes.
+const STEPS: u64 = 4096;
+const STEPS_PER_BYTE: u64 = 64;
+
 /// The syntax of sqlparser's generic dialect, whose operators bind as PostgreSQL's: `^` before `*`, `||` behind `+`.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct SqlDialect;
+///
+/// The parser reads what may be one thing or another twice, at each level of an expression: of 30 levels it may read the
+/// innermost a billion times. So it is stopped after as many operands as no text of the length has otherwise.
+#[derive(Debug)]
+pub struct SqlDialect {
+    steps_left: Cell<u64>,
+}
+
+impl SqlDialect {
+    /// The syntax of a text of so many bytes.
+    pub fn of(bytes: usize) -> Self {
+        let steps = STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64));
+        Self { steps_left: Cell::new(steps) }
+    }
+}
 
 /// Passes questions on to the generic dialect.
 macro_rules! as_generic {
@@ -38,6 +57,21 @@ impl Dialect for SqlDialect {
 
     fn prec_value(&self, of: Precedence) -> u8 {
         PostgreSqlDialect {}.prec_value(of)
+    }
+
+    /// Before every operand. `INTERVAL INTERVAL ...` is a recursion that the parser does not limit.
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
+        if is_interval(&parser.peek_token_ref().token) && is_interval(&parser.peek_nth_token_ref(1).token) {
+            return Some(Err(ParserError::ParserError("an INTERVAL of an INTERVAL".into())));
+        }
+        match self.steps_left.get().checked_sub(1) {
+            Some(left) => {
+                self.steps_left.set(left);
+                None
+            }
+            None => Some(Err(ParserError::RecursionLimitExceeded)),
+        }
     }
 
     fn get_next_precedence(&self, parser: &Parser<'_>) -> Option<Result<u8, ParserError>> {

@@ -42,10 +42,10 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, Decimals, DocumentOrder, EmptySubqueries, FloatOrder, Guards, InLists,
-    InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts, OrderKeys,
-    RandomUuids, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames, Unsupported,
-    optimizer_rules, physical_rules, register_operators, register_stand_ins,
+    Casts, CheckedIntegers, Coalesce, ColumnsFirst, Decimals, DocumentOrder, EmptySubqueries, FloatOrder, Guards,
+    InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts,
+    OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames,
+    Unsupported, WindowOrder, optimizer_rules, physical_rules, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -151,13 +151,14 @@ impl Session {
             Arc::new(EmptySubqueries),
             Arc::new(Guards),
             Arc::new(TypeChecks),
+            Arc::new(WindowOrder),
             Arc::new(SetCounts),
             Arc::new(OrderKeys),
             Arc::new(TemporalLiterals),
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 10] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 11] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -168,6 +169,7 @@ impl Session {
             Arc::new(IntervalOrder),
             Arc::new(JsonCopies),
             Arc::new(DocumentOrder),
+            Arc::new(ColumnsFirst),
         ];
         rules.extend(after);
         if let Some(rule) = FloatOrder::new() {
@@ -256,7 +258,8 @@ impl Session {
     /// If it does not parse; the error names line and column.
     pub fn parse(script: &str) -> Result<Vec<Statement>> {
         check_depth(script)?;
-        let statements = DFParserBuilder::new(script).with_dialect(&SqlDialect).build()?.parse_statements()?;
+        let statements =
+            DFParserBuilder::new(script).with_dialect(&SqlDialect::of(script.len())).build()?.parse_statements()?;
         Ok(statements.into())
     }
 

@@ -21,7 +21,7 @@ pub fn is_postgresql_copy(text: &str) -> bool {
     if !first.eq_ignore_ascii_case("copy") {
         return false;
     }
-    let tokens = Tokenizer::new(&SqlDialect, text).tokenize().unwrap_or_default();
+    let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize().unwrap_or_default();
     let mut depth = 0_u32;
     let mut outer = tokens.iter().filter(|token| match token {
         Token::Whitespace(_) => false,
@@ -59,7 +59,8 @@ pub fn is_postgresql_copy(text: &str) -> bool {
 /// If it does not parse.
 pub fn parse_copy(text: &str) -> Result<Parsed> {
     check_depth(text)?;
-    let mut parser = Parser::new(&SqlDialect).try_with_sql(text)?;
+    let dialect = SqlDialect::of(text.len());
+    let mut parser = Parser::new(&dialect).try_with_sql(text)?;
     let copy = parser.parse_statement()?;
     match &parser.peek_token_ref().token {
         Token::EOF => Ok(Parsed::Statement(Box::new(copy))),

@@ -340,7 +340,7 @@ mod tests {
     /// The statements of a text as the parser's tokenizer sees them, and whether it sees all of it.
     fn by_tokenizer(text: &str) -> (Vec<String>, bool) {
         let mut tokens = vec![];
-        let is_all = Tokenizer::new(&SqlDialect, text).tokenize_with_location_into_buf(&mut tokens).is_ok();
+        let is_all = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location_into_buf(&mut tokens).is_ok();
         let offset = |at: Location| {
             let before: usize = text.split_inclusive('\n').take(at.line as usize - 1).map(str::len).sum();
             let in_line = text[before..].chars().take(at.column as usize - 1);

@@ -95,7 +95,7 @@ impl Statement {
         if !is_backup(&self.text) {
             return Ok(None);
         }
-        let tokens = Tokenizer::new(&SqlDialect, &self.text).tokenize().unwrap_or_default();
+        let tokens = Tokenizer::new(&SqlDialect::of(0), &self.text).tokenize().unwrap_or_default();
         let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
         match tokens.as_slice() {
             [_, Token::Word(to), Token::SingleQuotedString(path)] if to.keyword == Keyword::TO && !path.is_empty() => {
@@ -127,7 +127,7 @@ fn is_of_rows(text: &str) -> bool {
     if !["call", "create", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
         return false;
     }
-    let tokens = Tokenizer::new(&SqlDialect, text).tokenize().unwrap_or_default();
+    let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize().unwrap_or_default();
     let words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).take(4).map(|token| match token {
         Token::Word(word) if word.quote_style.is_none() => word.keyword,
         _ => Keyword::NoKeyword,
@@ -142,7 +142,8 @@ fn is_of_rows(text: &str) -> bool {
 
 fn parse_one(text: &str) -> Result<Parsed> {
     check_depth(text)?;
-    let mut parsed = DFParserBuilder::new(text).with_dialect(&SqlDialect).build()?.parse_statements()?;
+    let mut parsed =
+        DFParserBuilder::new(text).with_dialect(&SqlDialect::of(text.len())).build()?.parse_statements()?;
     match parsed.pop_front().filter(|_| parsed.is_empty()) {
         Some(one) => Ok(one),
         None => plan_err!("expected one statement: {text}"),

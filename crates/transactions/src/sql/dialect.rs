@@ -1,15 +1,35 @@
 //! What is SQL to the parser.
 
+use std::cell::Cell;
+
 use sqlparser::ast::Expr;
 use sqlparser::dialect::{Dialect, PostgreSqlDialect, Precedence};
 use sqlparser::keywords::Keyword;
 use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::Token;
 
 const POSTGRES: PostgreSqlDialect = PostgreSqlDialect {};
 
+/// Operands that a text of no bytes may have, and each of its bytes.
+const STEPS: u64 = 4096;
+const STEPS_PER_BYTE: u64 = 64;
+
 /// The syntax of sqlparser's dialect of PostgreSQL, with `IS DISTINCT FROM` as PostgreSQL binds it.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct SqlDialect;
+///
+/// The parser reads what may be one thing or another twice, at each level of an expression: of 30 levels it may read the
+/// innermost a billion times. So it is stopped after as many operands as no text of the length has otherwise.
+#[derive(Debug)]
+pub(super) struct SqlDialect {
+    steps_left: Cell<u64>,
+}
+
+impl SqlDialect {
+    /// The syntax of a text of so many bytes.
+    pub fn of(bytes: usize) -> Self {
+        let steps = STEPS.saturating_add(STEPS_PER_BYTE.saturating_mul(bytes as u64));
+        Self { steps_left: Cell::new(steps) }
+    }
+}
 
 /// Passes questions on.
 macro_rules! as_postgres {
@@ -57,6 +77,21 @@ impl Dialect for SqlDialect {
         POSTGRES.prec_value(of)
     }
 
+    /// Before every operand. `INTERVAL INTERVAL ...` is a recursion that the parser does not limit.
+    fn parse_prefix(&self, parser: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        let is_interval = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::INTERVAL);
+        if is_interval(&parser.peek_token_ref().token) && is_interval(&parser.peek_nth_token_ref(1).token) {
+            return Some(Err(ParserError::ParserError("an INTERVAL of an INTERVAL".into())));
+        }
+        match self.steps_left.get().checked_sub(1) {
+            Some(left) => {
+                self.steps_left.set(left);
+                None
+            }
+            None => Some(Err(ParserError::RecursionLimitExceeded)),
+        }
+    }
+
     /// `IS DISTINCT FROM`, behind which the parser would take AND and OR for parts of the right operand.
     fn parse_infix(&self, parser: &mut Parser<'_>, left: &Expr, _: u8) -> Option<Result<Expr, ParserError>> {
         let is_distinct = parser.parse_keywords(&[Keyword::IS, Keyword::DISTINCT, Keyword::FROM]);
@@ -82,7 +117,6 @@ impl Dialect for SqlDialect {
         supports_comment_on,
         supports_load_extension,
         supports_named_fn_args_with_colon_operator,
-        supports_named_fn_args_with_expr_name,
         supports_empty_projections,
         supports_nested_comments,
         supports_string_escape_constant,

@@ -15,8 +15,6 @@ pub const STATEMENT_BYTES_MAX: usize = 16 << 20;
 /// is a tree as deep as it is long, and trees are walked by recursion.
 const OPERATORS_MAX: u32 = 400;
 
-const DIALECT: SqlDialect = SqlDialect;
-
 /// A statement as it is written.
 #[derive(Debug, Clone)]
 pub enum Parsed {
@@ -65,7 +63,8 @@ pub struct CreateProcedure {
 pub fn parse(sql: &str) -> Result<Parsed> {
     let tokens = tokenize(sql)?;
     limit_depth(&tokens)?;
-    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
+    let dialect = SqlDialect::of(sql.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let parsed = statement(&mut parser).map_err(syntax)?;
     while parser.consume_token(&Token::SemiColon) {}
     match &parser.peek_token_ref().token {
@@ -78,7 +77,8 @@ pub fn parse(sql: &str) -> Result<Parsed> {
 pub fn parse_expression(sql: &str) -> Result<Expr> {
     let tokens = tokenize(sql)?;
     limit_depth(&tokens)?;
-    let mut parser = Parser::new(&DIALECT).with_tokens_with_locations(tokens);
+    let dialect = SqlDialect::of(sql.len());
+    let mut parser = Parser::new(&dialect).with_tokens_with_locations(tokens);
     let parsed = parser.parse_expr().map_err(syntax)?;
     match &parser.peek_token_ref().token {
         Token::EOF => Ok(parsed),
@@ -129,7 +129,7 @@ fn tokenize(sql: &str) -> Result<Vec<TokenWithSpan>> {
     if sql.len() > STATEMENT_BYTES_MAX {
         return Err(Class::LimitExceeded.error(format_args!("a statement longer than {STATEMENT_BYTES_MAX} bytes")));
     }
-    Tokenizer::new(&DIALECT, sql).tokenize_with_location().map_err(|error| Class::Syntax.error(error))
+    Tokenizer::new(&SqlDialect::of(0), sql).tokenize_with_location().map_err(|error| Class::Syntax.error(error))
 }
 
 fn limit_depth(tokens: &[TokenWithSpan]) -> Result<()> {

@@ -428,6 +428,9 @@ pub(crate) fn settle(parameters: &[Value], types: impl Iterator<Item = DataType>
             number @ (Value::Int(_) | Value::Decimal(_) | Value::Real(_) | Value::Float(_)) if data_type.is_float() => {
                 cast(number.as_ref(), data_type)?
             }
+            moment @ (Value::Date(_) | Value::Timestamp(_)) if data_type.is_moment() => {
+                cast(moment.as_ref(), data_type)?
+            }
             Value::Float(_) | Value::Real(_) if data_type.is_number() => exact(value.as_ref(), data_type, position)?,
             other => {
                 let given = other.as_ref().data_type().unwrap_or(DataType::Text);
@@ -468,7 +471,9 @@ fn fits(value: ValueRef<'_>, data_type: DataType) -> bool {
         ValueRef::Interval(_) => data_type == DataType::Interval,
         ValueRef::Uuid(_) => data_type == DataType::Uuid,
         ValueRef::Jsonb(_) => data_type == DataType::Jsonb,
-        ValueRef::Date(_) | ValueRef::Timestamp(_) | ValueRef::TimestampTz(_) => data_type.is_moment(),
+        ValueRef::Date(_) => data_type == DataType::Date,
+        ValueRef::Timestamp(_) => matches!(data_type, DataType::Date | DataType::Timestamp),
+        ValueRef::TimestampTz(_) => data_type.is_moment(),
     }
 }
 

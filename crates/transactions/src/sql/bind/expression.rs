@@ -3,7 +3,7 @@
 use sqlparser::ast::{self, BinaryOperator, CastKind, CeilFloorKind, TrimWhereField, UnaryOperator};
 
 use super::literal::interval;
-use super::{Binder, Typed};
+use super::{Binder, REPEATED_MAX, Typed};
 use crate::error::{Class, Error, Result};
 use crate::schema::names::fold;
 use crate::sql::data_type::data_type;
@@ -11,7 +11,23 @@ use crate::sql::expression::{Comparison, Environment, Expr, Frame, Function, Lik
 use crate::types::{self, DataType, JsonOperator, Operator, Resolved, Value, wider_integer};
 
 impl Binder<'_> {
+    /// An operand that has been bound before: the operand of CASE and of BETWEEN is there for each comparison. Within each
+    /// other they would double with every level.
+    fn again(&mut self, operand: &ast::Expr) -> Result<Typed> {
+        let was = std::mem::replace(&mut self.repeated.1, true);
+        let bound = self.expression(operand);
+        self.repeated.1 = was;
+        bound
+    }
+
     pub fn expression(&mut self, ast: &ast::Expr) -> Result<Typed> {
+        if self.repeated.1 {
+            self.repeated.0 += 1;
+            if self.repeated.0 > REPEATED_MAX {
+                let message = "operands of CASE and BETWEEN within each other, which are compared too often";
+                return Err(Class::TooDeep.error(message));
+            }
+        }
         match ast {
             ast::Expr::Identifier(name) => self.column(None, &fold(name)?),
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
@@ -292,13 +308,15 @@ impl Binder<'_> {
     }
 
     /// As two comparisons, so that either can bound a range of an index.
-    fn between(&mut self, value: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Typed> {
-        let value = self.expression(value)?;
+    fn between(&mut self, ast: &ast::Expr, low: &ast::Expr, high: &ast::Expr) -> Result<Typed> {
+        let value = self.expression(ast)?;
         let (low, high) = (self.expression(low)?, self.expression(high)?);
         let data_type = value.data_type.or(low.data_type).or(high.data_type).unwrap_or(DataType::Text);
         let value = self.settle(value, data_type)?;
-        let from = self.compare(Comparison::GreaterOrEqual, value.clone(), low)?;
-        let to = self.compare(Comparison::LessOrEqual, value, high)?;
+        let again = self.again(ast)?;
+        let again = self.settle(again, data_type)?;
+        let from = self.compare(Comparison::GreaterOrEqual, value, low)?;
+        let to = self.compare(Comparison::LessOrEqual, again, high)?;
         Ok(Typed::new(Expr::And(vec![from.expr, to.expr]), DataType::Boolean))
     }
 
@@ -357,11 +375,12 @@ impl Binder<'_> {
     ) -> Result<Typed> {
         let mut tests = Vec::with_capacity(conditions.len());
         let mut results = Vec::with_capacity(conditions.len() + 1);
-        for branch in conditions {
+        for (position, branch) in conditions.iter().enumerate() {
             tests.push(match operand {
                 None => self.condition(&branch.condition, "CASE/WHEN")?,
                 Some(operand) => {
-                    let (operand, value) = (self.expression(operand)?, self.expression(&branch.condition)?);
+                    let operand = if position == 0 { self.expression(operand)? } else { self.again(operand)? };
+                    let value = self.expression(&branch.condition)?;
                     self.compare(Comparison::Equal, operand, value)?.expr
                 }
             });
@@ -379,8 +398,12 @@ impl Binder<'_> {
     /// Brings expressions, one of which will be the value, to one type.
     pub(super) fn alike(&mut self, typed: Vec<Typed>, what: &str) -> Result<(Vec<Expr>, Option<DataType>)> {
         let mut common: Option<DataType> = None;
+        let is_unknown = |typed: &Typed| typed.data_type.is_none() && !matches!(typed.expr, Expr::Literal(Value::Null));
+        let has_unknown = typed.iter().any(is_unknown);
         for data_type in typed.iter().filter_map(|typed| typed.data_type) {
             common = Some(match common {
+                // What is read of a literal or given as a parameter may have more digits than a column.
+                None if data_type.is_decimal() && has_unknown => DataType::Numeric,
                 None => data_type,
                 Some(known) => common_type(known, data_type).ok_or_else(|| {
                     Class::TypeMismatch.error(format_args!("{what} types {known} and {data_type} cannot be matched"))

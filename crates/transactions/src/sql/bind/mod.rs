@@ -36,7 +36,13 @@ pub(crate) struct Binder<'s> {
     aggregates: Option<Vec<Aggregate>>,
     /// What is charged for what the schema adds to a statement; `None` where nobody counts.
     charge: Option<&'s mut Charge>,
+    /// Parts of expressions that were bound once more, for another comparison with the same operand, and whether this is
+    /// one of them.
+    repeated: (u32, bool),
 }
+
+/// The most parts of a statement's expressions that are bound once more.
+const REPEATED_MAX: u32 = 100_000;
 
 /// A table that names may mean.
 pub(crate) struct ScopeTable {
@@ -82,7 +88,7 @@ const EXPRESSION_BYTES: usize = 288;
 impl<'s> Binder<'s> {
     pub fn new(schema: &'s Schema, arguments: &'s [Argument]) -> Self {
         let parameters = arguments.iter().map(|argument| Some(argument.data_type)).collect();
-        Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None, charge: None }
+        Self { schema, tables: Vec::new(), arguments, parameters, aggregates: None, charge: None, repeated: (0, false) }
     }
 
     /// The same, with what the schema adds charged as well.
@@ -121,6 +127,7 @@ impl<'s> Binder<'s> {
             parameters: other.parameters.clone(),
             aggregates: None,
             charge: other.charge.take(),
+            repeated: other.repeated,
         }
     }
 

@@ -444,7 +444,8 @@ fn bind_source(
     Ok(Values::Query(Box::new(select), places))
 }
 
-/// The query with the types of columns for texts that it selects as they are; `None` if there are none.
+/// The query with the types of columns for texts, NULLs and parameters that it selects as they are; `None` if there are
+/// none.
 fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]) -> Result<Option<Query>> {
     let mut typed = None;
     let SetExpr::Select(select) = &*query.body else { return Ok(None) };
@@ -457,9 +458,11 @@ fn with_typed_literals(query: &Query, table: &TableDefinition, targets: &[usize]
             break;
         };
         let to = table.columns.get(*target).map_or(DataType::Text, |column| column.data_type);
-        let is_text =
-            matches!(expr, ast::Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)));
-        if !is_text || to.is_text() {
+        let is_untyped = matches!(expr, ast::Expr::Value(value) if matches!(
+            value.value,
+            ast::Value::SingleQuotedString(_) | ast::Value::Null | ast::Value::Placeholder(_)
+        ));
+        if !is_untyped || to.is_text() {
             continue;
         }
         let mut cast = parse_expression(&format!("CAST(NULL AS {to})"))?;
