@@ -68,7 +68,7 @@ pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;
 pub(crate) use sides::ColumnsFirst;
-pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, register_stand_ins};
+pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, register_stand_ins};
 pub(crate) use temporal_literals::TemporalLiterals;
 pub(crate) use type_checks::TypeChecks;
 pub(crate) use type_names::TypeNames;

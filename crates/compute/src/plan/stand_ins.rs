@@ -11,7 +11,8 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
-use thermocline_pushdown::{UUID_WIDTH, is_jsonb};
+use thermocline_pushdown::sql_type;
+use thermocline_types::DataType;
 
 /// What a function of text and bytes is called, and DataFusion's of text.
 const OF_TEXT_AND_BYTES: [(&str, &str); 5] =
@@ -27,6 +28,11 @@ pub(crate) const POSITION: &str = "position";
 pub(crate) const POSITIVE: &str = "sql_positive";
 pub(crate) const DISTINCT: &str = "sql_is_distinct";
 pub(crate) const NOT_DISTINCT: &str = "sql_is_not_distinct";
+
+/// Whether a function of this name stands for another.
+pub(crate) fn is_stand_in(name: &str) -> bool {
+    CHOICES.contains(&name) || OF_TEXT_AND_BYTES.iter().any(|(of, _)| *of == name)
+}
 
 /// Registers them, functions of text in the place of DataFusion's.
 ///
@@ -98,7 +104,7 @@ impl ScalarUDFImpl for TextOrBytes {
     }
 }
 
-/// A function that chooses among values of one type. DataFusion's finds none for a UUID or a document and a
+/// A function that chooses among values of one type. DataFusion's finds another type, or none, for those and a
 /// literal.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Choice {
@@ -157,13 +163,12 @@ impl ScalarUDFImpl for Choice {
     }
 }
 
-const UUID: ArrowType = ArrowType::FixedSizeBinary(UUID_WIDTH);
-
-/// UUIDs or documents, if values of these types are either. Text beside one is a literal, or refused by the checks of
-/// types.
+/// The type of values of one type and literals. Text beside them is a literal, or refused by the checks of types.
 fn literals_become<'a>(mut types: impl Iterator<Item = &'a ArrowType> + Clone) -> Option<&'a ArrowType> {
-    let of = types.clone().find(|of| **of == UUID || is_jsonb(of))?;
-    types.all(|other| matches!(other, ArrowType::Utf8 | ArrowType::Null) || other == of).then_some(of)
+    let is_literal = |of: &ArrowType| matches!(of, ArrowType::Utf8 | ArrowType::Null);
+    let of = types.clone().find(|of| !is_literal(of))?;
+    let is_read = sql_type(of).is_some_and(|of| !of.is_text() && of != DataType::Bytea);
+    (is_read && types.all(|other| is_literal(other) || other == of)).then_some(of)
 }
 
 /// The types to which a function's arguments of these types are brought.

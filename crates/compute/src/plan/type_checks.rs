@@ -10,7 +10,7 @@ use datafusion::logical_expr::expr::{Between, BinaryExpr, Case, InList, Like, Sc
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator, ScalarUDF, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{
-    JsonbChoice, arrow_type, bytes_of_characters, call_function, characters_of_bytes, external, jsonb_choice,
+    JsonbChoice, arrow_type, bytes_of_characters, call_function, characters_of_bytes, external, jsonb_choice, sql_cast,
 };
 use thermocline_types::{Class, DataType, Function};
 
@@ -333,10 +333,10 @@ fn branches(case: &Case, schema: &DFSchema) -> Result<Option<Expr>> {
     let owned = |expressions: Vec<&Expr>| expressions.into_iter().cloned().map(Box::new).collect::<Vec<_>>();
     let boxed = |expressions: Vec<Expr>| expressions.into_iter().map(Box::new).collect::<Vec<_>>();
     // DataFusion panics at a table of literals of a fixed width.
-    let bytes = |of: Box<Expr>| Box::new(cast(*of, ArrowType::Binary));
+    let text = |of: Box<Expr>| sql_cast(*of, &ArrowType::Utf8View).map(Box::new);
     let bases = compared.map_or_else(|| owned(bases), boxed);
     let mut bases: std::vec::IntoIter<_> =
-        if is_of_uuids(base) { bases.into_iter().map(bytes).collect() } else { bases }.into_iter();
+        if is_of_uuids(base) { bases.into_iter().map(text).collect::<Result<_>>()? } else { bases }.into_iter();
     let mut results = given.map_or_else(|| owned(results), boxed).into_iter();
     let base = base.and_then(|_| bases.next());
     let whens = bases.zip(results.by_ref().take(thens.len())).collect();

@@ -8,7 +8,7 @@ use datafusion::functions::encoding::encode;
 use datafusion::logical_expr::expr::WindowFunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::{interval_length, is_jsonb, jsonb_key};
+use thermocline_pushdown::{UUID_WIDTH, interval_length, is_jsonb, jsonb_key, sql_cast};
 
 use super::expressions::rewrite_expressions;
 
@@ -47,6 +47,8 @@ fn key(of: &Expr, schema: &DFSchema) -> Option<Expr> {
     let digits = |bytes: Expr| encode().call(vec![bytes, lit("hex")]);
     Some(match of.get_type(schema).ok()? {
         ArrowType::Binary | ArrowType::LargeBinary | ArrowType::BinaryView => digits(of.clone()),
+        // Its text has its digits.
+        ArrowType::FixedSizeBinary(UUID_WIDTH) => sql_cast(of.clone(), &ArrowType::Utf8View).ok()?,
         ArrowType::FixedSizeBinary(_) => digits(cast(of.clone(), ArrowType::Binary)),
         ArrowType::Interval(IntervalUnit::MonthDayNano) => interval_length(of.clone()),
         of_documents if is_jsonb(&of_documents) => digits(jsonb_key(of.clone())),

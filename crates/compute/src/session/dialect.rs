@@ -1,21 +1,22 @@
 //! What statements mean here and not to DataFusion's planner, rewritten before they are planned.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, Query, Select, SelectItem, SetExpr,
-    Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
-    VisitorMut,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, ObjectNamePart, Query, Select,
+    SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
+    Value, VisitMut, VisitorMut,
 };
-use thermocline_pushdown::{SQL_EXTRACT, external};
+use thermocline_pushdown::{SQL_EXTRACT, external, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
 
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
-use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, merges_columns};
+use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
@@ -93,8 +94,10 @@ impl VisitorMut for Dialect {
         }
         if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| called(expression)) {
             *expression = other;
+            by_own_name(expression);
             return ControlFlow::Continue(());
         }
+        by_own_name(expression);
         let Expr::Value(value) = &*expression else { return ControlFlow::Continue(()) };
         let Value::Number(text, _) = &value.value else { return ControlFlow::Continue(()) };
         let digits = text.bytes().filter(u8::is_ascii_digit).count();
@@ -417,6 +420,29 @@ fn now(function: &Function) -> Option<Expr> {
         array: false,
         format: None,
     })
+}
+
+/// What the functions are called of which SQL's names are aliases.
+static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let names = written_functions().flat_map(|function| {
+        let own = function.name().to_owned();
+        function.aliases().to_vec().into_iter().map(move |alias| (alias, own.clone()))
+    });
+    names.filter(|(alias, _)| !is_stand_in(alias)).collect()
+});
+
+/// Calls a function by its own name. Of one that is called by an alias DataFusion keeps the text of the call beside it, the
+/// texts of its arguments' calls included: with each level of calls there would be twice as much.
+fn by_own_name(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    if function.over.is_some() || function.filter.is_some() {
+        return;
+    }
+    let called = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() };
+    if let Some(own) = OWN_NAMES.get(&called) {
+        *name = Ident::new(own);
+    }
 }
 
 fn call(function: &str, arguments: &[&Expr]) -> Expr {
