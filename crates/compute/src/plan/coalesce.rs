@@ -2,10 +2,12 @@
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::functions::core::coalesce::CoalesceFunc;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::{ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature};
-use thermocline_pushdown::is_jsonb;
+use thermocline_pushdown::{external, is_jsonb};
+use thermocline_types::Class;
 
 /// Types of arguments that a document is among: all documents; `None` if there is none, or one that cannot be made one.
 /// Text is a literal: the checks of types have refused any other.
@@ -14,6 +16,9 @@ pub(super) fn all_documents(types: &[DataType]) -> Option<Vec<DataType>> {
     let fits = |of: &DataType| is_jsonb(of) || of.is_null() || *of == DataType::Utf8;
     types.iter().all(fits).then(|| vec![document.clone(); types.len()])
 }
+
+/// Parts of the arguments of one call.
+const PARTS_MAX: u32 = 20_000;
 
 /// DataFusion's `coalesce`, which finds no common type of a column's bytes, a view, and those of a literal
 /// such as `X'00'` or `'\\x00'`, nor of bytes and NULL, and refuses them.
@@ -38,6 +43,18 @@ impl ScalarUDFImpl for Coalesce {
     }
 
     fn simplify(&self, arguments: Vec<Expr>, context: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        // It becomes a CASE with each of them twice.
+        let mut parts = 0_u32;
+        for argument in &arguments {
+            argument.apply(|_| {
+                parts += 1;
+                Ok(if parts > PARTS_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })?;
+        }
+        if parts > PARTS_MAX {
+            let message = "COALESCE within COALESCE, whose arguments are evaluated too often";
+            return Err(external(Class::TooDeep.error(message)));
+        }
         self.0.simplify(arguments, context)
     }
 

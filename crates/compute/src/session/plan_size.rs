@@ -9,7 +9,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::parser::{CopyToSource, Statement};
-use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart, Query, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart, Query, Visit, Visitor};
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
@@ -24,10 +24,15 @@ const LEVELS_MAX: u32 = 4000;
 /// Terms of a condition in which every column is written out as what the queries below compute for it.
 const TERMS_MAX: u64 = 500_000;
 
+/// Subqueries of expressions and WITH clauses within each other. Every level of the first nearly doubles what the
+/// optimizer does, every level of the others what the planner does to find the tables.
+const DOUBLING_LEVELS_MAX: u32 = 12;
+
 /// Checks that a statement is small enough to be made a plan: the planner rewrites every CTE wherever it is used.
 ///
 /// # Errors
-/// 54001 if it has more than [`NODES_MAX`] queries and tables with its CTEs written out.
+/// 54001 if it has more than [`NODES_MAX`] queries and tables with its CTEs written out, or more than
+/// [`DOUBLING_LEVELS_MAX`] subqueries of expressions and WITH clauses within each other.
 pub(super) fn check_statement_size(statement: &Statement) -> Result<()> {
     let mut sizes = QuerySizes::default();
     let _: ControlFlow<()> = match statement {
@@ -40,9 +45,19 @@ pub(super) fn check_statement_size(statement: &Statement) -> Result<()> {
         _ => return Ok(()),
     };
     match sizes.whole {
+        _ if sizes.is_too_deep => {
+            let message =
+                format!("more than {DOUBLING_LEVELS_MAX} subqueries of expressions and WITH clauses within each other");
+            Err(external(Class::TooDeep.error(message)))
+        }
         nodes if nodes <= NODES_MAX => Ok(()),
         _ => Err(too_large(format_args!("{NODES_MAX} operators"))),
     }
+}
+
+fn is_subquery(expression: &ast::Expr) -> bool {
+    use ast::Expr::{Exists, InSubquery, Subquery};
+    matches!(expression, Subquery(_) | Exists { .. } | InSubquery { .. })
 }
 
 /// Sizes of the queries that a visitor is in, with the outermost first.
@@ -51,6 +66,17 @@ struct QuerySizes {
     open: Vec<QuerySize>,
     /// Of all that have no other around them.
     whole: u64,
+    /// Subqueries of expressions and WITH clauses that the visitor is in.
+    doubling_levels: u32,
+    is_too_deep: bool,
+}
+
+impl QuerySizes {
+    fn enter(&mut self, is_doubling_level: bool) -> ControlFlow<()> {
+        self.doubling_levels += u32::from(is_doubling_level);
+        self.is_too_deep |= self.doubling_levels > DOUBLING_LEVELS_MAX;
+        if self.is_too_deep { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// A query, of which a part has been visited. Its CTEs come first.
@@ -69,10 +95,11 @@ impl Visitor for QuerySizes {
         let ctes = query.with.iter().flat_map(|with| &with.cte_tables);
         let names = ctes.map(|cte| (std::ptr::from_ref(cte.query.as_ref()), folded(&cte.alias.name)));
         self.open.push(QuerySize { nodes: 1, names: names.collect(), ctes: HashMap::new() });
-        ControlFlow::Continue(())
+        self.enter(query.with.is_some())
     }
 
     fn post_visit_query(&mut self, query: &Query) -> ControlFlow<()> {
+        self.doubling_levels -= u32::from(query.with.is_some());
         let Some(QuerySize { nodes, .. }) = self.open.pop() else { return ControlFlow::Continue(()) };
         match self.open.last_mut() {
             None => self.whole = self.whole.saturating_add(nodes),
@@ -81,6 +108,15 @@ impl Visitor for QuerySizes {
                 None => outer.nodes = outer.nodes.saturating_add(nodes),
             },
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &ast::Expr) -> ControlFlow<()> {
+        self.enter(is_subquery(expression))
+    }
+
+    fn post_visit_expr(&mut self, expression: &ast::Expr) -> ControlFlow<()> {
+        self.doubling_levels -= u32::from(is_subquery(expression));
         ControlFlow::Continue(())
     }
 
