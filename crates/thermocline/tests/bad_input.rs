@@ -302,7 +302,8 @@ async fn statements_that_double_with_each_step() {
         fails(&session, &sql, &["too large to be planned"]).await;
         let within = (2..=STEPS)
             .fold(query(step, "v0"), |below, n| format!("WITH c{} AS ({below}) {}", n - 1, query(step, &name(n - 1))));
-        fails(&session, &format!("WITH e AS ({within}) SELECT a FROM e{end}"), &["WITH clauses within each other"]).await;
+        fails(&session, &format!("WITH e AS ({within}) SELECT a FROM e{end}"), &["WITH clauses within each other"])
+            .await;
         // As views: the first that is too large is refused when it is made, or when it is read.
         let mut last = "v0".to_owned();
         for n in 1..=STEPS {

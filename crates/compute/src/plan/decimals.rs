@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison,
 };
@@ -174,12 +174,14 @@ fn is_coerced_float(expression: &Expr) -> bool {
     )
 }
 
-/// A join with equal columns, as of USING and INTERSECT, whose types can be compared.
+/// A join with equal columns, as of USING and INTERSECT, whose types can be compared. Those of INTERSECT and EXCEPT, where
+/// NULL equals NULL, have become one type before.
 fn with_equal_types(mut join: Join) -> Join {
     for (left, right) in &mut join.on {
         let sides = [(left, join.left.schema()), (right, join.right.schema())];
         let types: Vec<_> = sides.iter().filter_map(|(side, schema)| side.get_type(schema.as_ref()).ok()).collect();
-        if meet(types.iter()) {
+        let are_compared = join.null_equality == NullEquality::NullEqualsNothing;
+        if meet(types.iter()) || are_compared && is_real_beside_integer(types.iter()) {
             for (side, schema) in sides {
                 if let Some(double) = as_double(side, schema) {
                     *side = double;
@@ -195,6 +197,11 @@ fn meet<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
     let any = |is: fn(&DataType) -> bool| types.clone().any(is);
     any(DataType::is_floating)
         && (any(DataType::is_decimal) || any(|of| matches!(of, DataType::UInt64)) && any(DataType::is_signed_integer))
+}
+
+/// Whether REALs are compared with integers: as doubles, where DataFusion would make them REALs.
+fn is_real_beside_integer<'a>(types: impl Iterator<Item = &'a DataType> + Clone) -> bool {
+    types.clone().any(|of| *of == DataType::Float32) && types.clone().any(DataType::is_integer)
 }
 
 /// The one type for all if they are numbers of several, or NULL; `None` if there is nothing to change.
@@ -378,6 +385,10 @@ fn beside_subquery(expr: &Expr, subquery: &Subquery, schema: &DFSchema) -> Resul
     let (Ok(of), [column]) = (expr.get_type(schema), subquery.subquery.schema().fields().iter().as_slice()) else {
         return Ok(None);
     };
+    if is_real_beside_integer([&of, column.data_type()].into_iter()) {
+        let subquery = cast_subquery(subquery.clone(), &DataType::Float64)?;
+        return Ok(Some((cast(expr.clone(), DataType::Float64), subquery)));
+    }
     Ok(match (of.is_floating(), of.is_decimal()) {
         (true, _) if column.data_type().is_decimal() => {
             Some((expr.clone(), cast_subquery(subquery.clone(), &DataType::Float64)?))

@@ -7,7 +7,7 @@ use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InSubquery};
 use datafusion::logical_expr::{
-    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, exists, lit, when,
+    Expr, ExprSchemable, Filter, LogicalPlan, LogicalPlanBuilder, Operator, exists, lit, not_exists, when,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -86,6 +86,27 @@ fn rewritten(expression: Expr, place: Place, schema: &DFSchema) -> Result<Transf
     }
 }
 
+/// An `IN (SELECT ...)` of one column by `EXISTS`, whose value is TRUE, FALSE or NULL as SQL says.
+///
+/// # Errors
+/// If the subquery does not take its condition.
+pub(super) fn as_exists(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
+    if may_be_null(&of, schema)? {
+        return with_null(of, schema);
+    }
+    let (_, found) = found(&of, schema)?;
+    Ok(if of.negated { not_exists(found) } else { exists(found) })
+}
+
+/// The rows of a subquery under a name of their own, and those that equal the outer value.
+fn found(of: &InSubquery, schema: &DFSchema) -> Result<(LogicalPlanBuilder, Arc<LogicalPlan>)> {
+    let rows = with_own_name(&of.subquery.subquery)?;
+    let item = Expr::Column(Column::from(rows.schema().qualified_field(0)));
+    let value = outer(of.expr.as_ref().clone(), schema)?;
+    let found = rows.clone().filter(item.eq(value))?.build()?;
+    Ok((rows, Arc::new(found)))
+}
+
 /// Whether the outcome may be NULL.
 fn may_be_null(of: &InSubquery, schema: &DFSchema) -> Result<bool> {
     let subquery = of.subquery.subquery.schema();
@@ -95,19 +116,16 @@ fn may_be_null(of: &InSubquery, schema: &DFSchema) -> Result<bool> {
 /// The expression with all three of its values.
 fn with_null(of: InSubquery, schema: &DFSchema) -> Result<Expr> {
     let is_correlated = !of.subquery.outer_ref_columns.is_empty();
-    let rows = with_own_name(&of.subquery.subquery)?;
-    let item = Expr::Column(Column::from(rows.schema().qualified_field(0)));
-    let value = outer(of.expr.as_ref().clone(), schema)?;
-    let item_is_null = item.clone().is_null();
+    let (rows, found) = found(&of, schema)?;
+    let item_is_null = Expr::Column(Column::from(rows.schema().qualified_field(0))).is_null();
     // One row tells that there is one; where rows are those of an outer row, it must not be cut first.
     let some = |rows: LogicalPlanBuilder| -> Result<Expr> {
         let rows = if is_correlated { rows } else { rows.limit(0, Some(1))? };
         Ok(exists(Arc::new(rows.build()?)))
     };
-    let found = exists(Arc::new(rows.clone().filter(item.eq(value))?.build()?));
     let null_item = some(rows.clone().filter(item_is_null)?)?;
     let null = || lit(ScalarValue::Boolean(None));
-    let outcome = when(found, lit(!of.negated))
+    let outcome = when(exists(found), lit(!of.negated))
         .when(null_item, null())
         .when(of.expr.is_null().and(some(rows)?), null())
         .otherwise(lit(of.negated))?;

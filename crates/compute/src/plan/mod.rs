@@ -1,13 +1,14 @@
 //! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do
 //! not wrap around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
 //! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons,
-//! `coalesce` of bytes, scalar subqueries without a row, UUIDs, and names of types.
+//! `coalesce` of bytes, scalar subqueries without a row, subqueries as values, rows around subqueries, UUIDs, and names of types.
 
 mod averages;
 mod bloom_join;
 mod casts;
 mod checked_integers;
 mod coalesce;
+mod correlated_keys;
 mod date_bounds;
 mod decimals;
 mod documents;
@@ -36,6 +37,7 @@ mod set_comparison;
 mod set_counts;
 mod sides;
 mod stand_ins;
+mod subquery_values;
 mod temporal_literals;
 mod type_checks;
 mod type_names;
@@ -46,6 +48,7 @@ pub use averages::Averages;
 pub(crate) use casts::Casts;
 pub(crate) use checked_integers::CheckedIntegers;
 pub(crate) use coalesce::Coalesce;
+pub(crate) use correlated_keys::CorrelatedKeys;
 pub(crate) use decimals::Decimals;
 pub(crate) use documents::DocumentOrder;
 pub(crate) use empty_subqueries::EmptySubqueries;
@@ -69,6 +72,7 @@ pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;
 pub(crate) use sides::ColumnsFirst;
 pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, register_stand_ins};
+pub(crate) use subquery_values::SubqueryValues;
 pub(crate) use temporal_literals::TemporalLiterals;
 pub(crate) use type_checks::TypeChecks;
 pub(crate) use type_names::TypeNames;

@@ -1,12 +1,17 @@
 //! Whose fault an error is.
 
 use datafusion::common::DataFusionError;
+use thermocline_pushdown::external;
+use thermocline_types::Class;
 
 /// The error as one of the statement.
 ///
 /// DataFusion calls what its planner and its functions do not accept an internal error, and asks to
 /// report a bug; what fails here is the user's statement.
 pub(super) fn of_statement(error: DataFusionError) -> DataFusionError {
+    if let Some(error) = of_subquery(&error) {
+        return error;
+    }
     if let DataFusionError::Internal(message) = error.find_root() {
         return DataFusionError::Plan(of_message(message.clone()));
     }
@@ -19,6 +24,23 @@ pub(super) fn of_statement(error: DataFusionError) -> DataFusionError {
         }
         other => other,
     }
+}
+
+/// The error of a correlated subquery that has no plan; DataFusion's names its own parts.
+fn of_subquery(error: &DataFusionError) -> Option<DataFusionError> {
+    let message = match error.find_root() {
+        DataFusionError::NotImplemented(message) | DataFusionError::Plan(message) => message,
+        _ => return None,
+    };
+    let what = if message.starts_with("Physical plan does not support logical expression") {
+        "a subquery that compares its rows with the rows around it in another way than by `=`, or that has no plan of its \
+         own there, is not supported: join its tables instead"
+    } else if message.starts_with("Correlated scalar subquery must be aggregated") {
+        "a subquery for one value that refers to the rows around it is supported only with an aggregate, such as max(...)"
+    } else {
+        return None;
+    };
+    Some(external(Class::Unsupported.error(what)))
 }
 
 /// Whether it names the rule that looked at the plan, which says nothing to a user.

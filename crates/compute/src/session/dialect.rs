@@ -10,11 +10,12 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
     FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, ObjectNamePart, Query, Select,
     SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
-    Value, VisitMut, VisitorMut,
+    Value, VisitMut, VisitorMut, visit_expressions,
 };
 use thermocline_pushdown::{SQL_EXTRACT, external, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
 
+use super::row_comparisons::RowComparisons;
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
 use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
 
@@ -27,12 +28,12 @@ const NESTED_JOINS_MAX: usize = 100;
 
 /// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
 /// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
-/// plans in another way, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::plan::MergedColumns`], and
+/// plans in another way, compares rows by their columns, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::plan::MergedColumns`], and
 /// qualifies the columns of USING.
 ///
 /// # Errors
-/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, or an interval is
-/// none, or a pattern of LIKE ends with its escape.
+/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, an interval is
+/// none, a pattern of LIKE ends with its escape, or rows do not compare.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
@@ -75,6 +76,7 @@ struct Dialect {
     refused: Option<Error>,
     /// A table of which `*` might not be all columns.
     incomplete: Option<String>,
+    rows: RowComparisons,
 }
 
 impl VisitorMut for Dialect {
@@ -88,7 +90,7 @@ impl VisitorMut for Dialect {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
-        if let Err(error) = plain_pattern(expression) {
+        if let Err(error) = plain_pattern(expression).and_then(|()| self.rows.rewrite(expression)) {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
@@ -237,7 +239,8 @@ fn distinguish(body: &mut SetExpr) {
                 // `t.a` and `a` are one column.
                 let is_qualified = name != text;
                 let other = if is_qualified { &unqualified } else { &names };
-                let is_known = written.contains(&text) || other.contains(&name);
+                // All subqueries are one name.
+                let is_known = written.contains(&text) || other.contains(&name) || has_subquery(named);
                 if is_known {
                     let alias = Ident::with_quote('"', format!("{name}:{position}"));
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
@@ -255,6 +258,14 @@ fn distinguish(body: &mut SetExpr) {
         }
         _ => {}
     }
+}
+
+fn has_subquery(expression: &Expr) -> bool {
+    visit_expressions(expression, |part| match part {
+        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    })
+    .is_break()
 }
 
 /// Gives a TIMESTAMP its digits, unless it is written with more.

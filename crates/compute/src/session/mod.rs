@@ -15,6 +15,7 @@ mod query_context;
 mod query_memory;
 mod restore;
 mod result;
+mod row_comparisons;
 mod sql_dialect;
 mod sql_session;
 mod timeout;

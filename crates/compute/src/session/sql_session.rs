@@ -42,10 +42,11 @@ use super::timeout::within;
 use crate::catalog::{CatalogFile, ExternalTable, TableDefinition, declared_time_zone};
 use crate::index::IndexStatement;
 use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, ColumnsFirst, Decimals, DocumentOrder, EmptySubqueries, FloatOrder, Guards,
-    InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts, NestedSorts,
-    OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, TemporalLiterals, TypeChecks, TypeNames,
-    Unsupported, WindowOrder, optimizer_rules, physical_rules, register_operators, register_stand_ins,
+    Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
+    FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts,
+    NestedSorts, OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, SubqueryValues, TemporalLiterals,
+    TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_operators,
+    register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -158,10 +159,11 @@ impl Session {
             Arc::new(Decimals),
         ];
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 11] = [
+        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 12] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
+            Arc::new(SubqueryValues),
             Arc::new(IntegerBounds),
             Arc::new(Casts),
             Arc::new(NarrowingCasts),
@@ -175,6 +177,7 @@ impl Session {
         if let Some(rule) = FloatOrder::new() {
             rules.push(Arc::new(rule));
         }
+        rules.push(Arc::new(CorrelatedKeys));
         let state = SessionStateBuilder::new_with_default_features()
             .with_config(config)
             .with_runtime_env(runtime)

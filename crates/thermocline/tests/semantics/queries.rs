@@ -97,8 +97,10 @@ impl Query {
 
     fn random(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        match random.index(6) {
+        match random.index(8) {
             0 => Self::rows(&mut random),
+            6 => Self::values(&mut random),
+            7 => Self::counts_of_values(&mut random),
             1 => Self::groups(&mut random),
             2 => Self::join(&mut random),
             3 => Self::distinct(&mut random),
@@ -116,6 +118,28 @@ impl Query {
             columns,
             is_ordered: false,
         }
+    }
+
+    /// Subqueries and rows where their value is asked for.
+    fn values(random: &mut Random) -> Self {
+        let list = [truth(random), truth(random), scalar_subquery(random)];
+        let list: Vec<String> = list.iter().enumerate().map(|(at, item)| format!("{item} AS c{}", at + 1)).collect();
+        let rest = match random.one_in(2) {
+            true => format!("WHERE {} ORDER BY a.id", truth(random)),
+            false => format!("ORDER BY {} NULLS FIRST, a.id", truth(random)),
+        };
+        let text = format!("SELECT a.id AS c0, {} FROM {{}} AS a {rest} LIMIT 30", list.join(", "));
+        Self { text, columns: 4, is_ordered: true }
+    }
+
+    fn counts_of_values(random: &mut Random) -> Self {
+        let (key, counted, filter) = (truth(random), truth(random), truth(random));
+        let text = format!(
+            "SELECT {key} AS c0, sum(CASE WHEN {counted} THEN 1 ELSE 0 END) AS c1, count(*) FILTER (WHERE {filter}) AS c2,
+                    max({}) AS c3 FROM {{}} AS a GROUP BY 1",
+            scalar_subquery(random)
+        );
+        Self { text, columns: 4, is_ordered: false }
     }
 
     fn groups(random: &mut Random) -> Self {
@@ -259,7 +283,59 @@ fn condition(random: &mut Random, table: &str, depth: usize) -> String {
     }
 }
 
-/// With a subquery, sometimes. The analytic engine takes one in a WHERE, and in no CASE and no ON.
+/// Numbers of one type are compared with those of any other.
+const NUMBERS: [&str; 6] = ["i2", "i4", "i8", "f4", "f8", "dec"];
+
+/// A column of `a` and the type's name of another that it can be compared with.
+fn comparable(random: &mut Random) -> (String, &'static str) {
+    let of = any(random);
+    (column(random, "a", of), paired(random, of.name))
+}
+
+/// A type whose values are compared with those of another.
+fn paired(random: &mut Random, with: &'static str) -> &'static str {
+    if NUMBERS.contains(&with) { *one_of(random, &NUMBERS) } else { with }
+}
+
+/// A condition with subqueries and rows, outside of a WHERE too.
+fn truth(random: &mut Random) -> String {
+    let (one, other) = comparable(random);
+    let from = random.index(100);
+    let not = one_of(random, &["", "NOT "]);
+    match random.index(6) {
+        0 | 1 => format!("{one} {not}IN (SELECT s.r_{other} FROM {{}} AS s WHERE s.id < {from})"),
+        2 => format!("{not}EXISTS (SELECT 1 FROM {{}} AS s WHERE s.l_{other} = {one} AND s.id > {from})"),
+        // DataFusion sorts by no condition in which a column is compared with itself.
+        3 => {
+            let operator = one_of(random, &["=", "<>", "<", "<=", ">", ">="]);
+            let (first, second) = (comparable(random).1, comparable(random).1);
+            let (other, third) = (paired(random, first), paired(random, second));
+            format!("(a.l_{first}, a.l_{second}, a.l_i4) {operator} (a.r_{other}, a.r_{third}, a.r_i4)")
+        }
+        4 => {
+            let second = comparable(random).1;
+            let third = paired(random, second);
+            format!(
+                "(a.l_{other}, a.l_{second}) {not}IN ((a.r_{other}, a.r_{third}), (NULL, a.r_{second}), (NULL, NULL))"
+            )
+        }
+        _ => format!(
+            "CASE WHEN {} THEN {} ELSE a.id > {from} END",
+            plain_comparison(random, "a"),
+            comparison(random, "a")
+        ),
+    }
+}
+
+/// Of one number, by an equality with what is outside.
+fn scalar_subquery(random: &mut Random) -> String {
+    let (one, other) = comparable(random);
+    let aggregate = one_of(random, &["count(*)", "max(s.id)", "min(s.id)", "sum(s.id)"]);
+    let from = random.index(100);
+    format!("(SELECT {aggregate} FROM {{}} AS s WHERE s.r_{other} = {one} AND s.id > {from})")
+}
+
+/// With a subquery, sometimes.
 fn comparison(random: &mut Random, table: &str) -> String {
     if !random.one_in(5) {
         return plain_comparison(random, table);

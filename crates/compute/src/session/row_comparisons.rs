@@ -1,0 +1,191 @@
+//! Comparisons of rows, `(a, b) < (c, d)`, column by column.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, visit_expressions};
+use thermocline_types::{Class, Error};
+
+/// The most parts of a statement's expressions that stand in more than one place once its rows are compared by column.
+const REPEATED_MAX: usize = 100_000;
+
+/// What makes comparisons of columns of those of rows. DataFusion compares rows as values, of which NULL is one.
+#[derive(Default)]
+pub(super) struct RowComparisons {
+    /// Parts that were written once and are there again.
+    repeated: usize,
+}
+
+impl RowComparisons {
+    /// Puts comparisons of columns in the place of one of rows, with SQL's NULL.
+    ///
+    /// # Errors
+    /// 42601 if one side has more columns or is no row, 0A000 for operators that rows do not have here, 54001 if more than
+    /// 100 000 parts would be repeated.
+    pub(super) fn rewrite(&mut self, expression: &mut Expr) -> Result<(), Error> {
+        if let Some(compared) = self.compared(expression)? {
+            *expression = Expr::Nested(Box::new(compared));
+        }
+        Ok(())
+    }
+
+    fn compared(&mut self, expression: &Expr) -> Result<Option<Expr>, Error> {
+        use BinaryOperator::{Eq, Gt, GtEq, Lt, LtEq, NotEq};
+        Ok(Some(match expression {
+            Expr::BinaryOp { left, op: op @ (Eq | NotEq | Lt | LtEq | Gt | GtEq), right } => {
+                let Some((left, right)) = rows(left, right)? else { return Ok(None) };
+                self.by(op, left, right)?
+            }
+            Expr::BinaryOp { left, op, right }
+                if !matches!(op, BinaryOperator::And | BinaryOperator::Or)
+                    && (row(left).is_some() || row(right).is_some()) =>
+            {
+                return Err(Class::Unsupported.error(format_args!("operator {op} of rows is not supported")));
+            }
+            Expr::IsDistinctFrom(left, right) => {
+                let Some((left, right)) = rows(left, right)? else { return Ok(None) };
+                any(pairs(left, right, |left, right| Expr::IsDistinctFrom(left, right)))
+            }
+            Expr::IsNotDistinctFrom(left, right) => {
+                let Some((left, right)) = rows(left, right)? else { return Ok(None) };
+                all(pairs(left, right, |left, right| Expr::IsNotDistinctFrom(left, right)))
+            }
+            Expr::IsNull(of) => match row(of) {
+                Some(row) => all(row.iter().map(|part| Expr::IsNull(Box::new(part.clone()))).collect()),
+                None => return Ok(None),
+            },
+            Expr::IsNotNull(of) => match row(of) {
+                Some(row) => all(row.iter().map(|part| Expr::IsNotNull(Box::new(part.clone()))).collect()),
+                None => return Ok(None),
+            },
+            Expr::InList { expr, list, negated } => {
+                if row(expr).is_none() && !list.iter().any(|one| row(one).is_some()) {
+                    return Ok(None);
+                }
+                let mut equal = Vec::with_capacity(list.len());
+                for one in list {
+                    let Some((left, right)) = rows(expr, one)? else { return Ok(None) };
+                    self.repeat(left)?;
+                    equal.push(self.by(&Eq, left, right)?);
+                }
+                negate_if(*negated, any(equal))
+            }
+            Expr::Between { expr, negated, low, high } => {
+                let (Some((of, low)), Some((_, high))) = (rows(expr, low)?, rows(expr, high)?) else {
+                    return Ok(None);
+                };
+                self.repeat(of)?;
+                let within = all(vec![self.by(&GtEq, of, low)?, self.by(&LtEq, of, high)?]);
+                negate_if(*negated, within)
+            }
+            Expr::Case { operand: Some(operand), .. } if row(operand).is_some() => {
+                return Err(Class::Unsupported.error("CASE of a row is not supported"));
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Rows of as many columns, by a comparison.
+    fn by(&mut self, op: &BinaryOperator, left: &[Expr], right: &[Expr]) -> Result<Expr, Error> {
+        let strict = match op {
+            BinaryOperator::NotEq => return Ok(any(pairs(left, right, |left, right| binary(left, op, right)))),
+            BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+            BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+            _ => return Ok(all(pairs(left, right, |left, right| binary(left, op, right)))),
+        };
+        self.repeat(left)?;
+        self.repeat(right)?;
+        // From the last column, which has the operator itself: a < c OR (a = c AND (b < d OR ...)).
+        let mut compared = None;
+        for (left, right) in left.iter().zip(right).rev() {
+            let of = |op: &BinaryOperator| binary(Box::new(left.clone()), op, Box::new(right.clone()));
+            compared = Some(match compared {
+                None => of(op),
+                Some(rest) => any(vec![of(&strict), all(vec![of(&BinaryOperator::Eq), rest])]),
+            });
+        }
+        Ok(compared.unwrap_or_else(|| truth(true)))
+    }
+
+    fn repeat(&mut self, row: &[Expr]) -> Result<(), Error> {
+        for part in row {
+            let _: ControlFlow<()> = visit_expressions(part, |_| {
+                self.repeated += 1;
+                ControlFlow::Continue(())
+            });
+        }
+        match self.repeated {
+            ..=REPEATED_MAX => Ok(()),
+            _ => Err(Class::TooDeep.error("rows that are compared within each other, or too often")),
+        }
+    }
+}
+
+/// The columns of a row that is written out.
+fn row(mut expression: &Expr) -> Option<&[Expr]> {
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
+    }
+    match expression {
+        Expr::Tuple(columns) => Some(columns),
+        _ => None,
+    }
+}
+
+/// Both sides as rows; `None` if neither is one.
+fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Result<Option<(&'e [Expr], &'e [Expr])>, Error> {
+    match (row(left), row(right)) {
+        (None, None) => Ok(None),
+        (Some(left), Some(right)) if left.len() == right.len() => {
+            match left.iter().chain(right).any(|part| row(part).is_some()) {
+                true => Err(Class::Unsupported.error("rows within rows are not supported")),
+                false => Ok(Some((left, right))),
+            }
+        }
+        (Some(_), Some(_)) => Err(Class::Syntax.error("unequal number of entries in row expressions")),
+        _ => Err(Class::Unsupported.error("comparison of a row with what is not written out as one is not supported")),
+    }
+}
+
+fn pairs(left: &[Expr], right: &[Expr], compared: impl Fn(Box<Expr>, Box<Expr>) -> Expr) -> Vec<Expr> {
+    let pairs = left.iter().zip(right);
+    pairs.map(|(left, right)| compared(Box::new(left.clone()), Box::new(right.clone()))).collect()
+}
+
+fn binary(left: Box<Expr>, op: &BinaryOperator, right: Box<Expr>) -> Expr {
+    Expr::BinaryOp { left, op: op.clone(), right }
+}
+
+fn all(of: Vec<Expr>) -> Expr {
+    joined(of, &BinaryOperator::And, true)
+}
+
+fn any(of: Vec<Expr>) -> Expr {
+    joined(of, &BinaryOperator::Or, false)
+}
+
+/// Conditions joined in a tree of few levels, in parentheses; `of_none` without any.
+fn joined(mut of: Vec<Expr>, op: &BinaryOperator, of_none: bool) -> Expr {
+    while of.len() > 1 {
+        let mut halved = Vec::with_capacity(of.len().div_ceil(2));
+        let mut parts = of.into_iter();
+        while let Some(left) = parts.next() {
+            halved.push(match parts.next() {
+                Some(right) => Expr::Nested(Box::new(binary(Box::new(left), op, Box::new(right)))),
+                None => left,
+            });
+        }
+        of = halved;
+    }
+    of.pop().unwrap_or_else(|| truth(of_none))
+}
+
+fn negate_if(is_negated: bool, of: Expr) -> Expr {
+    match is_negated {
+        true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(Expr::Nested(Box::new(of))) },
+        false => of,
+    }
+}
+
+fn truth(value: bool) -> Expr {
+    Expr::value(Value::Boolean(value))
+}
