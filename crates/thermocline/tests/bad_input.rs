@@ -339,6 +339,52 @@ async fn prepared_statements_are_bounded_by_their_bytes() {
     session.run(&format!("PREPARE more AS SELECT '{text}' || $1")).await.unwrap();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn results_that_have_no_room() {
+    let session = session().await;
+    session.run("CREATE VIEW numbers AS SELECT value AS k FROM generate_series(1, 9000)").await.unwrap();
+    for (query, why) in [
+        ("SELECT lpad('x', k * 100000) FROM numbers", "lpad: a text of more than"),
+        ("SELECT rpad('x', k * 1000, 'ab') FROM numbers", "rpad"),
+        ("SELECT repeat('x', k * 100000) FROM numbers", "repeat: a text of more than"),
+        ("SELECT repeat(CAST(k AS TEXT), 1000000) FROM numbers", "repeat"),
+        ("SELECT replace(repeat('x', k), 'x', repeat('y', 1000)) FROM numbers", "replace: more than"),
+        (
+            "SELECT regexp_replace(repeat('x', k), 'x', repeat('y', 1000), 'g') FROM numbers",
+            "regexp_replace: more than",
+        ),
+        ("SELECT concat(a, a, a, a, a, a) FROM (SELECT repeat('x', k * 10) AS a FROM numbers) AS q", "concat: more than"),
+        ("SELECT a || a || a || a || a FROM (SELECT repeat('x', k * 20) AS a FROM numbers) AS q", "texts of"),
+        ("SELECT array_repeat(k, k * 1000000) FROM numbers", "array_repeat: a result that may have"),
+        ("SELECT array_resize(make_array(k), k * 1000000) FROM numbers", "array_resize: a result that may have"),
+        (
+            "SELECT array_to_string(array_repeat(k, 10000), repeat('x', k)) FROM numbers WHERE k > 8990",
+            "array_to_string",
+        ),
+        ("SELECT range(k, k * 1000000000) FROM numbers", "range: a result that may have"),
+        (
+            "SELECT generate_series(TIMESTAMP '1970-01-01', TIMESTAMP '2024-01-01', INTERVAL '1 microsecond')",
+            "a result",
+        ),
+        ("SELECT repeat('x', 300000), k FROM numbers", "texts of"),
+        ("SELECT count(*) FROM numbers WHERE repeat('x', 300000) || k > 'a'", "texts of"),
+    ] {
+        let error = session.run(query).await.unwrap_err();
+        assert!(error.to_string().contains(why), "{query}: {error}");
+    }
+    // Those of one batch have room, and no other limit.
+    for length in [
+        "length(repeat('x', k))",
+        "length(lpad('x', k))",
+        "length(regexp_replace(repeat('x', k), 'x', 'yyy', 'g'))",
+        "cardinality(array_repeat(k, 1000))",
+        "length(repeat('x', 60000) || k)",
+    ] {
+        let query = format!("SELECT count(DISTINCT k) FROM (SELECT k, {length} AS l FROM numbers) AS q WHERE l > 0");
+        assert_eq!(count(&session, &query).await, "9000", "{length}");
+    }
+}
+
 #[tokio::test]
 async fn a_catalog_is_kept_and_restored() {
     let folder = good_table();

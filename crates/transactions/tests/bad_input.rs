@@ -226,7 +226,7 @@ fn files_of_a_newer_version() {
     fs::write(&log, before).unwrap();
     let control = directory.path().join("control");
     let before = fs::read_to_string(&control).unwrap();
-    fs::write(&control, before.replace("format 2", "format 9")).unwrap();
+    fs::write(&control, before.replace("format 3", "format 9")).unwrap();
     assert_eq!(refused(open(directory.path()), &["control", "version 9", "newer", "up to version 2"]), "55006");
     fs::write(&control, before).unwrap();
 

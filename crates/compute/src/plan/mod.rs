@@ -4,6 +4,7 @@
 //! `coalesce` of bytes, scalar subqueries without a row, subqueries as values, rows around subqueries, UUIDs, and names of types.
 
 mod averages;
+mod batch_limits;
 mod bloom_join;
 mod casts;
 mod checked_integers;
@@ -32,6 +33,7 @@ mod outer_references;
 mod physical_rules;
 mod projections;
 mod random_uuids;
+mod result_sizes;
 mod separate;
 mod set_comparison;
 mod set_counts;
@@ -67,6 +69,7 @@ pub(crate) use optimizer_rules::optimizer_rules;
 pub(crate) use order_keys::OrderKeys;
 pub(crate) use physical_rules::physical_rules;
 pub(crate) use random_uuids::RandomUuids;
+pub(crate) use result_sizes::register_growing_functions;
 pub use separate::Separate;
 pub(crate) use set_comparison::SetComparisonNames;
 pub(crate) use set_counts::SetCounts;

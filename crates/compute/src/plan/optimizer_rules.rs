@@ -9,6 +9,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::optimizer::{ApplyOrder, Optimizer};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use super::batch_limits::BatchLimits;
 use super::date_bounds::DateBounds;
 
 type Rule = Arc<dyn OptimizerRule + Send + Sync>;
@@ -19,7 +20,7 @@ pub(crate) fn optimizer_rules() -> Vec<Rule> {
     let rules = Optimizer::new().rules.into_iter();
     rules
         .flat_map(|rule| match rule.name() {
-            "simplify_expressions" => vec![rule, Arc::new(DateBounds) as Rule],
+            "simplify_expressions" => vec![rule, Arc::new(DateBounds) as Rule, Arc::new(BatchLimits)],
             "eliminate_group_by_constant" => vec![Unless::of(rule, repeats_names)],
             "eliminate_cross_join" => vec![Unless::of(rule, joins_nulls)],
             _ => vec![rule],

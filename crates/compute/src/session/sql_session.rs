@@ -45,8 +45,8 @@ use crate::plan::{
     Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
     FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts,
     NestedSorts, OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, SubqueryValues, TemporalLiterals,
-    TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_operators,
-    register_stand_ins,
+    TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_growing_functions,
+    register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -196,6 +196,7 @@ impl Session {
         register_functions(&context);
         written_functions().for_each(|function| context.register_udf(function));
         register_stand_ins(&context)?;
+        register_growing_functions(&context)?;
         context.state_ref().write().register_file_format(Arc::new(CsvCopyFactory::default()), true)?;
         let views = Arc::new(PublicSchema::new(Arc::clone(&engine), options.guests));
         let schemas = MemoryCatalogProvider::new();

@@ -3,12 +3,12 @@ use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value,
+    CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
 use thermocline_compute::written_type;
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
-use thermocline_transactions::types::DataType;
+use thermocline_transactions::types::{DataType, Value, cast};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
@@ -128,7 +128,7 @@ impl Plan {
         if alone {
             session.execute("BEGIN", &[])?;
         }
-        let inserted = insert_all(session, insert, rows);
+        let inserted = insert_all(session, insert, &self.targets, rows);
         match (&inserted, alone) {
             (_, false) => {}
             (Ok(_), true) => drop(session.execute("COMMIT", &[])?),
@@ -180,7 +180,7 @@ fn type_literals(query: &mut Query, targets: &[(String, DataType)]) -> Result<()
             // Where those behind it go is not known here.
             _ => break,
         };
-        let is_text = matches!(expr, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+        let is_text = matches!(expr, Expr::Value(value) if matches!(value.value, Written::SingleQuotedString(_)));
         if is_text && !data_type.is_text() {
             let (literal, data_type) = (Box::new(expr.clone()), written_type(*data_type)?);
             *expr = Expr::Cast { kind: CastKind::Cast, expr: literal, data_type, array: false, format: None };
@@ -193,12 +193,24 @@ fn failed(error: DataFusionError) -> Error {
     Class::OutOfRange.error(error.strip_backtrace())
 }
 
-fn insert_all(session: &mut Session, insert: &str, rows: &[RecordBatch]) -> RowResult<Answer> {
+fn insert_all(
+    session: &mut Session,
+    insert: &str,
+    targets: &[(String, DataType)],
+    rows: &[RecordBatch],
+) -> RowResult<Answer> {
     let mut all = Answer::default();
     for batch in rows {
         let source = Source::new(batch).map_err(failed)?;
         for row in 0..batch.num_rows() {
-            let answer = session.execute(insert, &source.row(row).map_err(failed)?)?;
+            let mut values = source.row(row).map_err(failed)?;
+            // A parameter that is no integer is taken as it is written; a float of a query is rounded as floats are.
+            for (value, (_, target)) in values.iter_mut().zip(targets) {
+                if matches!(value, Value::Float(_) | Value::Real(_)) && target.is_integer() {
+                    *value = cast(value.as_ref(), *target)?;
+                }
+            }
+            let answer = session.execute(insert, &values)?;
             all.affected += answer.affected;
             if !answer.columns.is_empty() {
                 append(&mut all, &answer)?;

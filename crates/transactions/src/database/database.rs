@@ -127,7 +127,7 @@ impl Database {
             (None, Arc::new(NoJournal))
         } else if durable {
             if Control::read(&*disk)?.is_none() {
-                Control { identity, segment: None }.write(&*disk)?;
+                Control { identity, segment: None, is_ended: false }.write(&*disk)?;
             }
             let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone())
                 .with_room(log_settings.room_bytes);

@@ -78,7 +78,7 @@ impl Database {
             members.iter().try_for_each(|member| taking.step(&member.partition, STEP_IDS))?;
         }
         let manifest = taking.complete(until)?;
-        Control { identity, segment: None }.write(&*into)?;
+        Control { identity, segment: None, is_ended: false }.write(&*into)?;
         Ok(manifest)
     }
 }

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 pub const CONTROL: &str = "control";
 
 /// The version of the format that this program writes, and the newest that it reads.
-const FORMAT_VERSION: u32 = 2;
+const FORMAT_VERSION: u32 = 3;
 /// It has four short lines.
 const BYTES_MAX: u64 = 1 << 10;
 
@@ -19,22 +19,27 @@ const BYTES_MAX: u64 = 1 << 10;
 const NOT_BEGUN: &str = "log not begun";
 /// In front of the number of a segment.
 const UP_TO: &str = "log up to segment ";
+/// The same where the segment is sealed.
+const ENDED: &str = "log ended with segment ";
 
 /// Which database a directory is of, and how far its log goes at least. Without it, a directory whose log somebody
-/// has deleted would be a new database, or a backup; and one whose newest segment is gone an older state.
+/// has deleted would be a new database, or a backup; and one whose newest segment is gone, or cut by a copy that did not come
+/// to its end, an older state.
 ///
 /// ```text
-/// thermocline rows, format 2
+/// thermocline rows, format 3
 /// database 0000000000000000000000000000002a, 2 partitions
 /// log up to segment 7
 /// checksum 0badcafe
 /// ```
 ///
-/// Version 1 said `log begun` in place of a segment, which is any from the first on.
+/// A log that was closed is `log ended with segment 7`. Version 2 did not know that; version 1 said `log begun` in place of
+/// a segment, which is any from the first on.
 ///
 /// Invariants:
 /// - a segment is named after its first group is durable, and before anybody is told of that
 /// - from then on there is this segment or a later one, with a record: a snapshot removes only earlier ones
+/// - a segment is said to be ended after its seal is durable
 /// - a backup has no such file
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
@@ -42,6 +47,8 @@ pub struct Control {
     pub identity: Identity,
     /// A segment with a record, which is the newest but for one that nobody was told of; `None` without a log.
     pub segment: Option<SegmentNumber>,
+    /// Whether that segment is sealed.
+    pub is_ended: bool,
 }
 
 impl Control {
@@ -68,7 +75,8 @@ impl Control {
 
     fn to_text(self) -> String {
         let Identity { database, partitions } = self.identity;
-        let log = self.segment.map_or(NOT_BEGUN.into(), |segment| format!("{UP_TO}{}", segment.0));
+        let goes = if self.is_ended { ENDED } else { UP_TO };
+        let log = self.segment.map_or(NOT_BEGUN.into(), |segment| format!("{goes}{}", segment.0));
         let text =
             format!("thermocline rows, format {FORMAT_VERSION}\ndatabase {database}, {partitions} partitions\n{log}\n");
         let checksum = crc32c(text.as_bytes());
@@ -84,12 +92,14 @@ impl Control {
         let (database, partitions) = lines.next()?.strip_prefix("database ")?.split_once(", ")?;
         let database = DatabaseId(u128::from_str_radix(database, 16).ok()?);
         let partitions = partitions.strip_suffix(" partitions")?.parse().ok()?;
-        let segment = match lines.next()? {
+        let log = lines.next()?;
+        let is_ended = log.starts_with(ENDED);
+        let segment = match log {
             NOT_BEGUN => None,
             "log begun" => Some(SegmentNumber::FIRST),
-            log => Some(SegmentNumber(log.strip_prefix(UP_TO)?.parse().ok()?)),
+            _ => Some(SegmentNumber(log.strip_prefix(ENDED).or(log.strip_prefix(UP_TO))?.parse().ok()?)),
         };
-        (partitions > 0).then_some(Self { identity: Identity { database, partitions }, segment })
+        (partitions > 0).then_some(Self { identity: Identity { database, partitions }, segment, is_ended })
     }
 }
 
@@ -101,10 +111,10 @@ mod tests {
     #[test]
     fn the_text_is_fixed_and_every_changed_bit_is_noticed() {
         let identity = Identity { database: DatabaseId(42), partitions: 2 };
-        let control = Control { identity, segment: Some(SegmentNumber(17)) };
+        let control = Control { identity, segment: Some(SegmentNumber(17)), is_ended: false };
         let sealed = |text: &str| format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
         let of = "database 0000000000000000000000000000002a, 2 partitions";
-        let text = sealed(&format!("thermocline rows, format 2\n{of}\nlog up to segment 17\n"));
+        let text = sealed(&format!("thermocline rows, format 3\n{of}\nlog up to segment 17\n"));
         let disk = SimulatedDisk::new(1, Faults::default());
         assert_eq!(Control::read(&disk), Ok(None));
         control.write(&disk).unwrap();
@@ -116,18 +126,24 @@ mod tests {
             disk.overwrite(CONTROL, changed);
             assert!(matches!(Control::read(&disk), Err(Error::Corrupt(_) | Error::CannotOpen(_))), "bit {bit}");
         }
-        disk.overwrite(CONTROL, text.replace("format 2", "format 3").into_bytes());
+        disk.overwrite(CONTROL, text.replace("format 3", "format 4").into_bytes());
         let error = Control::read(&disk).unwrap_err();
-        assert!(error.to_string().contains("control is of version 3"), "{error}");
+        assert!(error.to_string().contains("control is of version 4"), "{error}");
         let first = Control { segment: Some(SegmentNumber::FIRST), ..control };
         let begun = sealed(&format!("thermocline rows, format 1\n{of}\nlog begun\n"));
         disk.overwrite(CONTROL, begun.into_bytes());
         assert_eq!(Control::read(&disk), Ok(Some(first)), "of version 1");
+        let ended = Control { is_ended: true, ..control };
+        ended.write(&disk).unwrap();
+        assert_eq!(Control::read(&disk), Ok(Some(ended)));
+        let of_before = sealed(&format!("thermocline rows, format 2\n{of}\nlog up to segment 17\n"));
+        disk.overwrite(CONTROL, of_before.into_bytes());
+        assert_eq!(Control::read(&disk), Ok(Some(control)), "of version 2");
         let new = Control { segment: None, ..control };
         new.write(&disk).unwrap();
         assert_eq!(Control::read(&disk), Ok(Some(new)));
-        for unknown in ["log up to segment x", "log perhaps", ""] {
-            let text = sealed(&format!("thermocline rows, format 2\n{of}\n{unknown}\n"));
+        for unknown in ["log up to segment x", "log ended with segment", "log perhaps", ""] {
+            let text = sealed(&format!("thermocline rows, format 3\n{of}\n{unknown}\n"));
             disk.overwrite(CONTROL, text.into_bytes());
             assert!(matches!(Control::read(&disk), Err(Error::Corrupt(_))), "{unknown}");
         }

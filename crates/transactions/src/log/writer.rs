@@ -24,7 +24,8 @@ use crate::{Error, Result, Semantics};
 ///   it is durable, and its header is durable before anything stands behind it
 /// - a group is written after the one before it is durable
 /// - after an error nothing is written any more
-/// - when a group is durable the directory's [`Control`] names the segment that it is in
+/// - when a group is durable the directory's [`Control`] names the segment that it is in, and when the log is closed that it is
+///   ended
 #[derive(Debug)]
 pub struct Writer {
     disk: Arc<dyn Disk>,
@@ -119,7 +120,7 @@ impl Writer {
             // Once for each segment, so that it is missed when it is gone.
             let segment = current.segment;
             if writer.segments.told() != Some(segment) {
-                Control { identity: writer.identity, segment: Some(segment) }.write(&*writer.disk)?;
+                Control { identity: writer.identity, segment: Some(segment), is_ended: false }.write(&*writer.disk)?;
                 writer.segments.tell(segment);
             }
             Ok(())
@@ -128,7 +129,13 @@ impl Writer {
 
     /// Ends the log so that the next start knows it was ended and is whole.
     pub fn close(&mut self) -> Result<()> {
-        self.guard(Self::end_segment)
+        self.guard(|writer| {
+            let Some(segment) = writer.current.as_ref().map(|current| current.segment) else { return Ok(()) };
+            writer.end_segment()?;
+            Control { identity: writer.identity, segment: Some(segment), is_ended: true }.write(&*writer.disk)?;
+            writer.segments.tell(segment);
+            Ok(())
+        })
     }
 
     /// Removes segments of which every record is in a snapshot of the state up to `covered`, as

@@ -19,7 +19,8 @@ pub enum LogState {
     Damaged,
     /// A segment is missing between two others.
     Gap,
-    /// The directory's control file names a segment with a record, and there is none from that one on.
+    /// The directory's control file names a segment with a record, and there is none from that one on; or says that it is
+    /// ended, and its end is not there.
     Missing,
     /// There is no record and never was.
     Absent,

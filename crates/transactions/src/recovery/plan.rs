@@ -47,6 +47,8 @@ pub(super) struct Log {
     partitions: Vec<(SegmentNumber, u16)>,
     /// The sequence after the last record.
     next: Option<Sequence>,
+    /// Whether the last of them is sealed.
+    is_sealed: bool,
     torn: bool,
 }
 
@@ -129,11 +131,19 @@ impl Plan {
         // That of a snapshot comes first: without it the others would not matter.
         damage = damage.or(control_damage).or(log_damage);
         let newest = log.segments.back().map(|(newest, _)| *newest);
-        let missing = control.and_then(|control| control.segment).filter(|told| newest < Some(*told));
+        let missing = control.and_then(|control| {
+            let told = control.segment?;
+            let is_cut = control.is_ended && newest == Some(told) && !log.is_sealed;
+            if is_cut {
+                Some(missing_end(told, log.end))
+            } else {
+                (newest < Some(told)).then(|| missing_segment(told, newest))
+            }
+        });
         let log_state = match (log_state, missing) {
             (LogState::Damaged | LogState::Gap, _) | (_, None) => log_state,
-            (_, Some(told)) => {
-                damage = damage.or_else(|| Some(missing_segment(told, newest)));
+            (_, Some(missing)) => {
+                damage = damage.or(Some(missing));
                 LogState::Missing
             }
         };
@@ -233,7 +243,7 @@ impl Plan {
             disk.sync_directory()?;
         }
         if let Some(identity) = self.identity.filter(|_| !end.segments.is_empty()) {
-            let control = Control { identity, segment: end.segments.back().map(|(last, _)| *last) };
+            let control = Control { identity, segment: end.segments.back().map(|(last, _)| *last), is_ended: true };
             if self.control != Some(control) {
                 control.write(disk)?;
             }
@@ -300,6 +310,11 @@ fn missing_segment(told: SegmentNumber, newest: Option<SegmentNumber>) -> Error 
     })
 }
 
+fn missing_end(ended: SegmentNumber, end: u64) -> Error {
+    let ended = ended.file_name();
+    Error::corrupt(format_args!("{ended} was written to its end, {CONTROL} says, and it breaks off at offset {end}"))
+}
+
 pub(super) fn of_other_partitions(segment: SegmentNumber, partitions: u16, identity: Identity) -> Error {
     let (name, there) = (segment.file_name(), identity.partitions);
     Error::corrupt(format_args!("{name} is of the database with {partitions} partitions, and it has {there}"))
@@ -357,7 +372,11 @@ impl Log {
             self.end = reader.offset();
             match reader.next_group()? {
                 Next::Group(_) => {}
-                Next::Sealed | Next::End => break,
+                Next::End => break,
+                Next::Sealed => {
+                    self.is_sealed = true;
+                    break;
+                }
                 Next::Torn => {
                     self.torn = true;
                     break;
@@ -386,6 +405,7 @@ impl Log {
             }
         }
         self.next = Some(reader.next_sequence());
+        self.is_sealed = true;
         Ok(())
     }
 

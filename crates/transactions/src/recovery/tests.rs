@@ -195,7 +195,9 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
             let from = first_after(POSITION / 2);
             database.remove(|segment| segment >= from);
             // Otherwise it would be missed without the snapshot.
-            Control { identity: IDENTITY, segment: Some(SegmentNumber::FIRST) }.write(&database.disk).unwrap();
+            Control { identity: IDENTITY, segment: Some(SegmentNumber::FIRST), is_ended: false }
+                .write(&database.disk)
+                .unwrap();
             if snapshot == SnapshotState::None {
                 return None;
             }
@@ -320,6 +322,37 @@ fn the_newest_segments_are_missed_whatever_the_snapshot_covers() {
         database.remove(|_| true);
         refused("there is none (log-*)");
     }
+}
+
+#[test]
+fn a_closed_log_that_was_cut_is_read_and_not_written() {
+    let mut database = Database::filled(SnapshotState::None);
+    database.writer.close().unwrap();
+    let (whole, recovered) = database.recover().unwrap();
+    assert_eq!((whole.numbers.len() as u64, recovered.read_only), (RECORDS, None));
+    let (name, control) = (database.last_segment(), Control::read(&database.disk).unwrap().unwrap());
+    assert!(control.is_ended);
+    let segments: Vec<_> = database.writer.segments().collect();
+    let (_, first) = *segments.last().unwrap();
+    let bytes = database.content(&name);
+    for length in 0..bytes.len() {
+        database.disk.overwrite(&name, bytes[..length].to_vec());
+        let (state, recovered) = database.recover().unwrap();
+        assert!(recovered.read_only.is_some(), "{length} of {} bytes", bytes.len());
+        let records = state.numbers.len() as u64;
+        assert!((first.0 - 1..=RECORDS).contains(&records), "{length} bytes: {records} records");
+        assert!(Plan::make(&database.disk).unwrap().repair(&database.disk).is_err());
+    }
+    database.disk.overwrite(&name, bytes[..bytes.len() - 1].to_vec());
+    assert!(wrong(&database).contains("was written to its end"), "{}", wrong(&database));
+    // What is written next says that there is more.
+    database.disk.overwrite(&name, bytes);
+    let end = Plan::make(&database.disk).unwrap().repair(&database.disk).unwrap();
+    assert!(Control::read(&database.disk).unwrap().unwrap().is_ended);
+    let mut database = Database::open(database.disk, end);
+    database.commit(2).unwrap();
+    assert!(!Control::read(&database.disk).unwrap().unwrap().is_ended);
+    assert_eq!(database.recover().unwrap().0.numbers.len() as u64, RECORDS + 2);
 }
 
 #[test]

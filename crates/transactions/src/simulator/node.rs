@@ -120,7 +120,7 @@ impl Node {
             ..
         } = start;
         if Control::read(&disk)?.is_none() {
-            Control { identity, segment: None }.write(&disk)?;
+            Control { identity, segment: None, is_ended: false }.write(&disk)?;
         }
         let clock = Clock::simulated(Micros(0));
         let budget = members.first().map(|member| Arc::clone(member.partition.budget()));

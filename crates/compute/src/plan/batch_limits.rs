@@ -1,0 +1,150 @@
+//! Texts that have no room beside all rows of a batch.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType as ArrowType, FieldRef};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue, exec_err};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use thermocline_pushdown::external;
+use thermocline_types::Class;
+
+use super::result_sizes::{BATCH_BYTES_MAX, lengths};
+
+/// Constants of fewer bytes fit beside the rows of any batch.
+const LONG_BYTES: usize = 64 << 10;
+/// So many texts of a table behind each other fit, as far as they fit one by one.
+const FEW_TEXTS: usize = 16;
+
+/// Refuses to write long constants beside many rows, or computed texts behind each other, where a batch of them has no room:
+/// Arrow's arrays take 2 GiB, and DataFusion panics beyond.
+#[derive(Debug)]
+pub(crate) struct BatchLimits;
+
+impl OptimizerRule for BatchLimits {
+    fn name(&self) -> &'static str {
+        "batch_limits"
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        Some(ApplyOrder::TopDown)
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        let (LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) = plan else { return Ok(Transformed::no(plan)) };
+        let reads_table = plan.inputs().into_iter().all(|input| matches!(input, LogicalPlan::TableScan(_)));
+        let names = NamePreserver::new(&plan);
+        plan.map_expressions(|expression| {
+            let name = names.save(&expression);
+            let limited = expression.transform_down(|part| limited(part, reads_table))?;
+            Ok(match limited.transformed {
+                true => limited.update_data(|expression| name.restore(expression)),
+                false => limited,
+            })
+        })
+    }
+}
+
+fn limited(part: Expr, reads_table: bool) -> Result<Transformed<Expr>> {
+    match part {
+        Expr::Literal(ref value, _) if bytes(value) > LONG_BYTES => {
+            let constant = ScalarUDF::from(Fitting::of(FITTING_CONSTANT)).call(vec![part]);
+            Ok(Transformed::new(constant, true, TreeNodeRecursion::Jump))
+        }
+        Expr::ScalarFunction(ref function) if function.func.name() == FITTING_CONSTANT => {
+            Ok(Transformed::new(part, false, TreeNodeRecursion::Jump))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right })
+            if !is_fitting(&left) && (!reads_table || texts(&left) + texts(&right) > FEW_TEXTS) =>
+        {
+            let [left, right] =
+                [left, right].map(|side| Box::new(ScalarUDF::from(Fitting::of(FITTING)).call(vec![*side])));
+            Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr::new(left, Operator::StringConcat, right))))
+        }
+        part => Ok(Transformed::no(part)),
+    }
+}
+
+fn is_fitting(expression: &Expr) -> bool {
+    matches!(expression, Expr::ScalarFunction(function) if function.func.name() == FITTING)
+}
+
+/// How many there are behind each other.
+fn texts(expression: &Expr) -> usize {
+    match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::StringConcat, right }) => texts(left) + texts(right),
+        _ => 1,
+    }
+}
+
+fn bytes(value: &ScalarValue) -> usize {
+    use ScalarValue::{Binary, BinaryView, LargeBinary, LargeUtf8, Utf8, Utf8View};
+    match value {
+        Utf8(Some(text)) | LargeUtf8(Some(text)) | Utf8View(Some(text)) => text.len(),
+        Binary(Some(bytes)) | LargeBinary(Some(bytes)) | BinaryView(Some(bytes)) => bytes.len(),
+        _ => 0,
+    }
+}
+
+const FITTING: &str = "fitting";
+const FITTING_CONSTANT: &str = "fitting_constant";
+
+/// Its argument, if all of a batch has room: for one of two that are put behind each other half of it. A constant is not
+/// folded.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Fitting {
+    name: &'static str,
+    signature: Signature,
+    bytes_max: u64,
+}
+
+impl Fitting {
+    fn of(name: &'static str) -> Self {
+        let (volatility, bytes_max) = match name {
+            FITTING => (Volatility::Immutable, BATCH_BYTES_MAX / 2),
+            _ => (Volatility::Volatile, BATCH_BYTES_MAX),
+        };
+        Self { name, signature: Signature::any(1, volatility), bytes_max }
+    }
+}
+
+impl ScalarUDFImpl for Fitting {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[ArrowType]) -> Result<ArrowType> {
+        types.first().map_or_else(|| exec_err!("{} takes an argument", self.name), |of| Ok(of.clone()))
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let first = arguments.arg_fields.first();
+        first.map_or_else(|| exec_err!("{} takes an argument", self.name), |of| Ok(Arc::clone(of)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let (rows, most) = (arguments.number_rows, self.bytes_max);
+        let Some(argument) = arguments.args.into_iter().next() else {
+            return exec_err!("{} takes an argument", self.name);
+        };
+        let all: u64 = match &argument {
+            ColumnarValue::Array(array) => lengths(array).into_iter().sum(),
+            ColumnarValue::Scalar(value) => (bytes(value) as u64).saturating_mul(rows as u64),
+        };
+        if all > most {
+            let message = format!("texts of {all} bytes in {rows} rows, more than {most} at a time");
+            return Err(external(Class::LimitExceeded.error(message)));
+        }
+        Ok(argument)
+    }
+}
