@@ -353,7 +353,10 @@ async fn results_that_have_no_room() {
             "SELECT regexp_replace(repeat('x', k), 'x', repeat('y', 1000), 'g') FROM numbers",
             "regexp_replace: more than",
         ),
-        ("SELECT concat(a, a, a, a, a, a) FROM (SELECT repeat('x', k * 10) AS a FROM numbers) AS q", "concat: more than"),
+        (
+            "SELECT concat(a, a, a, a, a, a) FROM (SELECT repeat('x', k * 10) AS a FROM numbers) AS q",
+            "concat: more than",
+        ),
         ("SELECT a || a || a || a || a FROM (SELECT repeat('x', k * 20) AS a FROM numbers) AS q", "texts of"),
         ("SELECT array_repeat(k, k * 1000000) FROM numbers", "array_repeat: a result that may have"),
         ("SELECT array_resize(make_array(k), k * 1000000) FROM numbers", "array_resize: a result that may have"),

@@ -227,7 +227,7 @@ fn files_of_a_newer_version() {
     let control = directory.path().join("control");
     let before = fs::read_to_string(&control).unwrap();
     fs::write(&control, before.replace("format 3", "format 9")).unwrap();
-    assert_eq!(refused(open(directory.path()), &["control", "version 9", "newer", "up to version 2"]), "55006");
+    assert_eq!(refused(open(directory.path()), &["control", "version 9", "newer", "up to version 3"]), "55006");
     fs::write(&control, before).unwrap();
 
     let database = open(directory.path()).unwrap();
