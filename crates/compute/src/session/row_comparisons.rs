@@ -43,11 +43,11 @@ impl RowComparisons {
             }
             Expr::IsDistinctFrom(left, right) => {
                 let Some((left, right)) = rows(left, right)? else { return Ok(None) };
-                any(pairs(left, right, |left, right| Expr::IsDistinctFrom(left, right)))
+                any(pairs(left, right, Expr::IsDistinctFrom))
             }
             Expr::IsNotDistinctFrom(left, right) => {
                 let Some((left, right)) = rows(left, right)? else { return Ok(None) };
-                all(pairs(left, right, |left, right| Expr::IsNotDistinctFrom(left, right)))
+                all(pairs(left, right, Expr::IsNotDistinctFrom))
             }
             Expr::IsNull(of) => match row(of) {
                 Some(row) => all(row.iter().map(|part| Expr::IsNull(Box::new(part.clone()))).collect()),
@@ -131,8 +131,11 @@ fn row(mut expression: &Expr) -> Option<&[Expr]> {
     }
 }
 
+/// The columns of two rows.
+type Sides<'e> = (&'e [Expr], &'e [Expr]);
+
 /// Both sides as rows; `None` if neither is one.
-fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Result<Option<(&'e [Expr], &'e [Expr])>, Error> {
+fn rows<'e>(left: &'e Expr, right: &'e Expr) -> Result<Option<Sides<'e>>, Error> {
     match (row(left), row(right)) {
         (None, None) => Ok(None),
         (Some(left), Some(right)) if left.len() == right.len() => {

@@ -294,7 +294,7 @@ fn comparable(random: &mut Random) -> (String, &'static str) {
 
 /// A type whose values are compared with those of another.
 fn paired(random: &mut Random, with: &'static str) -> &'static str {
-    if NUMBERS.contains(&with) { *one_of(random, &NUMBERS) } else { with }
+    if NUMBERS.contains(&with) { random.pick(&NUMBERS).copied().unwrap() } else { with }
 }
 
 /// A condition with subqueries and rows, outside of a WHERE too.

@@ -51,7 +51,7 @@ pub(crate) fn element(document: &str, place: i64) -> Option<&str> {
 }
 
 /// What is at the end of a path of keys and places.
-pub(crate) fn at_path<'a, S: AsRef<str>>(document: &'a str, steps: impl IntoIterator<Item = S>) -> Option<&'a str> {
+pub(crate) fn at_path<S: AsRef<str>>(document: &str, steps: impl IntoIterator<Item = S>) -> Option<&str> {
     let mut here = document;
     for step in steps {
         let step = step.as_ref();
