@@ -15,7 +15,7 @@ use crc32c::{crc32c, crc32c_append};
 
 use crate::disk::{Disk, write_file_whole};
 use crate::ids::PartitionId;
-use crate::log::{Control, list_segments};
+use crate::log::{Control, LogExtent, list_segments};
 use crate::snapshot::{Manifest, SnapshotFile, list_snapshots};
 use crate::{Error, Result};
 
@@ -38,7 +38,7 @@ pub fn restore(backup: &dyn Disk, into: &dyn Disk) -> Result<Manifest> {
         ));
     }
     let manifest = copy(backup, into, "what is to be restored has no snapshot: it is no backup, or not a whole one")?;
-    Control { identity: manifest.identity(), segment: None, is_ended: false }.write(into)?;
+    Control { identity: manifest.identity(), log: LogExtent::NotBegun }.write(into)?;
     Ok(manifest)
 }
 
@@ -109,7 +109,7 @@ mod tests {
         let back = empty(3);
         let identity = restore(&there, &back).unwrap().identity();
         assert_eq!(Control::read(&there), Ok(None));
-        assert_eq!(Control::read(&back), Ok(Some(Control { identity, segment: None, is_ended: false })));
+        assert_eq!(Control::read(&back), Ok(Some(Control { identity, log: LogExtent::NotBegun })));
         let (state, recovered) = Database::recover_disk(&back).unwrap();
         assert_eq!((state, recovered.end.next.0), (numbers(12), 13));
         let mut restored = Database::open(back, recovered.end);

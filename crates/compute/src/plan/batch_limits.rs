@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType as ArrowType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, exec_err};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{
     BinaryExpr, ColumnarValue, Expr, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF,
     ScalarUDFImpl, Signature, Volatility,
@@ -15,6 +14,7 @@ use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
+use super::expressions::map_named;
 use super::result_sizes::{BATCH_BYTES_MAX, lengths};
 
 /// Constants of fewer bytes fit beside the rows of any batch.
@@ -39,15 +39,7 @@ impl OptimizerRule for BatchLimits {
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
         let (LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) = plan else { return Ok(Transformed::no(plan)) };
         let reads_table = plan.inputs().into_iter().all(|input| matches!(input, LogicalPlan::TableScan(_)));
-        let names = NamePreserver::new(&plan);
-        plan.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let limited = expression.transform_down(|part| limited(part, reads_table))?;
-            Ok(match limited.transformed {
-                true => limited.update_data(|expression| name.restore(expression)),
-                false => limited,
-            })
-        })
+        map_named(plan, |expression| expression.transform_down(|part| limited(part, reads_table)))
     }
 }
 

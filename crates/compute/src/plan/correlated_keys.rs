@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, LogicalPlanBuilder, Operator};
 use datafusion::optimizer::AnalyzerRule;
+
+use super::expressions::all_columns;
 
 /// Makes a column of what a correlated subquery with aggregates compares with a value from outside, as in
 /// `(SELECT max(v) FROM y WHERE CAST(y.n AS DOUBLE) = x.d)`. To join the subquery, DataFusion groups it by the columns of
@@ -28,26 +30,21 @@ impl AnalyzerRule for CorrelatedKeys {
 
 fn with_keys(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let LogicalPlan::Subquery(subquery) = node else { return Ok(Transformed::no(node)) };
-    if subquery.outer_ref_columns.is_empty() || !subquery.subquery.exists(|node| Ok(is_aggregate(node)))? {
+    if subquery.outer_ref_columns.is_empty()
+        || !subquery.subquery.exists(|node| Ok(matches!(node, LogicalPlan::Aggregate(_))))?
+    {
         return Ok(Transformed::no(LogicalPlan::Subquery(subquery)));
     }
     let keyed = subquery.subquery.as_ref().clone().transform_up(|node| match node {
         LogicalPlan::Filter(filter) => keyed(filter),
         node => Ok(Transformed::no(node)),
     })?;
-    Ok(match keyed.transformed {
-        true => Transformed::yes(LogicalPlan::Subquery(subquery.with_plan(Arc::new(keyed.data)))),
-        false => Transformed::no(LogicalPlan::Subquery(subquery)),
-    })
-}
-
-fn is_aggregate(node: &LogicalPlan) -> bool {
-    matches!(node, LogicalPlan::Aggregate(_))
+    Ok(keyed.update_data(|plan| LogicalPlan::Subquery(subquery.with_plan(Arc::new(plan)))))
 }
 
 /// A filter of the columns below it and of its keys, under a projection of the columns alone.
 fn keyed(filter: Filter) -> Result<Transformed<LogicalPlan>> {
-    let columns: Vec<_> = filter.input.schema().columns().into_iter().map(Expr::Column).collect();
+    let columns = all_columns(filter.input.schema());
     let mut keys = vec![];
     let mut key_of = |side: Box<Expr>, outside: &Expr| {
         let is_key = !matches!(*side, Expr::Column(_))
@@ -81,5 +78,5 @@ fn keyed(filter: Filter) -> Result<Transformed<LogicalPlan>> {
         .filter(condition)?
         .project(columns)?
         .build()?;
-    Ok(Transformed::new(plan, true, TreeNodeRecursion::Continue))
+    Ok(Transformed::yes(plan))
 }

@@ -18,7 +18,7 @@ use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{external, is_jsonb, jsonb_key, sql_cast};
 use thermocline_types::Class;
 
-use super::expressions::{compares, rewrite_expressions, with_sort_keys};
+use super::expressions::{all_columns, compares, rewrite_expressions, with_sort_keys};
 
 /// Compares, sorts and groups documents by their keys: equal ones may be written in several ways. Types are coerced before.
 ///
@@ -67,7 +67,7 @@ impl AnalyzerRule for DocumentOrder {
                 }
             }
             LogicalPlan::Distinct(Distinct::All(input)) if has_documents(input.schema()) => {
-                let columns: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
+                let columns = all_columns(input.schema());
                 grouped(&Aggregate::try_new(input, columns, vec![])?).map(Transformed::yes)
             }
             LogicalPlan::RecursiveQuery(query) if query.is_distinct && has_documents(query.static_term.schema()) => {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::expressions::rewrite_expressions;
+use super::expressions::{all_columns, rewrite_expressions};
 
 /// Makes the column of a scalar subquery nullable unless the subquery always has a row: without one it is NULL, also
 /// where the column is NOT NULL. DataFusion asks the column alone, and folds `(SELECT ...) IS NULL` to FALSE.
@@ -42,7 +42,7 @@ fn nullable(of: &Subquery) -> Result<Option<Expr>> {
     if field.is_nullable() || has_a_row(plan) {
         return Ok(None);
     }
-    let column = plan.schema().columns().into_iter().map(Expr::Column).collect();
+    let column = all_columns(plan.schema());
     let marked = ScalarUDF::from(Nullable::new()).call(column).alias(Column::from_name(field.name()).name);
     let plan = LogicalPlanBuilder::from(plan.clone()).project([marked])?.build()?;
     Ok(Some(Expr::ScalarSubquery(of.with_plan(Arc::new(plan)))))

@@ -29,15 +29,27 @@ pub(super) fn rewrite_expressions(
     rewrite: impl Fn(&Expr, &DFSchema) -> Result<Option<Expr>>,
 ) -> Result<Transformed<LogicalPlan>> {
     let schema = columns_of(&node);
+    map_named(node, |expression| {
+        expression
+            .transform_up(|part| Ok(rewrite(&part, &schema)?.map_or_else(|| Transformed::no(part), Transformed::yes)))
+    })
+}
+
+/// One operator with each of its expressions mapped. Columns keep their names.
+///
+/// # Errors
+/// Those of `map`, and if the operator does not take its new expressions.
+pub(super) fn map_named(
+    node: LogicalPlan,
+    mut map: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
     let names = NamePreserver::new(&node);
     node.map_expressions(|expression| {
         let name = names.save(&expression);
-        let rewritten = expression.transform_up(|part| {
-            Ok(rewrite(&part, &schema)?.map_or_else(|| Transformed::no(part), Transformed::yes))
-        })?;
-        Ok(match rewritten.transformed {
-            true => rewritten.update_data(|expression| name.restore(expression)),
-            false => rewritten,
+        let mapped = map(expression)?;
+        Ok(match mapped.transformed {
+            true => mapped.update_data(|expression| name.restore(expression)),
+            false => mapped,
         })
     })
 }
@@ -61,6 +73,11 @@ pub(super) fn with_sort_keys(
         }
     }
     Transformed::new_transformed(node, is_changed)
+}
+
+/// All columns of a schema, as expressions.
+pub(super) fn all_columns(schema: &DFSchema) -> Vec<Expr> {
+    schema.columns().into_iter().map(Expr::Column).collect()
 }
 
 /// The columns that the expressions of an operator read.

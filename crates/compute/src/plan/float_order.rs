@@ -12,7 +12,7 @@ use datafusion::logical_expr::{Aggregate, Expr, ExprSchemable, LogicalPlan, Oper
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{CANONICAL_FLOAT, FLOAT_KEY, FLOAT_OF_KEY, float_functions};
 
-use super::expressions::columns_of;
+use super::expressions::{columns_of, map_named};
 
 /// Puts `canonical_float` around every float that an expression computes, wherever something but
 /// arithmetic sees it: a comparison, a function, an aggregate, or whoever reads the operator's rows.
@@ -48,12 +48,7 @@ impl AnalyzerRule for FloatOrder {
 impl FloatOrder {
     fn node(&self, node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let schema = columns_of(&node);
-        let names = NamePreserver::new(&node);
-        let node = node.map_expressions(|expression| {
-            let name = names.save(&expression);
-            let settled = self.settled(expression, &schema)?;
-            Ok(if settled.transformed { settled.update_data(|expression| name.restore(expression)) } else { settled })
-        })?;
+        let node = map_named(node, |expression| self.settled(expression, &schema))?;
         let changed = node.transformed;
         let node = if changed { node.data.recompute_schema()? } else { node.data };
         match node {

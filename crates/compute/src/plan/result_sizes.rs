@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::{cast, concat};
-use arrow::datatypes::{DataType as ArrowType, FieldRef, Int64Type, IntervalMonthDayNanoType, TimeUnit};
-use datafusion::common::Result;
+use arrow::datatypes::{DataType as ArrowType, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::FunctionRegistry;
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
@@ -24,6 +24,8 @@ pub(super) const BATCH_BYTES_MAX: u64 = 1 << 30;
 const SLICE_BYTES: u64 = 128 << 20;
 /// Of one element of a list.
 const ELEMENT_BYTES: u64 = 16;
+/// Of one that is printed.
+const SMALL_ELEMENT_BYTES: u64 = 4;
 /// Of a character.
 const CHARACTER_BYTES: u64 = 4;
 
@@ -180,7 +182,7 @@ impl Growing {
         Ok(ColumnarValue::Array(concat(&results)?))
     }
 
-    fn refused(&self, what: std::fmt::Arguments<'_>) -> datafusion::common::DataFusionError {
+    fn refused(&self, what: std::fmt::Arguments<'_>) -> DataFusionError {
         external(Class::LimitExceeded.error(format_args!("{}: {what}", self.of.name().trim_start_matches("sql_"))))
     }
 }
@@ -263,7 +265,7 @@ impl Sizes {
             }
             Growth::Joined => (0..self.arguments.len()).fold(0, |sum, at| sum.saturating_add(self.length(at, row))),
             Growth::JoinedList => {
-                first.saturating_mul(2).saturating_add(first.saturating_mul(second) / ELEMENT_BYTES.min(4))
+                first.saturating_mul(2).saturating_add(first.saturating_mul(second) / SMALL_ELEMENT_BYTES)
             }
             Growth::RepeatedElement => times(1)?.saturating_mul(first.max(ELEMENT_BYTES)),
             Growth::ResizedList => {
@@ -310,22 +312,14 @@ fn numbers(array: &ArrayRef) -> Result<Argument> {
     match array.data_type() {
         ArrowType::Null => Ok(Argument::Numbers(vec![None; array.len()])),
         of if of.is_integer() => scaled(1),
-        ArrowType::Date32 => {
-            let days = cast(array, &ArrowType::Int32)?;
-            numbers(&days).map(|numbers| match numbers {
-                Argument::Numbers(days) => {
-                    Argument::Numbers(days.into_iter().map(|day| day.map(|day| day.saturating_mul(DAY))).collect())
-                }
-                other => other,
-            })
-        }
+        ArrowType::Date32 => scaled(DAY),
         ArrowType::Timestamp(unit, _) => scaled(match unit {
             TimeUnit::Second => SECOND,
             TimeUnit::Millisecond => 1_000_000,
             TimeUnit::Microsecond => 1000,
             TimeUnit::Nanosecond => 1,
         }),
-        ArrowType::Interval(arrow::datatypes::IntervalUnit::MonthDayNano) => {
+        ArrowType::Interval(IntervalUnit::MonthDayNano) => {
             let steps = array.as_primitive::<IntervalMonthDayNanoType>().iter().map(|step| {
                 step.map(|step| {
                     let days = i64::from(step.months) * 28 + i64::from(step.days);

@@ -9,6 +9,8 @@ use datafusion::functions_window::row_number::row_number;
 use datafusion::logical_expr::{Distinct, Expr, ExprFunctionExt, Join, LogicalPlan, LogicalPlanBuilder};
 use datafusion::optimizer::AnalyzerRule;
 
+use super::expressions::all_columns;
+
 /// Counts how often a row is on either side of INTERSECT ALL and EXCEPT ALL, by numbering equal rows. DataFusion
 /// looks only whether a row is on the right side at all.
 #[derive(Debug)]
@@ -40,7 +42,7 @@ fn is_multiset(join: &Join) -> bool {
 }
 
 fn counted(mut join: Join) -> Result<LogicalPlan> {
-    let columns = join.left.schema().columns();
+    let columns = all_columns(join.left.schema());
     let (left, left_copy) = numbered(&join.left)?;
     let (right, right_copy) = numbered(&join.right)?;
     join.on.push((left_copy, right_copy));
@@ -54,13 +56,12 @@ fn counted(mut join: Join) -> Result<LogicalPlan> {
         join.null_equality,
         join.null_aware,
     )?;
-    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns.into_iter().map(Expr::Column))?.build()
+    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
 }
 
 /// A side with the number of each row among its likes.
 fn numbered(side: &Arc<LogicalPlan>) -> Result<(Arc<LogicalPlan>, Expr)> {
-    let all = side.schema().columns().into_iter().map(Expr::Column).collect();
-    let copy = row_number().partition_by(all).build()?.alias(COPY);
+    let copy = row_number().partition_by(all_columns(side.schema())).build()?.alias(COPY);
     let numbered = LogicalPlanBuilder::from(Arc::clone(side)).window([copy])?.build()?;
     Ok((Arc::new(numbered), Expr::Column(Column::from_name(COPY))))
 }

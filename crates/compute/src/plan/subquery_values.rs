@@ -9,10 +9,10 @@ use datafusion::common::{Column, DFSchema, Result};
 use datafusion::functions_aggregate::count::count;
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::expr_fn::scalar_subquery;
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, cast, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, Subquery, cast, lit};
 use datafusion::optimizer::AnalyzerRule;
 
-use super::expressions::rewrite_expressions;
+use super::expressions::{all_columns, rewrite_expressions};
 use super::in_subqueries::as_exists;
 
 /// Makes counts of `EXISTS` and `IN (SELECT ...)` whose value is asked for, and computes the subqueries of aggregates,
@@ -66,7 +66,7 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let mut subqueries = vec![];
     node.apply_expressions(|expression| {
         expression.apply(|part| {
-            let is_subquery = matches!(part, Expr::ScalarSubquery(_) | Expr::Exists(_) | Expr::InSubquery(_));
+            let is_subquery = subquery_of(part).is_some();
             if is_subquery && !subqueries.contains(part) {
                 subqueries.push(part.clone());
             }
@@ -77,8 +77,6 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     let (false, [input]) = (subqueries.is_empty(), inputs.as_slice()) else {
         return Ok(Transformed::no(node));
     };
-    let columns = |schema: &DFSchema| schema.columns().into_iter().map(Expr::Column).collect::<Vec<_>>();
-    let own = columns(input.schema());
     let name = |position: usize| format!("__subquery_{position}");
     let computed = subqueries.iter().enumerate().map(|(position, subquery)| subquery.clone().alias(name(position)));
     let below = match input {
@@ -87,10 +85,12 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
             let below = LogicalPlanBuilder::from(projection.input.as_ref().clone());
             below.project(projection.expr.iter().cloned().chain(computed))?.build()?
         }
-        _ => LogicalPlanBuilder::from((*input).clone()).project(own.into_iter().chain(computed))?.build()?,
+        _ => LogicalPlanBuilder::from((*input).clone())
+            .project(all_columns(input.schema()).into_iter().chain(computed))?
+            .build()?,
     };
     let below = counted(below)?.data;
-    let visible = columns(node.schema());
+    let visible = all_columns(node.schema());
     let node = rewrite_expressions(node, |part, _| {
         let position = subqueries.iter().position(|subquery| subquery == part);
         Ok(position.map(|position| Expr::Column(Column::from_name(name(position)))))
@@ -107,15 +107,18 @@ fn computed_below(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 
 /// Whether all columns that a subquery takes from outside are there.
 fn knows_outside(columns: &DFSchema, of: &Expr) -> bool {
-    let (Expr::ScalarSubquery(subquery)
-    | Expr::Exists(Exists { subquery, .. })
-    | Expr::InSubquery(InSubquery { subquery, .. })) = of
-    else {
-        return true;
-    };
     let is_known = |column: &Expr| match column {
         Expr::OuterReferenceColumn(_, column) => columns.has_column(column),
         _ => true,
     };
-    subquery.outer_ref_columns.iter().all(is_known)
+    subquery_of(of).is_none_or(|subquery| subquery.outer_ref_columns.iter().all(is_known))
+}
+
+fn subquery_of(expression: &Expr) -> Option<&Subquery> {
+    match expression {
+        Expr::ScalarSubquery(subquery)
+        | Expr::Exists(Exists { subquery, .. })
+        | Expr::InSubquery(InSubquery { subquery, .. }) => Some(subquery),
+        _ => None,
+    }
 }

@@ -15,6 +15,7 @@ use datafusion::sql::sqlparser::ast::{
 use thermocline_pushdown::{SQL_EXTRACT, external, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
 
+use super::plan_size::is_subquery;
 use super::row_comparisons::RowComparisons;
 use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
 use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
@@ -261,9 +262,9 @@ fn distinguish(body: &mut SetExpr) {
 }
 
 fn has_subquery(expression: &Expr) -> bool {
-    visit_expressions(expression, |part| match part {
-        Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+    visit_expressions(expression, |part| match is_subquery(part) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
     })
     .is_break()
 }

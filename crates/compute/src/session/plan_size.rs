@@ -55,7 +55,8 @@ pub(super) fn check_statement_size(statement: &Statement) -> Result<()> {
     }
 }
 
-fn is_subquery(expression: &ast::Expr) -> bool {
+/// Whether an expression is a query, or compares with the rows of one.
+pub(super) fn is_subquery(expression: &ast::Expr) -> bool {
     use ast::Expr::{Exists, InSubquery, Subquery};
     matches!(expression, Subquery(_) | Exists { .. } | InSubquery { .. })
 }

@@ -49,14 +49,14 @@ impl RowComparisons {
                 let Some((left, right)) = rows(left, right)? else { return Ok(None) };
                 all(pairs(left, right, Expr::IsNotDistinctFrom))
             }
-            Expr::IsNull(of) => match row(of) {
-                Some(row) => all(row.iter().map(|part| Expr::IsNull(Box::new(part.clone()))).collect()),
-                None => return Ok(None),
-            },
-            Expr::IsNotNull(of) => match row(of) {
-                Some(row) => all(row.iter().map(|part| Expr::IsNotNull(Box::new(part.clone()))).collect()),
-                None => return Ok(None),
-            },
+            Expr::IsNull(of) => {
+                let Some(row) = row(of) else { return Ok(None) };
+                all(row.iter().map(|part| Expr::IsNull(Box::new(part.clone()))).collect())
+            }
+            Expr::IsNotNull(of) => {
+                let Some(row) = row(of) else { return Ok(None) };
+                all(row.iter().map(|part| Expr::IsNotNull(Box::new(part.clone()))).collect())
+            }
             Expr::InList { expr, list, negated } => {
                 if row(expr).is_none() && !list.iter().any(|one| row(one).is_some()) {
                     return Ok(None);

@@ -20,7 +20,7 @@ use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Release
 use crate::error::{Class, Error, Result};
 use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{Collector, Control, LogThread, Writer};
+use crate::log::{Collector, Control, LogExtent, LogThread, Writer};
 use crate::machine;
 use crate::partition::{Head, Transaction};
 use crate::procedure::Limits;
@@ -127,7 +127,7 @@ impl Database {
             (None, Arc::new(NoJournal))
         } else if durable {
             if Control::read(&*disk)?.is_none() {
-                Control { identity, segment: None, is_ended: false }.write(&*disk)?;
+                Control { identity, log: LogExtent::NotBegun }.write(&*disk)?;
             }
             let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone())
                 .with_room(log_settings.room_bytes);

@@ -7,7 +7,7 @@ use crate::backup::check_empty;
 use crate::disk::Disk;
 use crate::error::{Class, Error, Result};
 use crate::ids::Sequence;
-use crate::log::Control;
+use crate::log::{Control, LogExtent};
 use crate::partition::Head;
 use crate::procedure::{Limits, Registration};
 use crate::recovery::{Halt, Plan, Progress, Rebuild};
@@ -78,7 +78,7 @@ impl Database {
             members.iter().try_for_each(|member| taking.step(&member.partition, STEP_IDS))?;
         }
         let manifest = taking.complete(until)?;
-        Control { identity, segment: None, is_ended: false }.write(&*into)?;
+        Control { identity, log: LogExtent::NotBegun }.write(&*into)?;
         Ok(manifest)
     }
 }

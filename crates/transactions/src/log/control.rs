@@ -45,10 +45,19 @@ const ENDED: &str = "log ended with segment ";
 pub struct Control {
     /// The database.
     pub identity: Identity,
-    /// A segment with a record, which is the newest but for one that nobody was told of; `None` without a log.
-    pub segment: Option<SegmentNumber>,
-    /// Whether that segment is sealed.
-    pub is_ended: bool,
+    /// How far its log goes.
+    pub log: LogExtent,
+}
+
+/// How far a log goes at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogExtent {
+    /// It has no record.
+    NotBegun,
+    /// To a segment with a record, which is the newest but for one that nobody was told of.
+    UpTo(SegmentNumber),
+    /// The same, and that segment is sealed.
+    Ended(SegmentNumber),
 }
 
 impl Control {
@@ -75,8 +84,11 @@ impl Control {
 
     fn to_text(self) -> String {
         let Identity { database, partitions } = self.identity;
-        let goes = if self.is_ended { ENDED } else { UP_TO };
-        let log = self.segment.map_or(NOT_BEGUN.into(), |segment| format!("{goes}{}", segment.0));
+        let log = match self.log {
+            LogExtent::NotBegun => NOT_BEGUN.to_owned(),
+            LogExtent::UpTo(segment) => format!("{UP_TO}{}", segment.0),
+            LogExtent::Ended(segment) => format!("{ENDED}{}", segment.0),
+        };
         let text =
             format!("thermocline rows, format {FORMAT_VERSION}\ndatabase {database}, {partitions} partitions\n{log}\n");
         let checksum = crc32c(text.as_bytes());
@@ -92,14 +104,16 @@ impl Control {
         let (database, partitions) = lines.next()?.strip_prefix("database ")?.split_once(", ")?;
         let database = DatabaseId(u128::from_str_radix(database, 16).ok()?);
         let partitions = partitions.strip_suffix(" partitions")?.parse().ok()?;
-        let log = lines.next()?;
-        let is_ended = log.starts_with(ENDED);
-        let segment = match log {
-            NOT_BEGUN => None,
-            "log begun" => Some(SegmentNumber::FIRST),
-            _ => Some(SegmentNumber(log.strip_prefix(ENDED).or(log.strip_prefix(UP_TO))?.parse().ok()?)),
+        let segment = |number: &str| number.parse().ok().map(SegmentNumber);
+        let log = match lines.next()? {
+            NOT_BEGUN => LogExtent::NotBegun,
+            "log begun" => LogExtent::UpTo(SegmentNumber::FIRST),
+            log => match log.strip_prefix(ENDED) {
+                Some(number) => LogExtent::Ended(segment(number)?),
+                None => LogExtent::UpTo(segment(log.strip_prefix(UP_TO)?)?),
+            },
         };
-        (partitions > 0).then_some(Self { identity: Identity { database, partitions }, segment, is_ended })
+        (partitions > 0).then_some(Self { identity: Identity { database, partitions }, log })
     }
 }
 
@@ -111,7 +125,7 @@ mod tests {
     #[test]
     fn the_text_is_fixed_and_every_changed_bit_is_noticed() {
         let identity = Identity { database: DatabaseId(42), partitions: 2 };
-        let control = Control { identity, segment: Some(SegmentNumber(17)), is_ended: false };
+        let control = Control { identity, log: LogExtent::UpTo(SegmentNumber(17)) };
         let sealed = |text: &str| format!("{text}checksum {:08x}\n", crc32c(text.as_bytes()));
         let of = "database 0000000000000000000000000000002a, 2 partitions";
         let text = sealed(&format!("thermocline rows, format 3\n{of}\nlog up to segment 17\n"));
@@ -129,17 +143,17 @@ mod tests {
         disk.overwrite(CONTROL, text.replace("format 3", "format 4").into_bytes());
         let error = Control::read(&disk).unwrap_err();
         assert!(error.to_string().contains("control is of version 4"), "{error}");
-        let first = Control { segment: Some(SegmentNumber::FIRST), ..control };
+        let first = Control { log: LogExtent::UpTo(SegmentNumber::FIRST), ..control };
         let begun = sealed(&format!("thermocline rows, format 1\n{of}\nlog begun\n"));
         disk.overwrite(CONTROL, begun.into_bytes());
         assert_eq!(Control::read(&disk), Ok(Some(first)), "of version 1");
-        let ended = Control { is_ended: true, ..control };
+        let ended = Control { log: LogExtent::Ended(SegmentNumber(17)), ..control };
         ended.write(&disk).unwrap();
         assert_eq!(Control::read(&disk), Ok(Some(ended)));
         let of_before = sealed(&format!("thermocline rows, format 2\n{of}\nlog up to segment 17\n"));
         disk.overwrite(CONTROL, of_before.into_bytes());
         assert_eq!(Control::read(&disk), Ok(Some(control)), "of version 2");
-        let new = Control { segment: None, ..control };
+        let new = Control { log: LogExtent::NotBegun, ..control };
         new.write(&disk).unwrap();
         assert_eq!(Control::read(&disk), Ok(Some(new)));
         for unknown in ["log up to segment x", "log ended with segment", "log perhaps", ""] {

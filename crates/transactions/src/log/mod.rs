@@ -30,7 +30,7 @@ mod writer;
 
 pub use bytes::{Bytes, Values, put_at, put_counted, put_value};
 pub use collector::{Collector, Due, LogSettings, PendingGroup};
-pub use control::{CONTROL, Control};
+pub use control::{CONTROL, Control, LogExtent};
 pub use handle::LogHandle;
 pub(crate) use keeper::start as start_log;
 pub use keeper::{Keeper, OnReleased};

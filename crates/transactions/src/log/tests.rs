@@ -125,7 +125,7 @@ fn the_directory_names_the_segment_of_every_durable_group() {
         log.commit(3).unwrap();
         let newest = list_segments(&disk).unwrap().last().copied();
         let told = Control::read(&disk).unwrap().unwrap();
-        assert_eq!(told, Control { identity: IDENTITY, segment: newest, is_ended: false });
+        assert_eq!(told, Control { identity: IDENTITY, log: LogExtent::UpTo(newest.unwrap()) });
         if before == Some(told) {
             assert_eq!(disk.operations(), operations + 2, "a write and a sync, as long as the segment is the same");
         }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::collector::PendingGroup;
-use super::control::Control;
+use super::control::{Control, LogExtent};
 use super::segment::{ROOM_BYTES_MAX, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentNumber, end_of_segment, seal_group};
 use super::segments::Segments;
 use crate::disk::{AppendFile, Disk};
@@ -120,7 +120,7 @@ impl Writer {
             // Once for each segment, so that it is missed when it is gone.
             let segment = current.segment;
             if writer.segments.told() != Some(segment) {
-                Control { identity: writer.identity, segment: Some(segment), is_ended: false }.write(&*writer.disk)?;
+                Control { identity: writer.identity, log: LogExtent::UpTo(segment) }.write(&*writer.disk)?;
                 writer.segments.tell(segment);
             }
             Ok(())
@@ -132,7 +132,7 @@ impl Writer {
         self.guard(|writer| {
             let Some(segment) = writer.current.as_ref().map(|current| current.segment) else { return Ok(()) };
             writer.end_segment()?;
-            Control { identity: writer.identity, segment: Some(segment), is_ended: true }.write(&*writer.disk)?;
+            Control { identity: writer.identity, log: LogExtent::Ended(segment) }.write(&*writer.disk)?;
             writer.segments.tell(segment);
             Ok(())
         })

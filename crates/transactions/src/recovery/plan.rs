@@ -9,7 +9,9 @@ use super::{Halt, ReadOnly, Replay};
 use crate::disk::{Disk, TEMPORARY};
 use crate::ids::{Identity, Micros, Sequence, TransactionId};
 use crate::interrupt::Interrupt;
-use crate::log::{CONTROL, Control, LogEnd, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments};
+use crate::log::{
+    CONTROL, Control, LogEnd, LogExtent, Next, Opened, SegmentNumber, SegmentReader, end_of_segment, list_segments,
+};
 use crate::snapshot::{Manifest, list_snapshots, remove_snapshots, remove_unfinished};
 use crate::{Error, Result, Semantics};
 
@@ -131,15 +133,13 @@ impl Plan {
         // That of a snapshot comes first: without it the others would not matter.
         damage = damage.or(control_damage).or(log_damage);
         let newest = log.segments.back().map(|(newest, _)| *newest);
-        let missing = control.and_then(|control| {
-            let told = control.segment?;
-            let is_cut = control.is_ended && newest == Some(told) && !log.is_sealed;
-            if is_cut {
-                Some(missing_end(told, log.end))
-            } else {
-                (newest < Some(told)).then(|| missing_segment(told, newest))
+        let missing = match control.map(|control| control.log) {
+            Some(LogExtent::Ended(told)) if newest == Some(told) && !log.is_sealed => Some(missing_end(told, log.end)),
+            Some(LogExtent::UpTo(told) | LogExtent::Ended(told)) if newest < Some(told) => {
+                Some(missing_segment(told, newest))
             }
-        });
+            _ => None,
+        };
         let log_state = match (log_state, missing) {
             (LogState::Damaged | LogState::Gap, _) | (_, None) => log_state,
             (_, Some(missing)) => {
@@ -242,8 +242,8 @@ impl Plan {
             disk.rename(&temporary, &name)?;
             disk.sync_directory()?;
         }
-        if let Some(identity) = self.identity.filter(|_| !end.segments.is_empty()) {
-            let control = Control { identity, segment: end.segments.back().map(|(last, _)| *last), is_ended: true };
+        if let (Some(identity), Some((last, _))) = (self.identity, end.segments.back()) {
+            let control = Control { identity, log: LogExtent::Ended(*last) };
             if self.control != Some(control) {
                 control.write(disk)?;
             }

@@ -5,7 +5,8 @@ use super::*;
 use crate::disk::{Crash, Disk, Faults, SimulatedDisk, TEMPORARY, read_file};
 use crate::ids::{DatabaseId, Micros, PartitionId, Sequence, TransactionId};
 use crate::log::{
-    Batch, Body, CONTROL, Collector, Control, Head, LogEnd, LogSettings, SegmentNumber, Writer, list_segments,
+    Batch, Body, CONTROL, Collector, Control, Head, LogEnd, LogExtent, LogSettings, SegmentNumber, Writer,
+    list_segments,
 };
 use crate::schema::TableId;
 use crate::snapshot::{SnapshotFile, SnapshotWriter, list_snapshots};
@@ -195,9 +196,7 @@ fn directory(snapshot: SnapshotState, log: LogState) -> Option<Database> {
             let from = first_after(POSITION / 2);
             database.remove(|segment| segment >= from);
             // Otherwise it would be missed without the snapshot.
-            Control { identity: IDENTITY, segment: Some(SegmentNumber::FIRST), is_ended: false }
-                .write(&database.disk)
-                .unwrap();
+            Control { identity: IDENTITY, log: LogExtent::UpTo(SegmentNumber::FIRST) }.write(&database.disk).unwrap();
             if snapshot == SnapshotState::None {
                 return None;
             }
@@ -331,7 +330,7 @@ fn a_closed_log_that_was_cut_is_read_and_not_written() {
     let (whole, recovered) = database.recover().unwrap();
     assert_eq!((whole.numbers.len() as u64, recovered.read_only), (RECORDS, None));
     let (name, control) = (database.last_segment(), Control::read(&database.disk).unwrap().unwrap());
-    assert!(control.is_ended);
+    assert!(matches!(control.log, LogExtent::Ended(_)));
     let segments: Vec<_> = database.writer.segments().collect();
     let (_, first) = *segments.last().unwrap();
     let bytes = database.content(&name);
@@ -348,10 +347,10 @@ fn a_closed_log_that_was_cut_is_read_and_not_written() {
     // What is written next says that there is more.
     database.disk.overwrite(&name, bytes);
     let end = Plan::make(&database.disk).unwrap().repair(&database.disk).unwrap();
-    assert!(Control::read(&database.disk).unwrap().unwrap().is_ended);
+    assert_eq!(Control::read(&database.disk), Ok(Some(control)));
     let mut database = Database::open(database.disk, end);
     database.commit(2).unwrap();
-    assert!(!Control::read(&database.disk).unwrap().unwrap().is_ended);
+    assert!(matches!(Control::read(&database.disk).unwrap().unwrap().log, LogExtent::UpTo(_)));
     assert_eq!(database.recover().unwrap().0.numbers.len() as u64, RECORDS + 2);
 }
 

@@ -14,7 +14,7 @@ use crate::database::{Catalog, Definitions, Work};
 use crate::disk::SimulatedDisk;
 use crate::engine::{self, Handle, Journal, Meeting, Options, Releases, Tuning, Worker, assemble};
 use crate::ids::{Identity, Micros, Sequence, TransactionId};
-use crate::log::{Collector, Control, Keeper, LogEnd, LogSettings, Writer, start_log};
+use crate::log::{Collector, Control, Keeper, LogEnd, LogExtent, LogSettings, Writer, start_log};
 use crate::machine::{Clock, Machine, Step, Wait};
 use crate::partition::Member;
 use crate::random::Random;
@@ -120,7 +120,7 @@ impl Node {
             ..
         } = start;
         if Control::read(&disk)?.is_none() {
-            Control { identity, segment: None, is_ended: false }.write(&disk)?;
+            Control { identity, log: LogExtent::NotBegun }.write(&disk)?;
         }
         let clock = Clock::simulated(Micros(0));
         let budget = members.first().map(|member| Arc::clone(member.partition.budget()));
