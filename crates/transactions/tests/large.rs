@@ -124,8 +124,8 @@ fn writes_have_no_limit_and_say_how_long_they_held_partitions() {
 fn writes_are_stopped_while_they_change_rows() {
     let database = filled();
     let mut session = database.session();
-    // To find the rows takes a moment, to change all of them far longer than the timeout.
-    let slow = "length(repeat('x', 200000 + v::INTEGER))";
+    // To find the rows takes a moment, to change all of them far longer than the timeout: it writes 80 GB.
+    let slow = "length(repeat('x', 4000000 + v::INTEGER))";
     for sql in
         [format!("UPDATE t SET v = {slow} WHERE k < 20000"), format!("DELETE FROM t WHERE k < 20000 RETURNING {slow}")]
     {
