@@ -45,7 +45,7 @@ impl Digest {
         }
     }
 
-    /// With a row of which columns are about to be changed, each of which [follows](Self::with_column).
+    /// With a row of which columns are about to be changed, each of which follows.
     #[must_use]
     #[inline]
     pub fn with_change(self, table: TableId, id: TupleId) -> Self {

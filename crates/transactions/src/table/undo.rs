@@ -53,7 +53,7 @@ impl Undo {
         Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget, charged: 0 }
     }
 
-    /// Notes a change that is about to be made, and of which the [digest](Self::digest_mut) is to be told.
+    /// Notes a change that is about to be made, and of which the digest is to be told.
     pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
         let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
         if self.bytes() + more > self.bytes_max {
