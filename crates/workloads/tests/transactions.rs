@@ -150,10 +150,10 @@ fn an_order_of_an_item_that_does_not_exist_leaves_no_trace() {
         let before = contents(&database);
         let mut session = database.session();
         let lines = format!("1:1:5 2:{supplier}:5 1001:1:1");
-        let error = session.execute(&format!("CALL new_order(1, 1, 1, '{lines}')"), &[]).unwrap_err();
+        let error = session.execute(&format!("CALL new_order(1, 1, 1, '{lines}', NULL)"), &[]).unwrap_err();
         assert_eq!((error.sqlstate(), error.to_string().contains("Item number is not valid")), ("P0001", true));
         assert!(contents(&database) == before);
-        session.execute(&format!("CALL new_order(1, 1, 1, '{}')", lines.replace("1001", "3")), &[]).unwrap();
+        session.execute(&format!("CALL new_order(1, 1, 1, '{}', NULL)", lines.replace("1001", "3")), &[]).unwrap();
         assert!(contents(&database) != before);
     }
 }
@@ -163,12 +163,12 @@ fn bad_arguments_are_errors() {
     let database = tpcc(memory(), 1, Scale::reduced(1), 1);
     let mut session = database.session();
     for (call, expected) in [
-        ("new_order(1, 1, 1, '1:1')", "\"1:1\" is not item:warehouse:quantity"),
-        ("new_order(1, 11, 1, '1:1:1')", "there is no district 11"),
-        ("new_order(1, 0, 1, '1:1:1')", "there is no district 0"),
-        ("new_order(NULL, 1, 1, '1:1:1')", "an argument is NULL"),
-        ("new_order(9, 1, 1, '1:1:1')", "0 rows of warehouse (9)"),
-        ("new_order(1, 1, 99, '1:1:1')", "0 rows of customer (1, 1, 99)"),
+        ("new_order(1, 1, 1, '1:1', NULL)", "\"1:1\" is not item:warehouse:quantity"),
+        ("new_order(1, 11, 1, '1:1:1', NULL)", "there is no district 11"),
+        ("new_order(1, 0, 1, '1:1:1', NULL)", "there is no district 0"),
+        ("new_order(NULL, 1, 1, '1:1:1', NULL)", "an argument is NULL"),
+        ("new_order(9, 1, 1, '1:1:1', NULL)", "0 rows of warehouse (9)"),
+        ("new_order(1, 1, 99, '1:1:1', NULL)", "0 rows of customer (1, 1, 99)"),
         ("payment(1, 1, 1, 1, NULL, 'NOBODY', 1)", "is called NOBODY"),
         ("payment(1, 1, 1, 1, NULL, NULL, 1)", "is called NULL"),
         ("order_status(1, 1, 77, NULL)", "0 rows of customer (1, 1, 77)"),

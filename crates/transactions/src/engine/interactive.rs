@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::commit::Commit;
 use super::executor::{self, Target, abort};
 use super::lock_table::{Asking, Owner};
-use super::meeting::Meeting;
+use super::meeting::{Meeting, Purpose};
 use super::program::{Appended, Program, Route};
 use super::shared::{Shared, WIDENED_MAX};
 use crate::caught::caught;
@@ -247,7 +247,7 @@ impl<P: Program + ?Sized> Interactive<P> {
         if missing.is_empty() {
             return Ok(());
         }
-        let meeting = Arc::new(Meeting::new(missing.len(), Some(self.idle_max), self.shared.clock.clone()));
+        let meeting = Arc::new(Meeting::new(missing, Purpose::Session(self.idle_max), self.shared.clock.clone()));
         self.shared.enter_for(Asking { owner: self.owner, last: self.last() }, missing, &meeting)?;
         self.state = State::Coming(meeting);
         Ok(())

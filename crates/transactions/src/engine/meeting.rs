@@ -1,7 +1,8 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::executor::abort;
 use crate::error::{Error, Result};
@@ -30,10 +31,23 @@ use crate::partition::Member;
 pub struct Meeting {
     state: Mutex<State>,
     changed: Arc<EventCount>,
-    expected: usize,
-    /// How long a session may do nothing while it has the partitions; `None` if the meeting is not for a session.
-    idle_max: Option<Duration>,
+    /// Those that meet.
+    partitions: Box<[u32]>,
+    /// Partitions whose turn it is, whether they have brought their rows yet or not.
+    announced: AtomicUsize,
+    purpose: Purpose,
     clock: Clock,
+}
+
+/// What partitions meet for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Requests of clients. Whoever has the partitions may run several before the others have theirs back.
+    Request,
+    /// Work of the engine's own at one point of the log.
+    Exclusive,
+    /// A session's transaction, which may do nothing for so long while it has them.
+    Session(Duration),
 }
 
 #[derive(Debug)]
@@ -66,15 +80,56 @@ pub enum Arrival {
 }
 
 impl Meeting {
-    /// A meeting of this many partitions, for a session that may do nothing for so long.
-    pub fn new(expected: usize, idle_max: Option<Duration>, clock: Clock) -> Self {
-        let state = State { members: Vec::with_capacity(expected), phase: Phase::Gathering };
-        Self { state: Mutex::new(state), changed: EventCount::new(), expected, idle_max, clock }
+    /// A meeting of these partitions.
+    pub fn new(partitions: &[u32], purpose: Purpose, clock: Clock) -> Self {
+        let members = Vec::with_capacity(partitions.len());
+        Self {
+            state: Mutex::new(State { members, phase: Phase::Gathering }),
+            changed: EventCount::new(),
+            partitions: partitions.into(),
+            announced: AtomicUsize::new(0),
+            purpose,
+            clock,
+        }
+    }
+
+    /// Those that meet.
+    pub const fn partitions(&self) -> &[u32] {
+        &self.partitions
+    }
+
+    /// Says, once for each partition, that its turn has come; whether it is the last. Until it is, the others
+    /// [need not wait](Meeting::is_awaited): they bring their rows later.
+    pub fn announce(&self) -> bool {
+        self.announced.fetch_add(1, Ordering::SeqCst) + 1 == self.partitions.len()
+    }
+
+    /// Whether the turn of some partition has not come.
+    pub fn is_awaited(&self) -> bool {
+        self.announced.load(Ordering::SeqCst) < self.partitions.len()
     }
 
     /// Whether a session has the partitions when all are here.
     pub const fn is_of_session(&self) -> bool {
-        self.idle_max.is_some()
+        matches!(self.purpose, Purpose::Session(_))
+    }
+
+    /// Whether somebody who has the same partitions for another request may run this one, too.
+    pub fn can_join(&self, other: &Self) -> bool {
+        let are_requests = self.purpose == Purpose::Request && other.purpose == Purpose::Request;
+        are_requests && self.partitions == other.partitions
+    }
+
+    /// Whether what it is for was done in [another one](Meeting::can_join).
+    pub fn is_joined(&self) -> bool {
+        self.purpose == Purpose::Request && matches!(self.state.lock().phase, Phase::Over(Ok(_)))
+    }
+
+    const fn idle_max(&self) -> Option<Duration> {
+        match self.purpose {
+            Purpose::Session(idle_max) => Some(idle_max),
+            Purpose::Request | Purpose::Exclusive => None,
+        }
     }
 
     /// Brings a partition.
@@ -88,7 +143,7 @@ impl Meeting {
         let id = member.partition.id();
         let at = state.members.partition_point(|other| other.partition.id() < id);
         state.members.insert(at, member);
-        if state.members.len() < self.expected {
+        if state.members.len() < self.partitions.len() {
             return Ok(Arrival::First);
         }
         state.phase = Phase::Taken;
@@ -107,19 +162,19 @@ impl Meeting {
                 Step::Over(take(&mut state.members, id).map(|member| (member, sequence)))
             }
             Phase::Over(Err(error)) => Step::Over(Err(error.clone())),
-            Phase::Gathering => Step::Wait(wait),
+            Phase::Gathering => Step::Wait(wait.short()),
             // Nobody is told when the session has done something: whoever looks too early looks again.
-            Phase::Taken => Step::Wait(match self.idle_max {
+            Phase::Taken => Step::Wait(match self.idle_max() {
                 Some(idle_max) => wait.until(self.clock.after(idle_max)),
-                None => wait,
+                None => wait.short(),
             }),
             Phase::Ready(since) => {
-                let until = since.after(self.idle_max.unwrap_or(Duration::MAX));
+                let until = since.after(self.idle_max().unwrap_or(Duration::MAX));
                 if self.clock.now() < until {
                     return Step::Wait(wait.until(until));
                 }
                 let aborted = abort(&mut state.members);
-                self.over(&mut state, aborted.map(|()| Sequence::ZERO));
+                self.over(state, aborted.map(|()| Sequence::ZERO));
                 Step::Go
             }
         }
@@ -148,7 +203,7 @@ impl Meeting {
                 let Some(interrupt) = interrupt else { return Step::Wait(wait) };
                 match interrupt.check() {
                     Err(stopped) if matches!(state.phase, Phase::Gathering) => {
-                        self.over(&mut state, Ok(Sequence::ZERO));
+                        self.over(state, Ok(Sequence::ZERO));
                         Step::Over(Err(stopped))
                     }
                     _ => Step::Wait(wait.until(self.clock.after(POLL_INTERVAL))),
@@ -166,11 +221,16 @@ impl Meeting {
         }
     }
 
+    /// Ends a meeting to which nobody need come any longer: what it is for was done in another one.
+    pub fn joined(&self, sequence: Sequence) {
+        self.over(self.state.lock(), Ok(sequence));
+    }
+
     /// Ends the meeting and hands the partitions back.
     pub fn end(&self, members: Vec<Member>, sequence: Result<Sequence>) {
         let mut state = self.state.lock();
         state.members = members;
-        self.over(&mut state, sequence);
+        self.over(state, sequence);
     }
 
     /// Whether it is over; `None` if what it is for was withdrawn before that.
@@ -192,20 +252,22 @@ impl Meeting {
         let mut state = self.state.lock();
         if matches!(state.phase, Phase::Gathering | Phase::Ready(_)) {
             let aborted = abort(&mut state.members);
-            self.over(&mut state, aborted.map(|()| Sequence::ZERO));
+            self.over(state, aborted.map(|()| Sequence::ZERO));
         }
     }
 
     /// A partition cannot come: nobody waits for it any longer.
     pub fn cancel(&self, error: Error) {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         if !matches!(state.phase, Phase::Over(_)) {
-            self.over(&mut state, Err(error));
+            self.over(state, Err(error));
         }
     }
 
-    fn over(&self, state: &mut State, sequence: Result<Sequence>) {
+    fn over(&self, mut state: MutexGuard<'_, State>, sequence: Result<Sequence>) {
         state.phase = Phase::Over(sequence);
+        // Whoever is woken takes the lock, often in this one's place on the processor.
+        drop(state);
         self.changed.advance();
     }
 }

@@ -144,7 +144,8 @@ impl<T: Weigh> Queue<T> {
         true
     }
 
-    /// Moves up to `most` requests to `into`, if there are any. What was taken out before has been run by now.
+    /// Moves up to `most` requests to `into`, if there are any. What was taken out before and is not there any more has
+    /// been run by now.
     pub fn pop(&self, into: &mut VecDeque<T>, most: usize) -> Popped {
         let seen = self.arrived.seen();
         let mut state = self.state.lock();
@@ -157,11 +158,16 @@ impl<T: Weigh> Queue<T> {
             return Popped::Nothing(Wait::new(&self.arrived, seen));
         }
         let count = state.items.len().min(most);
-        let before = into.len();
+        let before: usize = into.iter().map(Weigh::heap_bytes).sum();
         into.extend(state.items.drain(..count));
-        state.taken_bytes = into.iter().skip(before).map(Weigh::heap_bytes).sum();
-        state.heap_bytes -= state.taken_bytes;
+        state.taken_bytes = into.iter().map(Weigh::heap_bytes).sum();
+        state.heap_bytes -= state.taken_bytes - before;
         Popped::Some
+    }
+
+    /// Has the partition look at something else than the queue if it waits for requests.
+    pub fn nudge(&self) {
+        self.arrived.advance();
     }
 
     /// The memory that it shares.

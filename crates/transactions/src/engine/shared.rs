@@ -8,7 +8,7 @@ use super::executor::{self, Ran, budget_of};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
-use super::meeting::Meeting;
+use super::meeting::{Meeting, Purpose};
 use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::releases::Releases;
@@ -209,6 +209,12 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
+    /// The turn of all partitions of a meeting has come: those that wait for requests meanwhile look.
+    pub fn nudge(&self, meeting: &Meeting) {
+        let queues = meeting.partitions().iter().filter_map(|number| self.queues.get(*number as usize));
+        queues.for_each(Queue::nudge);
+    }
+
     /// Requests that wait for a partition.
     pub fn queued(&self, id: PartitionId) -> usize {
         let queued = self.queues.get(usize::from(id.0)).map_or(0, Queue::len);
@@ -223,7 +229,8 @@ impl<P: Program + ?Sized> Shared<P> {
     /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
     /// is dropped.
     pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
-        let meeting = Arc::new(Meeting::new(partitions.len(), None, self.clock.clone()));
+        let purpose = if own { Purpose::Exclusive } else { Purpose::Request };
+        let meeting = Arc::new(Meeting::new(partitions, purpose, self.clock.clone()));
         let entrant = Entrant {
             meeting: Arc::clone(&meeting),
             job: Arc::new(Mutex::new(Some(job))),

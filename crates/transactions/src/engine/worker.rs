@@ -41,6 +41,9 @@ const BATCH_BYTES: usize = 1 << 20;
 /// - records go to the log before the partition meets others, and results are held behind the record that they
 ///   depend on
 /// - it runs no transaction while a snapshot of its rows [falls behind](crate::partition::Partition::held_up)
+/// - requests for this partition alone may run before a meeting that was asked for earlier, as long as the turn of some
+///   other partition of the meeting has not come; nobody has been told an order of the two. Meetings and visits stay in
+///   the order of the queue
 /// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
@@ -57,6 +60,8 @@ pub struct Worker<P: Program + ?Sized> {
     now: Micros,
     /// Where it is on the way to, or in; those who wait there must not wait for ever.
     meeting: Option<Arc<Meeting>>,
+    /// The job of that meeting, while the partition waits for the turn of the others and runs what is behind it.
+    ahead: Option<JobPlace<P::Outcome>>,
     /// When it arrived there.
     arrived: Micros,
     batch_items: usize,
@@ -70,9 +75,23 @@ enum State<P: Program + ?Sized> {
     Hold(Next<P>),
     Rest(Next<P>),
     Meet(JobPlace<P::Outcome>),
-    /// The partitions of a meeting, and the reply of what ran over them.
-    Log(Vec<Member>, Option<Delivery<P::Outcome>>),
+    /// The partitions of a meeting, with what ran over them.
+    Log(Vec<Member>, Box<Met<P::Outcome>>),
     Leave,
+}
+
+/// What ran in a meeting.
+struct Met<O> {
+    replies: Vec<Delivery<O>>,
+    /// Other meetings, whose jobs were done in this one.
+    joined: Vec<Arc<Meeting>>,
+}
+
+/// What a worker does next with what was taken from the queue.
+enum Turn<P: Program + ?Sized> {
+    Run(Item<P>),
+    /// This, after records and results were handed over.
+    Go(Next<P>),
 }
 
 /// What comes after records and results were handed over.
@@ -127,6 +146,7 @@ impl<P: Program + ?Sized> Worker<P> {
             items: VecDeque::with_capacity(batch_items),
             now: Micros(0),
             meeting: None,
+            ahead: None,
             arrived: Micros(0),
             state: State::Take,
             batch_items,
@@ -164,6 +184,7 @@ impl<P: Program + ?Sized> Worker<P> {
         if let Some(meeting) = self.meeting.take() {
             meeting.cancel(error.clone());
         }
+        self.ahead = None;
         self.shared.stop(error);
         self.state = State::Run;
     }
@@ -185,7 +206,10 @@ impl<P: Program + ?Sized> Worker<P> {
                     self.state = State::Append(Next::Run);
                 }
                 Some(wait) => return Ok(Step::Wait(wait)),
-                None => self.run()?,
+                None => match self.turn() {
+                    Turn::Run(item) => self.run(item)?,
+                    Turn::Go(next) => self.state = State::Append(next),
+                },
             },
             State::Append(next) => {
                 if !self.executor.batch.is_empty() {
@@ -221,7 +245,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.state = next.into();
             }
             State::Meet(job) => self.meet(&job)?,
-            State::Log(members, reply) => return self.log(members, reply),
+            State::Log(members, met) => return self.log(members, met),
             State::Leave => return self.leave(),
         }
         Ok(Step::Go)
@@ -236,41 +260,67 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.now = (self.shared.timestamps)();
                 Step::Go
             }
-            Popped::Nothing(wait) => {
+            // Looked at after the queue, by whose event the last partition of the meeting says that it is.
+            Popped::Nothing(wait) if self.ahead.is_none() || self.is_early() => {
                 self.state = State::Take;
                 Step::Wait(wait)
             }
-            Popped::Closed => Step::Over(self.executor.member.take()),
+            Popped::Closed if self.ahead.is_none() => Step::Over(self.executor.member.take()),
+            Popped::Nothing(_) | Popped::Closed => {
+                if let Some(job) = self.ahead.take() {
+                    self.state = State::Meet(job);
+                }
+                Step::Go
+            }
         }
+    }
+
+    /// Whether the turn of another partition of the meeting has not come.
+    fn is_early(&self) -> bool {
+        self.meeting.as_ref().is_some_and(|meeting| meeting.is_awaited())
+    }
+
+    /// What comes next. With a meeting ahead this is a request for this partition alone, from behind it and perhaps
+    /// other meetings, as long as the turn of all has not come.
+    fn turn(&mut self) -> Turn<P> {
+        let Some(job) = self.ahead.take() else {
+            return self.items.pop_front().map_or(Turn::Go(Next::Take), Turn::Run);
+        };
+        let place = self.items.iter().position(|item| !matches!(item, Item::Meet(..)));
+        let turn = match place.map(|place| (place, self.items.get(place))) {
+            _ if !self.is_early() => None,
+            Some((place, Some(Item::One(_)))) => self.items.remove(place).map(Turn::Run),
+            Some(_) => None,
+            None => (self.items.len() < self.batch_items).then_some(Turn::Go(Next::Take)),
+        };
+        // What ran here before goes into the log before what runs over all partitions.
+        let Some(turn) = turn else { return Turn::Go(Next::Meet(job)) };
+        self.ahead = Some(job);
+        turn
     }
 
     /// What the next transaction has to wait for; a look at the partition, such as a snapshot's, need not.
     fn held_up(&self) -> Option<Wait> {
-        match (self.items.front(), &self.executor.member) {
-            (Some(Item::One(_) | Item::Meet(..)), Some(member)) => member.partition.held_up(),
-            _ => None,
-        }
+        let is_transaction = self.ahead.is_some() || matches!(self.items.front(), Some(Item::One(_) | Item::Meet(..)));
+        self.executor.member.as_ref().filter(|_| is_transaction)?.partition.held_up()
     }
 
-    fn run(&mut self) -> Result<()> {
-        match self.items.pop_front() {
-            Some(Item::One(request)) => self.one(request)?,
-            Some(Item::Visit(visit)) => {
+    fn run(&mut self, item: Item<P>) -> Result<()> {
+        match item {
+            Item::One(request) => self.one(request)?,
+            Item::Visit(visit) => {
                 let begun = self.shared.clock.now();
                 if let Some(member) = &mut self.executor.member {
                     visit(member);
                 }
                 self.held(begun);
             }
-            Some(Item::Meet(meeting, job, _)) => {
-                self.meeting = Some(meeting);
-                // What ran here before goes into the log before what runs over all partitions.
-                self.state = State::Append(Next::Meet(job));
-                return Ok(());
-            }
-            None => {
-                self.state = State::Append(Next::Take);
-                return Ok(());
+            Item::Meet(meeting, ..) if meeting.is_joined() => {}
+            Item::Meet(meeting, job, _) => {
+                if meeting.announce() {
+                    self.shared.nudge(&meeting);
+                }
+                (self.meeting, self.ahead) = (Some(meeting), Some(job));
             }
         }
         if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
@@ -337,10 +387,40 @@ impl<P: Program + ?Sized> Worker<P> {
                     }
                     Some(job) => {
                         let reply = job(&mut members, head, &mut self.executor.batch, &mut self.results)?;
-                        self.state = State::Log(members, reply);
+                        let mut met = Box::new(Met { replies: reply.into_iter().collect(), joined: Vec::new() });
+                        self.join(&mut members, &mut met)?;
+                        self.state = State::Log(members, met);
                     }
                 }
             }
+        }
+        Ok(())
+    }
+
+    /// Does in this meeting also what the same partitions are to meet for next: waiting for each other takes longer
+    /// than most transactions. The others will find those meetings over.
+    fn join(&mut self, members: &mut [Member], met: &mut Met<P::Outcome>) -> Result<()> {
+        let Some(here) = self.meeting.clone() else { return Ok(()) };
+        let mut place = 0;
+        while let Some(item) = self.items.get(place) {
+            match item {
+                Item::One(_) => {
+                    place += 1;
+                    continue;
+                }
+                Item::Meet(meeting, ..) if meeting.can_join(&here) => {}
+                Item::Meet(..) | Item::Visit(_) => break,
+            }
+            let is_full = self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES;
+            if is_full || members.iter().any(|member| member.partition.held_up().is_some()) {
+                break;
+            }
+            let Some(Item::Meet(meeting, job, _)) = self.items.remove(place) else { break };
+            // Without one it was done where the others came first.
+            let Some(job) = job.lock().take() else { continue };
+            let head = Head { timestamp: (self.shared.timestamps)(), ..self.executor.head(self.now) };
+            met.joined.push(meeting);
+            met.replies.extend(job(members, head, &mut self.executor.batch, &mut self.results)?);
         }
         Ok(())
     }
@@ -353,11 +433,12 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     /// The last of a meeting has run what it is for.
-    fn log(&mut self, members: Vec<Member>, reply: Option<Delivery<P::Outcome>>) -> Result<Step<Option<Member>>> {
+    fn log(&mut self, members: Vec<Member>, met: Box<Met<P::Outcome>>) -> Result<Step<Option<Member>>> {
         // Also what only read waits for all that it may have read.
         match self.shared.journal.append(&mut self.executor.batch) {
             Ok(Appended::At(sequence)) => {
-                self.replies.extend(reply);
+                self.replies.extend(met.replies);
+                met.joined.iter().for_each(|meeting| meeting.joined(sequence));
                 if let Some(meeting) = &self.meeting {
                     meeting.end(members, Ok(sequence));
                 }
@@ -365,11 +446,12 @@ impl<P: Program + ?Sized> Worker<P> {
                 Ok(Step::Go)
             }
             Ok(Appended::Full(wait)) => {
-                self.state = State::Log(members, reply);
+                self.state = State::Log(members, met);
                 Ok(Step::Wait(wait))
             }
             Err(error) => {
-                Mailbox::deliver(reply.map(|reply| unknown(reply, &error)));
+                Mailbox::deliver(met.replies.into_iter().map(|reply| unknown(reply, &error)));
+                met.joined.iter().for_each(|meeting| meeting.cancel(error.clone()));
                 self.lose(&error);
                 Err(error)
             }

@@ -23,7 +23,7 @@ pub struct Compiled {
     pub version: u32,
     /// What it takes.
     pub arguments: Vec<Argument>,
-    partition_on: Option<usize>,
+    partition_on: Vec<usize>,
     body: Body,
     /// Of what it takes for as long as it is there.
     charge: Charge,
@@ -82,7 +82,7 @@ impl Compiled {
             name: registration.name.clone(),
             version: registration.version,
             arguments: registration.arguments.clone(),
-            partition_on: registration.partition_on,
+            partition_on: registration.partition_on.clone(),
             body: Body::Rust(Arc::clone(registration), prepared),
             charge: Charge::default(),
         }
@@ -91,9 +91,14 @@ impl Compiled {
     /// The partitions that a call needs.
     pub(crate) fn route(&self, arguments: &[Value]) -> Result<Route> {
         let arguments = self.settle(arguments)?;
-        match self.partition_on.map(|position| arguments.get(position)) {
-            Some(Some(value)) => Ok(Route::One(PartitionHash::of(value.as_ref()))),
-            _ => Ok(Route::All),
+        let value = |position: &usize| arguments.get(*position).unwrap_or(&Value::Null).as_ref();
+        match &self.partition_on[..] {
+            [] => Ok(Route::All),
+            [one] => Ok(Route::One(PartitionHash::of(value(one)))),
+            several => {
+                let values = several.iter().map(value).filter(|value| *value != ValueRef::Null);
+                Ok(Route::to(&values.map(PartitionHash::of).collect::<Vec<_>>()))
+            }
         }
     }
 

@@ -45,7 +45,7 @@ pub struct Registration {
     pub(crate) name: Box<str>,
     pub(crate) version: u32,
     pub(crate) arguments: Vec<Argument>,
-    pub(crate) partition_on: Option<usize>,
+    pub(crate) partition_on: Vec<usize>,
     pub(crate) procedure: Box<dyn Procedure>,
 }
 
@@ -67,7 +67,7 @@ impl Registration {
             name: definition.name.clone(),
             version,
             arguments: definition.arguments.clone(),
-            partition_on: definition.partition_on,
+            partition_on: definition.partition_on.clone(),
             procedure: Box::new(procedure),
         })
     }

@@ -125,9 +125,12 @@ fn write_procedure(out: &mut String, procedure: &ProcedureDefinition) -> fmt::Re
         write!(out, " {}", argument.data_type)?;
     }
     out.write_str(if procedure.arguments.is_empty() { "()" } else { ")" })?;
-    if let Some(argument) = procedure.partition_on.and_then(|position| procedure.arguments.get(position)) {
-        out.write_str(" PARTITION ON (")?;
+    let on = procedure.partition_on.iter().filter_map(|position| procedure.arguments.get(*position));
+    for (position, argument) in on.enumerate() {
+        out.write_str(if position == 0 { " PARTITION ON (" } else { ", " })?;
         write_identifier(out, &argument.name)?;
+    }
+    if !procedure.partition_on.is_empty() {
         out.write_char(')')?;
     }
     if procedure.version != 1 {

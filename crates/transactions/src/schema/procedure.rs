@@ -12,8 +12,8 @@ pub struct ProcedureDefinition {
     pub version: u32,
     /// What it takes.
     pub arguments: Vec<Argument>,
-    /// The argument whose value decides on the partition where it runs; `None` if it runs over all.
-    pub partition_on: Option<usize>,
+    /// The arguments whose values decide on the partitions over which it runs, all if there are none.
+    pub partition_on: Vec<usize>,
     /// What its body is written in.
     pub language: Language,
     /// The text between the dollar signs.

@@ -557,16 +557,17 @@ fn create_procedure(schema: &mut Schema, written: &CreateProcedure) -> Result<Ch
     if arguments.len() > ARGUMENTS_MAX {
         return Err(Class::LimitExceeded.error(format_args!("a procedure has at most {ARGUMENTS_MAX} arguments")));
     }
-    let partition_on = match &written.partition_on {
-        None => None,
-        Some(on) => {
-            let on = fold(on)?;
-            let position = arguments.iter().position(|argument| argument.name == on);
-            Some(position.ok_or_else(|| {
-                Class::InvalidFunctionDefinition.error(format_args!("PARTITION ON ({on}): no such argument"))
-            })?)
+    let mut partition_on = Vec::with_capacity(written.partition_on.len());
+    for on in &written.partition_on {
+        let on = fold(on)?;
+        let position = arguments.iter().position(|argument| argument.name == on);
+        let wrong = |what| Class::InvalidFunctionDefinition.error(format_args!("PARTITION ON ({on}): {what}"));
+        let position = position.ok_or_else(|| wrong("no such argument"))?;
+        if partition_on.contains(&position) {
+            return Err(wrong("specified more than once"));
         }
-    };
+        partition_on.push(position);
+    }
     let language = match written.language.value.to_ascii_lowercase().as_str() {
         "sql" => Language::Sql,
         "lua" => Language::Lua,

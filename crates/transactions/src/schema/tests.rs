@@ -16,7 +16,7 @@ CREATE TABLE \"Order Line\" (
 ) WITH (evictable = false);
 CREATE INDEX ON \"Order Line\" (day DESC, number);
 CREATE INDEX by_hash ON warehouse USING HASH (w_name);
-CREATE PROCEDURE pay(w INTEGER, amount DECIMAL(6,2)) PARTITION ON (w) LANGUAGE lua AS $x$
+CREATE PROCEDURE pay(w INTEGER, amount DECIMAL(6,2), payer INTEGER) PARTITION ON (w, payer) LANGUAGE lua AS $x$
 return '$$' -- not the end: $$
 $x$;
 ";
@@ -45,7 +45,7 @@ fn definitions_there_and_back() {
     assert_eq!(lines.indexes[0].kind, IndexKind::Ordered);
     assert!(lines.indexes[0].columns[2].descending);
     assert!(!lines.evictable);
-    assert_eq!(first.procedure("pay").unwrap().partition_on, Some(0));
+    assert_eq!(first.procedure("pay").unwrap().partition_on, [0, 2]);
 }
 
 /// Ids survive, whatever was dropped, and the next one follows from what is there.
@@ -123,6 +123,7 @@ fn what_is_refused() {
         ("ALTER TABLE warehouse DROP COLUMN w_name", "0A000"),
         ("CREATE PROCEDURE pay() LANGUAGE SQL AS ''", "42723"),
         ("CREATE PROCEDURE p(a BIGINT) PARTITION ON (b) LANGUAGE SQL AS ''", "42P13"),
+        ("CREATE PROCEDURE p(a BIGINT) PARTITION ON (a, A) LANGUAGE SQL AS ''", "42P13"),
         ("CREATE PROCEDURE p() LANGUAGE c AS ''", "42704"),
         ("DROP PROCEDURE p", "42883"),
         ("SELECT 1", "42601"),

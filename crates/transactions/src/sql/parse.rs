@@ -49,8 +49,8 @@ pub struct CreateProcedure {
     pub name: ObjectName,
     /// Names and types of its arguments.
     pub arguments: Vec<(Ident, sqlparser::ast::DataType)>,
-    /// The argument in `PARTITION ON`.
-    pub partition_on: Option<Ident>,
+    /// The arguments in `PARTITION ON`; none without it.
+    pub partition_on: Vec<Ident>,
     /// `WITH (...)`.
     pub options: Vec<SqlOption>,
     /// The word behind `LANGUAGE`.
@@ -257,10 +257,10 @@ fn create_procedure(parser: &mut Parser<'_>, or_replace: bool) -> Result<Parsed,
             parser.parse_comma_separated(|parser| Ok((parser.parse_identifier()?, parser.parse_data_type()?)))?;
         parser.expect_token(&Token::RParen)?;
     }
-    let mut partition_on = None;
+    let mut partition_on = Vec::new();
     if parser.parse_keywords(&[Keyword::PARTITION, Keyword::ON]) {
         parser.expect_token(&Token::LParen)?;
-        partition_on = Some(parser.parse_identifier()?);
+        partition_on = parser.parse_comma_separated(Parser::parse_identifier)?;
         parser.expect_token(&Token::RParen)?;
     }
     let options = parser.parse_options(Keyword::WITH)?;
@@ -323,12 +323,12 @@ mod tests {
 
     #[test]
     fn procedures() {
-        let text = "CREATE OR REPLACE PROCEDURE pay(w INTEGER, amount DECIMAL(6,2)) PARTITION ON (w) \
+        let text = "CREATE OR REPLACE PROCEDURE pay(w INTEGER, w2 INTEGER, amount DECIMAL(6,2)) PARTITION ON (w, w2) \
                     WITH (version = 3) LANGUAGE lua AS $body$ return $1 $body$;";
         let Parsed::CreateProcedure(procedure) = parse(text).unwrap() else { panic!() };
         assert!(procedure.or_replace);
-        assert_eq!(procedure.arguments.len(), 2);
-        assert_eq!(procedure.partition_on.unwrap().value, "w");
+        assert_eq!(procedure.arguments.len(), 3);
+        assert_eq!(procedure.partition_on, [Ident::new("w"), Ident::new("w2")]);
         assert_eq!(procedure.options.len(), 1);
         assert_eq!(procedure.body, " return $1 ");
         assert!(matches!(parse("CALL pay(1, $2)").unwrap(), Parsed::Call { arguments, .. } if arguments.len() == 2));

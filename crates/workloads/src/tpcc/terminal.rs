@@ -82,16 +82,20 @@ impl Terminal {
         // One order in a hundred has an item that does not exist, as its last.
         let invalid = draw.percent(1);
         let mut lines = String::with_capacity(16 * count as usize);
+        let mut from = Value::Null;
         for line in 1..=count {
             let item = if invalid && line == count { scale.items + 1 } else { constants.item(draw, scale.items) };
             let elsewhere = *remote == Remote::Standard && draw.percent(1);
             let supplier = if elsewhere { other(draw, warehouse, scale.warehouses) } else { warehouse };
+            if supplier != warehouse {
+                from = Value::Int(supplier.into());
+            }
             let separator = if line == 1 { "" } else { " " };
             let quantity = draw.between(1, 10);
             // Writing to a string does not fail.
             let _ = write!(lines, "{separator}{item}:{supplier}:{quantity}");
         }
-        [Value::Int(warehouse.into()), district, Value::Int(customer.into()), lines.into()].into()
+        [Value::Int(warehouse.into()), district, Value::Int(customer.into()), lines.into(), from].into()
     }
 
     fn payment(&mut self, warehouse: u32) -> Box<[Value]> {

@@ -24,8 +24,8 @@ pub fn registrations(language: Language) -> Result<Vec<Registration>> {
         return Ok(Vec::new());
     }
     Ok(vec![
-        Registration::new(new_order::HEAD, 3, new_order::NewOrder)?,
-        Registration::new(payment::HEAD, 1, payment::Payment)?,
+        Registration::new(new_order::HEAD, 4, new_order::NewOrder)?,
+        Registration::new(payment::HEAD, 2, payment::Payment)?,
         Registration::new(order_status::HEAD, 1, order_status::OrderStatus)?,
         Registration::new(delivery::HEAD, 2, delivery::Delivery)?,
         Registration::new(stock_level::HEAD, 1, stock_level::StockLevel)?,

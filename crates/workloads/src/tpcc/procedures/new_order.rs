@@ -7,8 +7,10 @@ use thermocline_transactions::types::{Decimal, Value, ValueRef};
 
 use super::result::{decimal, first, int, one_each, only, text};
 
-/// `lines` is `item:warehouse:quantity`, one after the other with a space between.
-pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT) PARTITION ON (w_id)";
+/// `lines` is `item:warehouse:quantity`, one after the other with a space between. `remote_w_id` is another warehouse
+/// that one of them is of, or NULL: few orders have lines of more than that one.
+pub const HEAD: &str = "new_order(w_id INTEGER, d_id INTEGER, c_id INTEGER, lines TEXT, remote_w_id INTEGER) \
+                        PARTITION ON (w_id, remote_w_id)";
 
 macro_rules! take_from_stock {
     ($district:literal) => {
@@ -85,7 +87,7 @@ impl Procedure for NewOrder {
     }
 
     fn run(&self, context: &mut Context<'_, '_>, arguments: &[Value]) -> Result<Answer> {
-        let [warehouse @ Value::Int(home), district @ Value::Int(number), customer, Value::Text(lines)] = arguments
+        let [warehouse @ Value::Int(home), district @ Value::Int(number), customer, Value::Text(lines), _] = arguments
         else {
             return Err(wrong("an argument is NULL"));
         };

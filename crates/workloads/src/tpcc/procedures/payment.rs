@@ -10,7 +10,7 @@ use super::result::{first, int, only, text};
 
 /// One of `c_id` and `c_last` is NULL.
 pub const HEAD: &str = "payment(w_id INTEGER, d_id INTEGER, c_w_id INTEGER, c_d_id INTEGER, c_id INTEGER, \
-                        c_last VARCHAR(16), amount DECIMAL(6, 2)) PARTITION ON (w_id)";
+                        c_last VARCHAR(16), amount DECIMAL(6, 2)) PARTITION ON (w_id, c_w_id)";
 
 const CUSTOMER_BY_NAME: usize = 0;
 const CUSTOMER: usize = 1;
@@ -47,7 +47,6 @@ impl Procedure for Payment {
         let [w, d, customer_w, customer_d, id, last, amount] = arguments else {
             return Err(Class::Procedure.error("payment takes seven arguments"));
         };
-        // First what may be of another partition: that is cheaper to find out now than later.
         let id = customer_id(context, CUSTOMER_BY_NAME, [customer_w, customer_d], id, last)?;
         let mut key = [customer_w.clone(), customer_d.clone(), id, amount.clone()];
         let customer = context.execute(CUSTOMER, &key)?.rows;

@@ -1,4 +1,3 @@
--- First what may be of another partition: that is cheaper to find out now than later.
 local id = c_id
 if not id then
     local named = db.query([[SELECT c_id FROM customer WHERE c_w_id = $1 AND c_d_id = $2 AND c_last = $3
