@@ -66,6 +66,9 @@ pub fn to_civil(days: i32) -> (i32, u32, u32) {
     (i32::try_from(year).unwrap_or(i32::MAX), u32::try_from(month).unwrap_or(1), u32::try_from(day).unwrap_or(1))
 }
 
+/// 1970-01-01 00:00:00.
+const EPOCH: &str = "epoch";
+
 /// Whether a day is in the years 1 to 9999.
 pub fn is_day(days: i32) -> bool {
     (FIRST_DAY..=LAST_DAY).contains(&days)
@@ -82,12 +85,18 @@ pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     }
 }
 
-/// The date that text says as `YYYY-MM-DD`.
+/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`.
 pub fn parse_date(text: &str) -> Result<i32> {
     date(text.trim()).ok_or_else(|| Class::InvalidDatetime.error(format_args!("'{text}' is not a date (YYYY-MM-DD)")))
 }
 
 fn date(text: &str) -> Option<i32> {
+    if let (8, Some(number)) = (text.len(), digits(text)) {
+        return from_civil(i32::try_from(number / 10_000).ok()?, number / 100 % 100, number % 100);
+    }
+    if text.eq_ignore_ascii_case(EPOCH) {
+        return Some(0);
+    }
     let mut parts = text.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
     if parts.next().is_some() || year.len() != 4 {
@@ -101,13 +110,13 @@ fn digits(text: &str) -> Option<u32> {
     (text.len() <= 9 && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]`; the separator may
-/// be a `T`, and a time zone other than UTC's `Z` is refused.
+/// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` or `epoch`; the separator may
+/// be a `T`, and a time zone is ignored. Further digits of a second are rounded.
 pub fn parse_timestamp(text: &str) -> Result<i64> {
     let text = text.trim();
-    timestamp(text).or_else(|| local_time(text)).ok_or_else(|| {
-        Class::InvalidDatetime.error(format_args!("'{text}' is not a timestamp (YYYY-MM-DD HH:MM:SS.ffffff)"))
-    })
+    let invalid =
+        || Class::InvalidDatetime.error(format_args!("'{text}' is not a timestamp (YYYY-MM-DD HH:MM:SS.ffffff)"));
+    timestamp(text).or_else(|| local_time(text)).ok_or_else(invalid).and_then(in_years)
 }
 
 /// The local time of a text with a zone, which a type without one ignores, as in PostgreSQL.
@@ -135,7 +144,9 @@ fn time_of_day(time: &str) -> Option<i64> {
             Some((second, fraction)) => (digits(second)?, micros_of(fraction)?),
         },
     };
-    if parts.next().is_some() || hour > 23 || minute > 59 || second > 59 {
+    // The end of the day, and a leap second, are those of the next day and minute.
+    let is_end = matches!((hour, minute, second, micros), (24, 0, 0, 0) | (0..=23, 0..=59, 60, 0));
+    if parts.next().is_some() || !is_end && (hour > 23 || minute > 59 || second > 59) {
         return None;
     }
     let seconds = i64::from(hour * 3600 + minute * 60 + second);
@@ -144,6 +155,9 @@ fn time_of_day(time: &str) -> Option<i64> {
 
 /// The microseconds since 1970 of a date and time, and what is written behind them.
 pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
+    if text.eq_ignore_ascii_case(EPOCH) {
+        return Some((0, ""));
+    }
     let end = |text: &str, of: fn(char) -> bool| text.find(|next| !of(next)).unwrap_or(text.len());
     let (day, rest) = text.split_at(end(text, |next| next.is_ascii_digit() || next == '-'));
     let midnight = i64::from(date(day)?) * MICROS_PER_DAY;
@@ -157,12 +171,17 @@ pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
     Some((midnight + time_of_day(time)?, rest))
 }
 
-/// Up to six digits after the point.
+/// What the digits after the point say, rounded as PostgreSQL does: of half a microsecond, to the even one.
 fn micros_of(fraction: &str) -> Option<u32> {
-    if fraction.is_empty() || fraction.len() > 6 {
+    if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    Some(digits(fraction)? * 10_u32.pow(6 - u32::try_from(fraction.len()).ok()?))
+    if fraction.len() <= 6 {
+        return Some(digits(fraction)? * 10_u32.pow(6 - u32::try_from(fraction.len()).ok()?));
+    }
+    let seconds: f64 = format!("0.{fraction}").parse().ok()?;
+    // At most a million.
+    Some((seconds * 1e6).round_ties_even() as u32)
 }
 
 /// Writes `YYYY-MM-DD`.
@@ -244,14 +263,30 @@ mod tests {
     }
 
     #[test]
+    fn other_forms() {
+        assert_eq!((parse_date("19700102").unwrap(), parse_date("epoch").unwrap()), (1, 0));
+        for (text, micros) in [
+            ("epoch", 0),
+            ("1970-01-01 24:00:00", MICROS_PER_DAY),
+            ("1970-01-01 00:00:60", 60_000_000),
+            ("1970-01-01 00:00:00.0000015", 2),
+            ("1970-01-01 00:00:00.9999999", 1_000_000),
+            ("1970-01-01 00:00:00.000000123456789", 0),
+        ] {
+            assert_eq!(parse_timestamp(text).unwrap(), micros, "{text}");
+        }
+    }
+
+    #[test]
     fn what_is_no_date() {
         for text in
             ["", "1993-02-29", "1993-13-01", "93-01-01", "1993-1", "1993-01-01-01", "1993-+1-01", "ä", "0000-01-01"]
         {
             assert_eq!(parse_date(text).unwrap_err().sqlstate(), "22007", "{text}");
         }
-        for text in ["1993-01-01 24:00:00", "1993-01-01 1", "1993-01-01 10:00:00.1234567", "1993-01-01 10:00 nowhere"] {
+        for text in ["1993-01-01 24:00:01", "1993-01-01 1", "1993-01-01 10:00:00.", "1993-01-01 10:00 nowhere"] {
             assert_eq!(parse_timestamp(text).unwrap_err().sqlstate(), "22007", "{text}");
         }
+        assert_eq!(parse_timestamp("9999-12-31 24:00:00").unwrap_err().sqlstate(), "22008");
     }
 }

@@ -155,9 +155,14 @@ fn parse_float<F: FromStr + Copy + Into<f64>>(text: &str, to: DataType) -> Resul
 }
 
 fn parse_boolean(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "t" | "true" | "yes" | "on" | "1" | "y" => Some(true),
-        "f" | "false" | "no" | "off" | "0" | "n" => Some(false),
+    let text = text.to_ascii_lowercase();
+    // Beginnings of the words do, as far as they are of one.
+    let is = |word: &str| !text.is_empty() && word.starts_with(&text);
+    match text.as_str() {
+        "1" | "on" => Some(true),
+        "0" | "of" | "off" => Some(false),
+        _ if is("true") || is("yes") => Some(true),
+        _ if is("false") || is("no") => Some(false),
         _ => None,
     }
 }

@@ -225,7 +225,7 @@ fn an_order_is_placed_shown_delivered_and_paid() {
         ] {
             assert_eq!(session.execute(statement, &[]).unwrap().affected, 1, "{statement}");
         }
-        let order = rows(&mut session, "CALL new_order(1, 4, 5, '10:1:5 20:2:5')");
+        let order = rows(&mut session, "CALL new_order(1, 4, 5, '10:1:5 20:2:5', 2)");
         assert_eq!(
             (order.len(), order.value(0, 0), order.value(0, 1)),
             (3, ValueRef::Int(31), ValueRef::Text("SOMEBODY"))

@@ -174,7 +174,7 @@ fn each_loss_is_found() {
     cases.push((vec![format!("UPDATE order_line SET ol_quantity = 11 {line}")], "is not what was acknowledged"));
     cases.push((vec![format!("DELETE FROM orders WHERE o_w_id = {w} AND o_d_id = {d} AND o_id = 1")], "has changed"));
     cases.push((without_order(w, d, o), "was acknowledged and is lost"));
-    cases.push((vec!["CALL new_order(1, 1, 1, '1:1:1')".to_owned()], "is not what anybody asked for"));
+    cases.push((vec!["CALL new_order(1, 1, 1, '1:1:1', NULL)".to_owned()], "is not what anybody asked for"));
 
     // The part of an order that is on the other partition.
     let remote = &ran.sent[ran.last(Transaction::NewOrder, |sent, _| sent.is_remote())];

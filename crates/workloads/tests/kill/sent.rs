@@ -28,7 +28,7 @@ impl Sent {
     /// Whether it is an order or a payment of several warehouses.
     pub fn is_remote(&self) -> bool {
         match (self.workload, self.call.procedure, &*self.call.arguments) {
-            (Workload::Tpcc, 0, [home, _, _, Value::Text(lines)]) => {
+            (Workload::Tpcc, 0, [home, _, _, Value::Text(lines), _]) => {
                 let home = format!(":{home}:");
                 lines.split(' ').any(|line| !line.contains(&home))
             }

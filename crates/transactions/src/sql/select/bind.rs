@@ -11,6 +11,7 @@ use crate::error::{Class, Error, Result};
 use crate::schema::names::{fold, object};
 use crate::sql::bind::{AGGREGATES_FROM, Aggregate, AggregateKind, Binder, Typed};
 use crate::sql::expression::Expr;
+use crate::sql::output_name;
 use crate::sql::plan::{Joined, OrderColumn, Routing, conjuncts, plan_joins};
 use crate::sql::rows::OutputColumn;
 use crate::types::{DataType, Value};
@@ -226,25 +227,6 @@ fn push_columns(binder: &Binder<'_>, outputs: &mut Outputs, of: Option<&str>) ->
         }
         _ => Ok(()),
     }
-}
-
-/// As PostgreSQL calls a column without an alias: by its own or its function's name, or `?column?`.
-pub fn output_name(expr: &ast::Expr) -> Box<str> {
-    let name = match expr {
-        ast::Expr::Identifier(name) => fold(name).ok(),
-        ast::Expr::CompoundIdentifier(parts) => parts.last().and_then(|name| fold(name).ok()),
-        ast::Expr::Function(function) => object(&function.name).ok(),
-        ast::Expr::Cast { expr, .. } | ast::Expr::Nested(expr) => return output_name(expr),
-        ast::Expr::Case { .. } => Some("case".into()),
-        ast::Expr::Substring { .. } => Some("substring".into()),
-        ast::Expr::Extract { .. } => Some("extract".into()),
-        ast::Expr::Trim { .. } => Some("btrim".into()),
-        ast::Expr::Ceil { .. } => Some("ceil".into()),
-        ast::Expr::Floor { .. } => Some("floor".into()),
-        ast::Expr::Position { .. } => Some("position".into()),
-        _ => None,
-    };
-    name.unwrap_or_else(|| "?column?".into())
 }
 
 /// A sort key before it has its place among the outputs.

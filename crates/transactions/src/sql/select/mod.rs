@@ -15,7 +15,6 @@ mod from;
 mod run;
 mod sort;
 
-pub use bind::output_name;
 pub(crate) use bind::{bind_select, outputs};
 pub(crate) use from::bind_table;
 pub(crate) use run::push_outputs;

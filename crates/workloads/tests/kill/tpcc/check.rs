@@ -39,7 +39,8 @@ struct Asked {
 
 impl Asked {
     fn of(arguments: &[Value]) -> Self {
-        let [Value::Int(warehouse), Value::Int(district), Value::Int(customer), Value::Text(lines)] = arguments else {
+        let [Value::Int(warehouse), Value::Int(district), Value::Int(customer), Value::Text(lines), _] = arguments
+        else {
             panic!("{arguments:?}")
         };
         let line = |(number, line): (i64, &str)| {
