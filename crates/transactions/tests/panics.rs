@@ -48,6 +48,7 @@ fn open(disk: Arc<dyn Disk>) -> Database {
     let procedures = vec![
         Registration::new("panics(k BIGINT) PARTITION ON (k)", 1, Panics).unwrap(),
         Registration::new("panics_everywhere(k BIGINT)", 1, Panics).unwrap(),
+        Registration::new("inserts_everywhere(k BIGINT)", 1, Inserts).unwrap(),
         Registration::new("inserts(k BIGINT) PARTITION ON (k)", 1, Inserts).unwrap(),
     ];
     Database::open(disk, Settings { partitions: 2, seed: 1, procedures, ..Settings::default() }).unwrap()
@@ -150,6 +151,28 @@ fn transactions_of_the_same_batch_are_not_lost() {
     assert!(results[&0].is_ok(), "{results:?}");
     drop((client, database));
     assert_eq!(count(&open(Arc::new(disk))), 11);
+}
+
+#[test]
+fn transactions_of_the_same_meeting_are_told() {
+    for turn in 0..20 {
+        let disk = SimulatedDisk::new(turn, Faults::default());
+        let database = filled(Arc::new(disk.clone()));
+        let [inserts, panics] = ["inserts_everywhere", "panics_everywhere"].map(|name| database.procedure(name).unwrap());
+        let mut client = database.client();
+        for key in 50..90 {
+            let work = if key == 70 + turn as i64 { &panics } else { &inserts };
+            client.submit(Arc::clone(work), vec![Value::Int(key)].into(), 0).unwrap();
+        }
+        client.send();
+        let mut results = Vec::new();
+        while results.len() < 40 {
+            results.extend(client.receive().into_iter().map(|reply| reply.result));
+        }
+        let acknowledged = results.iter().filter(|result| result.is_ok()).count() as i64;
+        drop((client, database));
+        assert_eq!(count(&open(Arc::new(disk))), 10 + acknowledged);
+    }
 }
 
 /// Panics in this operation on files with this in their names, once `armed`.

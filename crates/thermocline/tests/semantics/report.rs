@@ -67,6 +67,18 @@ impl Report {
         self.open.entry(key).or_insert_with(|| (BTreeSet::new(), example())).0.insert(way);
     }
 
+    /// Adds what was found elsewhere.
+    pub fn merge(&mut self, other: Self) {
+        self.expressions += other.expressions;
+        self.evaluations += other.evaluations;
+        for (name, count) in other.on_purpose {
+            *self.on_purpose.entry(name).or_default() += count;
+        }
+        for (key, (ways, example)) in other.open {
+            self.open.entry(key).or_insert_with(|| (BTreeSet::new(), example)).0.extend(ways);
+        }
+    }
+
     /// Prints what was found.
     pub fn print(&self) {
         for ((class, kind), (ways, example)) in &self.open {

@@ -388,6 +388,7 @@ impl<P: Program + ?Sized> Interactive<P> {
             State::Coming(meeting) => {
                 self.shared.withdraw(&meeting);
                 meeting.give_up();
+                self.shared.nudge(&meeting);
             }
             State::Entered | State::Here | State::Durable(_) => {}
         }

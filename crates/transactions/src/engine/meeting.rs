@@ -104,7 +104,7 @@ impl Meeting {
         self.announced.fetch_add(1, Ordering::SeqCst) + 1 == self.partitions.len()
     }
 
-    /// Whether the turn of some partition has not come.
+    /// Whether the turn of some partition has not come, and the meeting is not over.
     pub fn is_awaited(&self) -> bool {
         self.announced.load(Ordering::SeqCst) < self.partitions.len()
     }
@@ -266,6 +266,8 @@ impl Meeting {
 
     fn over(&self, mut state: MutexGuard<'_, State>, sequence: Result<Sequence>) {
         state.phase = Phase::Over(sequence);
+        // Nobody's turn is waited for any longer.
+        self.announced.store(self.partitions.len(), Ordering::SeqCst);
         // Whoever is woken takes the lock, often in this one's place on the processor.
         drop(state);
         self.changed.advance();

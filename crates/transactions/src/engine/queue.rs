@@ -65,10 +65,11 @@ impl<T: Weigh> State<T> {
         None
     }
 
-    /// What was taken out has been run, and does not count any more.
-    fn ran(&mut self, budget: &Budget) {
-        self.taken_bytes = 0;
-        let bytes = (self.items.capacity() * size_of::<T>() + self.heap_bytes).next_multiple_of(CHARGE_BYTES);
+    /// What was taken out has been run, and does not count any more, but for so many bytes.
+    fn ran(&mut self, left_bytes: usize, budget: &Budget) {
+        self.taken_bytes = left_bytes;
+        let bytes = self.items.capacity() * size_of::<T>() + self.heap_bytes + left_bytes;
+        let bytes = bytes.next_multiple_of(CHARGE_BYTES);
         // Not at once up again.
         if self.charged > bytes + CHARGE_BYTES {
             budget.resize_working(Working::Queues, self.charged, bytes);
@@ -145,11 +146,12 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Moves up to `most` requests to `into`, if there are any. What was taken out before and is not there any more has
-    /// been run by now.
-    pub fn pop(&self, into: &mut VecDeque<T>, most: usize) -> Popped {
+    /// been run by now, but for what has so many bytes.
+    pub fn pop(&self, into: &mut VecDeque<T>, most: usize, kept_bytes: usize) -> Popped {
         let seen = self.arrived.seen();
         let mut state = self.state.lock();
-        state.ran(&self.budget);
+        let left_bytes = kept_bytes + into.iter().map(Weigh::heap_bytes).sum::<usize>();
+        state.ran(left_bytes, &self.budget);
         if state.items.is_empty() {
             if state.closed {
                 return Popped::Closed;
@@ -158,10 +160,11 @@ impl<T: Weigh> Queue<T> {
             return Popped::Nothing(Wait::new(&self.arrived, seen));
         }
         let count = state.items.len().min(most);
-        let before: usize = into.iter().map(Weigh::heap_bytes).sum();
+        let before = into.len();
         into.extend(state.items.drain(..count));
-        state.taken_bytes = into.iter().map(Weigh::heap_bytes).sum();
-        state.heap_bytes -= state.taken_bytes - before;
+        let bytes: usize = into.iter().skip(before).map(Weigh::heap_bytes).sum();
+        state.taken_bytes += bytes;
+        state.heap_bytes -= bytes;
         Popped::Some
     }
 

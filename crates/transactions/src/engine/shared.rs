@@ -209,7 +209,7 @@ impl<P: Program + ?Sized> Shared<P> {
         }
     }
 
-    /// The turn of all partitions of a meeting has come: those that wait for requests meanwhile look.
+    /// The turn of all partitions of a meeting has come, or it is over: those that wait for requests meanwhile look.
     pub fn nudge(&self, meeting: &Meeting) {
         let queues = meeting.partitions().iter().filter_map(|number| self.queues.get(*number as usize));
         queues.for_each(Queue::nudge);

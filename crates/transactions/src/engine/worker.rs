@@ -9,7 +9,7 @@ use super::meeting::{Arrival, Meeting};
 use super::program::{Appended, Program};
 use super::queue::Popped;
 use super::releases::unknown;
-use super::shared::{Item, JobPlace, Request, Shared};
+use super::shared::{Item, Job, JobPlace, Request, Shared};
 use crate::caught::caught;
 use crate::error::{Error, Result};
 use crate::ids::{Micros, PartitionId, Sequence};
@@ -19,6 +19,8 @@ use crate::table::{Charge, Working};
 
 /// Bytes of records or of results after which a partition hands over those that there are.
 const BATCH_BYTES: usize = 1 << 20;
+/// How long partitions that have met stay together, so that requests for one of them alone have their turn.
+const JOIN_MAX: Duration = Duration::from_millis(1);
 
 /// What has one partition and runs what is in its queue.
 ///
@@ -42,8 +44,8 @@ const BATCH_BYTES: usize = 1 << 20;
 ///   depend on
 /// - it runs no transaction while a snapshot of its rows [falls behind](crate::partition::Partition::held_up)
 /// - requests for this partition alone may run before a meeting that was asked for earlier, as long as the turn of some
-///   other partition of the meeting has not come; nobody has been told an order of the two. Meetings and visits stay in
-///   the order of the queue
+///   other partition of the meeting has not come, and requests for several before their turn, where those are together
+///   anyhow; nobody has been told an order of requests that wait. Everything else stays in the order of the queue
 /// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
@@ -60,8 +62,9 @@ pub struct Worker<P: Program + ?Sized> {
     now: Micros,
     /// Where it is on the way to, or in; those who wait there must not wait for ever.
     meeting: Option<Arc<Meeting>>,
-    /// The job of that meeting, while the partition waits for the turn of the others and runs what is behind it.
-    ahead: Option<JobPlace<P::Outcome>>,
+    /// The job of that meeting and the bytes that it points to, while the partition waits for the turn of the others and
+    /// runs what is behind it.
+    ahead: Option<(JobPlace<P::Outcome>, usize)>,
     /// When it arrived there.
     arrived: Micros,
     batch_items: usize,
@@ -255,7 +258,8 @@ impl<P: Program + ?Sized> Worker<P> {
         let Some(queue) = self.shared.queues.get(usize::from(self.id.0)) else {
             return Step::Over(self.executor.member.take());
         };
-        match queue.pop(&mut self.items, self.batch_items) {
+        let kept_bytes = self.ahead.as_ref().map_or(0, |(_, heap_bytes)| *heap_bytes);
+        match queue.pop(&mut self.items, self.batch_items, kept_bytes) {
             Popped::Some => {
                 self.now = (self.shared.timestamps)();
                 Step::Go
@@ -267,7 +271,7 @@ impl<P: Program + ?Sized> Worker<P> {
             }
             Popped::Closed if self.ahead.is_none() => Step::Over(self.executor.member.take()),
             Popped::Nothing(_) | Popped::Closed => {
-                if let Some(job) = self.ahead.take() {
+                if let Some((job, _)) = self.ahead.take() {
                     self.state = State::Meet(job);
                 }
                 Step::Go
@@ -283,7 +287,7 @@ impl<P: Program + ?Sized> Worker<P> {
     /// What comes next. With a meeting ahead this is a request for this partition alone, from behind it and perhaps
     /// other meetings, as long as the turn of all has not come.
     fn turn(&mut self) -> Turn<P> {
-        let Some(job) = self.ahead.take() else {
+        let Some(ahead) = self.ahead.take() else {
             return self.items.pop_front().map_or(Turn::Go(Next::Take), Turn::Run);
         };
         let place = self.items.iter().position(|item| !matches!(item, Item::Meet(..)));
@@ -294,8 +298,8 @@ impl<P: Program + ?Sized> Worker<P> {
             None => (self.items.len() < self.batch_items).then_some(Turn::Go(Next::Take)),
         };
         // What ran here before goes into the log before what runs over all partitions.
-        let Some(turn) = turn else { return Turn::Go(Next::Meet(job)) };
-        self.ahead = Some(job);
+        let Some(turn) = turn else { return Turn::Go(Next::Meet(ahead.0)) };
+        self.ahead = Some(ahead);
         turn
     }
 
@@ -316,11 +320,11 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.held(begun);
             }
             Item::Meet(meeting, ..) if meeting.is_joined() => {}
-            Item::Meet(meeting, job, _) => {
+            Item::Meet(meeting, job, heap_bytes) => {
                 if meeting.announce() {
                     self.shared.nudge(&meeting);
                 }
-                (self.meeting, self.ahead) = (Some(meeting), Some(job));
+                (self.meeting, self.ahead) = (Some(meeting), Some((job, heap_bytes)));
             }
         }
         if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
@@ -386,9 +390,12 @@ impl<P: Program + ?Sized> Worker<P> {
                         meeting.ready(members);
                     }
                     Some(job) => {
-                        let reply = job(&mut members, head, &mut self.executor.batch, &mut self.results)?;
-                        let mut met = Box::new(Met { replies: reply.into_iter().collect(), joined: Vec::new() });
-                        self.join(&mut members, &mut met)?;
+                        let mut met = Box::new(Met { replies: Vec::new(), joined: Vec::new() });
+                        if let Err(error) = self.jobs(job, &mut members, head, &mut met) {
+                            self.replies.append(&mut met.replies);
+                            self.lose(&error);
+                            return Err(error);
+                        }
                         self.state = State::Log(members, met);
                     }
                 }
@@ -397,9 +404,17 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// Does in this meeting also what the same partitions are to meet for next: waiting for each other takes longer
-    /// than most transactions. The others will find those meetings over.
-    fn join(&mut self, members: &mut [Member], met: &mut Met<P::Outcome>) -> Result<()> {
+    /// Does what the partitions meet for, and what the same ones are to meet for next, for a while: waiting for each other
+    /// takes longer than most transactions. The others will find those meetings over.
+    fn jobs(
+        &mut self,
+        job: Job<P::Outcome>,
+        members: &mut [Member],
+        head: Head,
+        met: &mut Met<P::Outcome>,
+    ) -> Result<()> {
+        let begun = self.shared.clock.now();
+        met.replies.extend(job(members, head, &mut self.executor.batch, &mut self.results)?);
         let Some(here) = self.meeting.clone() else { return Ok(()) };
         let mut place = 0;
         while let Some(item) = self.items.get(place) {
@@ -412,7 +427,8 @@ impl<P: Program + ?Sized> Worker<P> {
                 Item::Meet(..) | Item::Visit(_) => break,
             }
             let is_full = self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES;
-            if is_full || members.iter().any(|member| member.partition.held_up().is_some()) {
+            let is_long = self.shared.clock.since(begun) > JOIN_MAX;
+            if is_full || is_long || members.iter().any(|member| member.partition.held_up().is_some()) {
                 break;
             }
             let Some(Item::Meet(meeting, job, _)) = self.items.remove(place) else { break };
