@@ -158,7 +158,8 @@ fn transactions_of_the_same_meeting_are_told() {
     for turn in 0..20 {
         let disk = SimulatedDisk::new(turn, Faults::default());
         let database = filled(Arc::new(disk.clone()));
-        let [inserts, panics] = ["inserts_everywhere", "panics_everywhere"].map(|name| database.procedure(name).unwrap());
+        let [inserts, panics] =
+            ["inserts_everywhere", "panics_everywhere"].map(|name| database.procedure(name).unwrap());
         let mut client = database.client();
         for key in 50..90 {
             let work = if key == 70 + turn as i64 { &panics } else { &inserts };

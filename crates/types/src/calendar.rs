@@ -85,9 +85,17 @@ pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     }
 }
 
-/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`.
+/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`. A time and a zone behind it are read and ignored: the
+/// end of a day is of that day.
 pub fn parse_date(text: &str) -> Result<i32> {
-    date(text.trim()).ok_or_else(|| Class::InvalidDatetime.error(format_args!("'{text}' is not a date (YYYY-MM-DD)")))
+    let trimmed = text.trim_ascii();
+    let with_time = || {
+        timestamp(trimmed).or_else(|| local_time(trimmed))?;
+        date(trimmed.get(..trimmed.find(|next: char| !next.is_ascii_digit() && next != '-')?)?)
+    };
+    date(trimmed)
+        .or_else(with_time)
+        .ok_or_else(|| Class::InvalidDatetime.error(format_args!("'{text}' is not a date (YYYY-MM-DD)")))
 }
 
 fn date(text: &str) -> Option<i32> {
@@ -99,7 +107,7 @@ fn date(text: &str) -> Option<i32> {
     }
     let mut parts = text.split('-');
     let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() || year.len() != 4 {
+    if parts.next().is_some() || year.len() != 4 || month.len() > 2 || day.len() > 2 {
         return None;
     }
     from_civil(i32::try_from(digits(year)?).ok()?, digits(month)?, digits(day)?)
@@ -113,7 +121,7 @@ fn digits(text: &str) -> Option<u32> {
 /// The microseconds since 1970 that text says as `YYYY-MM-DD[ HH:MM[:SS[.ffffff]]]` or `epoch`; the separator may
 /// be a `T`, and a time zone is ignored. Further digits of a second are rounded.
 pub fn parse_timestamp(text: &str) -> Result<i64> {
-    let text = text.trim();
+    let text = text.trim_ascii();
     let invalid =
         || Class::InvalidDatetime.error(format_args!("'{text}' is not a timestamp (YYYY-MM-DD HH:MM:SS.ffffff)"));
     timestamp(text).or_else(|| local_time(text)).ok_or_else(invalid).and_then(in_years)
@@ -264,7 +272,16 @@ mod tests {
 
     #[test]
     fn other_forms() {
-        assert_eq!((parse_date("19700102").unwrap(), parse_date("epoch").unwrap()), (1, 0));
+        for (text, days) in [
+            ("19700102", 1),
+            ("epoch", 0),
+            ("1970-01-01 24:00:00", 0),
+            ("1970-1-1 23:59:60+02", 0),
+            ("9999-12-31 23:59:59.9999999", LAST_DAY),
+            ("19700103 12:30 Europe/Berlin", 2),
+        ] {
+            assert_eq!(parse_date(text).unwrap(), days, "{text}");
+        }
         for (text, micros) in [
             ("epoch", 0),
             ("1970-01-01 24:00:00", MICROS_PER_DAY),
@@ -279,9 +296,18 @@ mod tests {
 
     #[test]
     fn what_is_no_date() {
-        for text in
-            ["", "1993-02-29", "1993-13-01", "93-01-01", "1993-1", "1993-01-01-01", "1993-+1-01", "ä", "0000-01-01"]
-        {
+        for text in [
+            "",
+            "1993-02-29",
+            "1993-13-01",
+            "93-01-01",
+            "1993-1",
+            "1993-01-01-01",
+            "1993-001-01",
+            "1993-+1-01",
+            "ä",
+            "0000-01-01",
+        ] {
             assert_eq!(parse_date(text).unwrap_err().sqlstate(), "22007", "{text}");
         }
         for text in ["1993-01-01 24:00:01", "1993-01-01 1", "1993-01-01 10:00:00.", "1993-01-01 10:00 nowhere"] {

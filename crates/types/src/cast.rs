@@ -119,20 +119,17 @@ pub fn parse_text(text: &str, to: DataType) -> Result<Value> {
         DataType::Text => text.into(),
         DataType::Varchar(_) | DataType::Char(_) => within(text, to)?.into(),
         DataType::SmallInt | DataType::Integer | DataType::BigInt => {
-            let number = text.trim().parse::<i128>().map_err(|_| invalid())?;
+            let number = text.trim_ascii().parse::<i128>().map_err(|_| invalid())?;
             Value::Int(in_range(i64::try_from(number).map_err(|_| out_of_range(&text, to))?, to)?)
         }
-        DataType::Real => Value::Real(parse_float(text.trim(), to)?.ok_or_else(invalid)?),
-        DataType::Double => Value::Float(parse_float(text.trim(), to)?.ok_or_else(invalid)?),
+        DataType::Real => Value::Real(parse_float(text.trim_ascii(), to)?.ok_or_else(invalid)?),
+        DataType::Double => Value::Float(parse_float(text.trim_ascii(), to)?.ok_or_else(invalid)?),
         DataType::Numeric => Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?),
         DataType::Decimal { precision, scale } => {
             Value::Decimal(Decimal::parse(text).ok_or_else(invalid)?.fit(precision, scale)?)
         }
-        DataType::Boolean => Value::Boolean(parse_boolean(text.trim()).ok_or_else(invalid)?),
-        DataType::Date => Value::Date(parse_date(text).or_else(|error| match parse_timestamp(text) {
-            Ok(micros) => Ok(i32::try_from(micros.div_euclid(MICROS_PER_DAY)).unwrap_or(i32::MAX)),
-            Err(_) => Err(error),
-        })?),
+        DataType::Boolean => Value::Boolean(parse_boolean(text.trim_ascii()).ok_or_else(invalid)?),
+        DataType::Date => Value::Date(parse_date(text)?),
         DataType::Timestamp => Value::Timestamp(parse_timestamp(text)?),
         DataType::TimestampTz => Value::TimestampTz(parse_timestamptz(text)?),
         DataType::Interval => Value::Interval(Interval::parse(text, None)?),

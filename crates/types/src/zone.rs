@@ -183,7 +183,7 @@ pub fn parse_timestamptz(text: &str) -> Result<i64> {
         Class::InvalidDatetime
             .error(format_args!("'{text}' is not a timestamp with time zone (YYYY-MM-DD HH:MM:SS.ffffff+HH:MM)"))
     };
-    let (local, zone) = parse_date_and_time(text.trim()).ok_or_else(invalid)?;
+    let (local, zone) = parse_date_and_time(text.trim_ascii()).ok_or_else(invalid)?;
     read_zone(zone)?.ok_or_else(invalid)?.to_utc(local)
 }
 

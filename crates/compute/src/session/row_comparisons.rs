@@ -2,7 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value, visit_expressions};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, ObjectNamePart, UnaryOperator,
+    Value, visit_expressions,
+};
 use thermocline_types::{Class, Error};
 
 /// The most parts of a statement's expressions that stand in more than one place once its rows are compared by column.
@@ -22,6 +25,7 @@ impl RowComparisons {
     /// 42601 if one side has more columns or is no row, 0A000 for operators that rows do not have here, 54001 if more than
     /// 100 000 parts would be repeated.
     pub(super) fn rewrite(&mut self, expression: &mut Expr) -> Result<(), Error> {
+        write_rows_out(expression);
         if let Some(compared) = self.compared(expression)? {
             *expression = Expr::Nested(Box::new(compared));
         }
@@ -117,6 +121,49 @@ impl RowComparisons {
             ..=REPEATED_MAX => Ok(()),
             _ => Err(Class::TooDeep.error("rows that are compared within each other, or too often")),
         }
+    }
+}
+
+/// Puts `(a, b)` in the place of `ROW(a, b)` on the sides of what may be a comparison.
+fn write_rows_out(expression: &mut Expr) {
+    match expression {
+        Expr::BinaryOp { left, right, .. }
+        | Expr::IsDistinctFrom(left, right)
+        | Expr::IsNotDistinctFrom(left, right) => {
+            write_row_out(left);
+            write_row_out(right);
+        }
+        Expr::IsNull(of) | Expr::IsNotNull(of) => write_row_out(of),
+        Expr::InList { expr, list, .. } => {
+            write_row_out(expr);
+            list.iter_mut().for_each(write_row_out);
+        }
+        Expr::Between { expr, low, high, .. } => [expr, low, high].into_iter().for_each(|of| write_row_out(of)),
+        Expr::Case { operand: Some(operand), .. } => write_row_out(operand),
+        _ => {}
+    }
+}
+
+fn write_row_out(mut expression: &mut Expr) {
+    while let Expr::Nested(inner) = expression {
+        expression = inner;
+    }
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expression else { return };
+    let is_row = name.0.len() == 1
+        && name
+            .0
+            .iter()
+            .filter_map(ObjectNamePart::as_ident)
+            .any(|name| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row"));
+    if !is_row || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
+        return;
+    }
+    let columns = list.args.iter().map(|argument| match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(column)) => Some(column.clone()),
+        _ => None,
+    });
+    if let Some(columns) = columns.collect() {
+        *expression = Expr::Tuple(columns);
     }
 }
 

@@ -52,7 +52,8 @@ impl Dialect for SqlDialect {
     }
 
     fn is_identifier_part(&self, ch: char) -> bool {
-        GenericDialect.is_identifier_part(ch)
+        // With the others, `document@>'{}'` and `document#>'{}'` would begin with other names.
+        GenericDialect.is_identifier_part(ch) && !matches!(ch, '@' | '#')
     }
 
     fn prec_value(&self, of: Precedence) -> u8 {

@@ -37,6 +37,8 @@ pub struct Finished {
     pub affected: Option<u64>,
     /// From its start to its last row written.
     pub time: Duration,
+    /// Whether it had ended already when Ctrl-C was to stop it.
+    pub was_late: bool,
 }
 
 /// Runs statements of one session.
@@ -61,12 +63,12 @@ impl Runner {
     /// What the statement fails with; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
-        let (rows, affected) = match self.format {
+        let Counts { rows, affected, canceled } = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
         output::flush()?;
-        Ok(Finished { rows, affected, time: started.elapsed() })
+        Ok(Finished { rows, affected, time: started.elapsed(), was_late: canceled })
     }
 
     /// What COPY reads and writes. Standard input is a script's own unless its text was an argument.
@@ -97,7 +99,8 @@ impl Runner {
                 let result = result.map_err(|error| panicked(&error))?;
                 let result = result.map_err(|error| failed(error, canceled))?;
                 self.print_table(&result, &headings)?;
-                Ok((result.has_rows.then_some(result.rows() as u64), result.affected))
+                let rows = result.has_rows.then_some(result.rows() as u64);
+                Ok(Counts { rows, affected: result.affected, canceled })
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
             Err(failure) => {
@@ -142,8 +145,8 @@ impl Runner {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
                 Some(Ok(Err(error))) => Err(failed(error, canceled)),
-                Some(Ok(Ok(affected))) => Ok((rows, affected)),
-                None => Ok((rows, None)),
+                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, canceled }),
+                None => Ok(Counts { rows, affected: None, canceled }),
             },
             Err(failure) => {
                 drop(pieces);
@@ -211,8 +214,15 @@ impl Runner {
     }
 }
 
-/// Rows of the result, and rows that were changed.
-type Counts = (Option<u64>, Option<u64>);
+/// What came of a statement.
+struct Counts {
+    /// Of the result.
+    rows: Option<u64>,
+    /// That were changed.
+    affected: Option<u64>,
+    /// Whether it was asked to stop, and had ended.
+    canceled: bool,
+}
 
 /// What a streaming query hands over.
 enum Piece {

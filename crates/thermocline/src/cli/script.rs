@@ -194,5 +194,9 @@ async fn run_statement(runner: &mut Runner, statement: Statement, typed: bool) -
     if typed || runner.format == Format::Table && finished.rows.is_some() {
         notice(format_args!("({})", summary(finished, runner.timing)));
     }
+    if finished.was_late && !typed {
+        notice(format_args!("interrupted; the statement had ended"));
+        return Err(Failure::Interrupted);
+    }
     Ok(())
 }

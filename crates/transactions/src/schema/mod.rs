@@ -16,6 +16,7 @@ use std::sync::Arc;
 pub use definition::{
     CheckDefinition, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,
 };
+pub(crate) use names::NAME_BYTES_MAX;
 pub use names::write_identifier;
 pub use procedure::{Argument, Language, ProcedureDefinition};
 pub(crate) use read::{bind_check, bind_default};

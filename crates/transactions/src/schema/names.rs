@@ -8,7 +8,7 @@ use sqlparser::keywords::ALL_KEYWORDS;
 use crate::error::{Class, Error, Result};
 
 /// The longest name in bytes, as in PostgreSQL.
-const NAME_BYTES_MAX: usize = 63;
+pub(crate) const NAME_BYTES_MAX: usize = 63;
 
 /// Writes a name so that SQL reads it back: quoted where it has to be.
 pub fn write_identifier(out: &mut impl Write, name: &str) -> fmt::Result {

@@ -15,6 +15,7 @@ use super::value::{push_cell, push_timestamp, push_value, value_at, value_of};
 use super::{decimal, moment};
 use crate::error::{Class, Error, Raised as RaisedError};
 use crate::procedure::Context;
+use crate::schema::{COLUMNS_MAX, NAME_BYTES_MAX};
 use crate::sql::{Environment, Outcome, OutputColumn, Prepared, Rows};
 use crate::table::StatementMemory;
 use crate::types::{DataType, Value, ValueRef};
@@ -305,12 +306,18 @@ fn rows(stack: &L<'_>) -> Result<i32, Raised> {
     }
     let machine = stack.host();
     let (width, height) = (stack.raw_len(1), stack.raw_len(2));
+    if width > COLUMNS_MAX {
+        return Err(bad(stack, 1, "rows", &format!("a result has at most {COLUMNS_MAX} columns")));
+    }
     machine.spend(stack, width.saturating_mul(height.saturating_add(1)))?;
-    let mut columns: Vec<(Box<str>, Option<DataType>)> = Vec::with_capacity(width.min(1024));
+    let mut columns: Vec<(Box<str>, Option<DataType>)> = Vec::with_capacity(width);
     for index in 1..=count(width) {
         let name = stack.scoped(|stack| {
             stack.raw_get_index(1, index);
             match stack.kind(-1) {
+                Kind::Text(name) if name.len() > NAME_BYTES_MAX => {
+                    Err(bad(stack, 1, "rows", &format!("names of columns have at most {NAME_BYTES_MAX} bytes")))
+                }
                 Kind::Text(name) => Ok(String::from_utf8_lossy(name).into()),
                 _ => Err(bad(stack, 1, "rows", "names of columns are strings")),
             }
@@ -347,7 +354,10 @@ fn push_cells(
         if !stack.is_table(-1) {
             return Err(bad(stack, 2, "rows", &format!("row {row} is no table")));
         }
-        let at = stack.top();
+        let (at, values, width) = (stack.top(), stack.raw_len(-1), columns.len());
+        if values > width {
+            return Err(bad(stack, 2, "rows", &format!("row {row} has {values} values for {width} columns")));
+        }
         let mut number = 0;
         for columns in columns.chunks_mut(CELLS_AT_ONCE) {
             stack.scoped(|stack| {
