@@ -149,12 +149,8 @@ fn write_row_out(mut expression: &mut Expr) {
         expression = inner;
     }
     let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expression else { return };
-    let is_row = name.0.len() == 1
-        && name
-            .0
-            .iter()
-            .filter_map(ObjectNamePart::as_ident)
-            .any(|name| name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row"));
+    let [ObjectNamePart::Identifier(name)] = name.0.as_slice() else { return };
+    let is_row = name.quote_style.is_none() && name.value.eq_ignore_ascii_case("row");
     if !is_row || list.duplicate_treatment.is_some() || !list.clauses.is_empty() {
         return;
     }

@@ -63,12 +63,12 @@ impl Runner {
     /// What the statement fails with; [`Failure::Interrupted`] after Ctrl-C.
     pub async fn run(&mut self, statement: Statement) -> Result<Finished, Failure> {
         let started = Instant::now();
-        let Counts { rows, affected, canceled } = match self.format {
+        let Counts { rows, affected, was_late } = match self.format {
             Format::Table => self.run_table(statement).await?,
             Format::Csv | Format::Json => self.run_streaming(statement).await?,
         };
         output::flush()?;
-        Ok(Finished { rows, affected, time: started.elapsed(), was_late: canceled })
+        Ok(Finished { rows, affected, time: started.elapsed(), was_late })
     }
 
     /// What COPY reads and writes. Standard input is a script's own unless its text was an argument.
@@ -100,7 +100,7 @@ impl Runner {
                 let result = result.map_err(|error| failed(error, canceled))?;
                 self.print_table(&result, &headings)?;
                 let rows = result.has_rows.then_some(result.rows() as u64);
-                Ok(Counts { rows, affected: result.affected, canceled })
+                Ok(Counts { rows, affected: result.affected, was_late: canceled })
             }
             Ok(None) => Err(Failure::Failed("the query vanished".to_owned())),
             Err(failure) => {
@@ -145,8 +145,8 @@ impl Runner {
             Ok(rows) => match task.join_next().await {
                 Some(Err(error)) => Err(panicked(&error)),
                 Some(Ok(Err(error))) => Err(failed(error, canceled)),
-                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, canceled }),
-                None => Ok(Counts { rows, affected: None, canceled }),
+                Some(Ok(Ok(affected))) => Ok(Counts { rows, affected, was_late: canceled }),
+                None => Ok(Counts { rows, affected: None, was_late: canceled }),
             },
             Err(failure) => {
                 drop(pieces);
@@ -220,8 +220,8 @@ struct Counts {
     rows: Option<u64>,
     /// That were changed.
     affected: Option<u64>,
-    /// Whether it was asked to stop, and had ended.
-    canceled: bool,
+    /// See [`Finished::was_late`].
+    was_late: bool,
 }
 
 /// What a streaming query hands over.

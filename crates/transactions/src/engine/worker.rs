@@ -62,11 +62,11 @@ pub struct Worker<P: Program + ?Sized> {
     now: Micros,
     /// Where it is on the way to, or in; those who wait there must not wait for ever.
     meeting: Option<Arc<Meeting>>,
+    /// When it arrived there.
+    arrived: Micros,
     /// The job of that meeting and the bytes that it points to, while the partition waits for the turn of the others and
     /// runs what is behind it.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
-    /// When it arrived there.
-    arrived: Micros,
     batch_items: usize,
     state: State<P>,
 }
@@ -279,6 +279,11 @@ impl<P: Program + ?Sized> Worker<P> {
         }
     }
 
+    /// Whether records and results are to be handed over, though more could run.
+    fn is_full(&self) -> bool {
+        self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES
+    }
+
     /// Whether the turn of another partition of the meeting has not come.
     fn is_early(&self) -> bool {
         self.meeting.as_ref().is_some_and(|meeting| meeting.is_awaited())
@@ -327,7 +332,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 (self.meeting, self.ahead) = (Some(meeting), Some((job, heap_bytes)));
             }
         }
-        if self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES {
+        if self.is_full() {
             self.state = State::Append(Next::Run);
         }
         Ok(())
@@ -426,9 +431,8 @@ impl<P: Program + ?Sized> Worker<P> {
                 Item::Meet(meeting, ..) if meeting.can_join(&here) => {}
                 Item::Meet(..) | Item::Visit(_) => break,
             }
-            let is_full = self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES;
             let is_long = self.shared.clock.since(begun) > JOIN_MAX;
-            if is_full || is_long || members.iter().any(|member| member.partition.held_up().is_some()) {
+            if self.is_full() || is_long || members.iter().any(|member| member.partition.held_up().is_some()) {
                 break;
             }
             let Some(Item::Meet(meeting, job, _)) = self.items.remove(place) else { break };

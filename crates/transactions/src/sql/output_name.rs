@@ -31,16 +31,10 @@ fn name(expr: &ast::Expr) -> Option<Name> {
         Ast::CompoundIdentifier(parts) => parts.last().and_then(|name| fold(name).ok()).map(Name::Own),
         Ast::Function(function) => object(&function.name).ok().map(Name::Own),
         Ast::Nested(expr) => name(expr),
-        Ast::Cast { expr, data_type, .. } => match name(expr) {
-            Some(Name::Own(name)) => Some(Name::Own(name)),
-            _ => Some(Name::Other(type_name(data_type))),
-        },
+        Ast::Cast { expr, data_type, .. } => own_or(name(expr), || type_name(data_type)),
         Ast::TypedString(typed) => Some(Name::Other(type_name(&typed.data_type))),
         Ast::Interval(_) => Some(Name::Other("interval".into())),
-        Ast::Case { else_result, .. } => match else_result.as_deref().and_then(name) {
-            Some(Name::Own(name)) => Some(Name::Own(name)),
-            _ => Some(Name::Other("case".into())),
-        },
+        Ast::Case { else_result, .. } => own_or(else_result.as_deref().and_then(name), || "case".into()),
         Ast::Exists { negated: false, .. } => own("exists"),
         Ast::Subquery(query) => of_query(&query.body),
         Ast::Array(_) => own("array"),
@@ -57,6 +51,11 @@ fn name(expr: &ast::Expr) -> Option<Name> {
         Ast::Position { .. } => own("position"),
         _ => None,
     }
+}
+
+/// The name of what is inside, if it is its own, or else that of what is around it.
+fn own_or(inner: Option<Name>, outer: impl FnOnce() -> Box<str>) -> Option<Name> {
+    Some(inner.filter(|inner| matches!(inner, Name::Own(_))).unwrap_or_else(|| Name::Other(outer())))
 }
 
 /// The name of a subquery's only column.
