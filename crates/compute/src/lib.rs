@@ -43,8 +43,8 @@ pub use locations::AllowedLocations;
 pub use plan::{Averages, Separate, register_operators};
 pub use scan::HybridScanExec;
 pub use session::{
-    Engine, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions, SqlDialect,
-    StatementTimeout, check_depth, check_preparable, written_type,
+    Engine, HeapGauges, QueryContext, QueryRecord, QueryResult, QueryStats, QueryStream, Session, SessionOptions,
+    SqlDialect, StatementTimeout, check_depth, check_preparable, written_type,
 };
 pub use settings::{PushdownOperators, Settings, WireCompression};
 pub use system::{Columns, SystemTable};

@@ -14,8 +14,12 @@
 #![deny(clippy::print_stdout, reason = "it panics when nobody reads; `say!` does not")]
 
 mod cli;
+mod heap;
 
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: heap::Counted = heap::Counted;
 
 fn main() -> ExitCode {
     start_logging();

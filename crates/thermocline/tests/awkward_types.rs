@@ -1777,8 +1777,9 @@ async fn equal_names() {
             }
             queries.push(format!("SELECT count(*) AS n FROM {from}"));
         }
+        // The merged column comes first, which to DuckDB it does only where the left side has it there.
         queries.push(format!(
-            "SELECT * FROM (SELECT id AS x, c FROM a) a {join} JOIN (SELECT c, id AS y FROM b) b USING (c)"
+            "SELECT * FROM (SELECT c, id AS x FROM a) a {join} JOIN (SELECT c, id AS y FROM b) b USING (c)"
         ));
         queries.push(format!("SELECT b.id AS i, c FROM a {join} JOIN b USING (c)"));
         queries.push(format!(

@@ -371,6 +371,9 @@ async fn results_that_have_no_room() {
         ),
         ("SELECT repeat('x', 300000), k FROM numbers", "texts of"),
         ("SELECT count(*) FROM numbers WHERE repeat('x', 300000) || k > 'a'", "texts of"),
+        ("SELECT array_agg(repeat('x', 1000000)) FROM numbers", "texts of"),
+        ("SELECT count(DISTINCT repeat('x', 300000)) FROM numbers", "texts of"),
+        ("SELECT k, min(repeat('x', 300000)) OVER (ORDER BY k) FROM numbers", "texts of"),
     ] {
         let error = session.run(query).await.unwrap_err();
         assert!(error.to_string().contains(why), "{query}: {error}");

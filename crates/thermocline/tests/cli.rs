@@ -92,6 +92,20 @@ fn the_first_error_ends_a_script() {
 }
 
 #[test]
+fn a_query_ends_that_takes_memory_which_no_operator_accounts_for() {
+    let greedy = "SELECT count(DISTINCT repeat('x', 50000) || i) FROM generate_series(1, 200000) AS g(i)";
+    let script = format!("SET datafusion.runtime.memory_limit = '64M'; {greedy}");
+    let done = thermocline(&["sql", "-c", &script]);
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stdout));
+    let said = text(&done.stderr);
+    assert!(said.contains("out of memory: queries take") && said.contains("is 64 MiB"), "{said}");
+    // What the process had before its queries does not count.
+    let done =
+        thermocline(&["sql", "-c", &format!("SELECT repeat('x', 16000000) AS r; {}", script.replace("200000", "200"))]);
+    assert!(done.status.success(), "{}", text(&done.stderr));
+}
+
+#[test]
 fn a_storage_node_that_cannot_serve_says_why() {
     let missing = thermocline(&["storage", "/nowhere/at/all", "--listen", "127.0.0.1:0"]);
     assert_eq!(missing.status.code(), Some(1));

@@ -43,6 +43,11 @@ impl Nodes {
         &self.footers
     }
 
+    /// Bytes that embedded nodes account for, those of footers included.
+    pub fn embedded_bytes(&self) -> usize {
+        self.resources.get().map_or(0, Resources::memory_used)
+    }
+
     /// All nodes used so far, by label.
     pub fn all(&self) -> Vec<NodeClient> {
         let mut nodes: Vec<_> = self.known.lock().values().cloned().collect();

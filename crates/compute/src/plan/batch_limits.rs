@@ -37,7 +37,11 @@ impl OptimizerRule for BatchLimits {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let (LogicalPlan::Projection(_) | LogicalPlan::Filter(_)) = plan else { return Ok(Transformed::no(plan)) };
+        let (LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_)) =
+            plan
+        else {
+            return Ok(Transformed::no(plan));
+        };
         let reads_table = plan.inputs().into_iter().all(|input| matches!(input, LogicalPlan::TableScan(_)));
         map_named(plan, |expression| expression.transform_down(|part| limited(part, reads_table)))
     }

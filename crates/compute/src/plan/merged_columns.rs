@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableF
 use super::coalesce::Coalesce;
 
 /// Plans `(a RIGHT JOIN b USING (k))` and `(a FULL JOIN b USING (k))`, NATURAL ones too: `k` is the right side's,
-/// or that of the side that has a row, and stands in the left one's place. DataFusion takes the left side's,
+/// or that of the side that has a row, and stands before all other columns. DataFusion takes the left side's,
 /// which is NULL in rows of the right side alone.
 ///
 /// There is one column `k` in the result, so `a.k` is refused, and `b.k` of a FULL JOIN: with ON both
@@ -89,7 +89,8 @@ fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String])
         keys.1.push(column(&right, name)?);
     }
     let mut columns = vec![];
-    for column in left.schema().columns() {
+    let others = left.schema().columns().into_iter().filter(|column| !keys.0.contains(column));
+    for column in keys.0.iter().cloned().chain(others) {
         let key = keys.0.iter().zip(&keys.1).find(|(key, _)| **key == column);
         let first_of = |first: &Column, second: &Column| {
             ScalarUDF::from(Coalesce::default()).call(vec![Expr::Column(first.clone()), Expr::Column(second.clone())])

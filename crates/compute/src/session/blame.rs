@@ -26,10 +26,26 @@ pub(super) fn of_statement(error: DataFusionError) -> DataFusionError {
     }
 }
 
+/// The error of a statement that runs.
+pub(super) fn of_execution(error: DataFusionError) -> DataFusionError {
+    match error.find_root() {
+        // Of the first part it tells what the system said, and of what fails on the way to the end only this.
+        DataFusionError::Internal(message) if message.contains("finalizing writes") => DataFusionError::Execution(
+            "the rows could not be written whole, and what was written may be there: is there room for them?"
+                .to_owned(),
+        ),
+        _ => error,
+    }
+}
+
 /// The error of a correlated subquery that has no plan; DataFusion's names its own parts.
 fn of_subquery(error: &DataFusionError) -> Option<DataFusionError> {
     let message = match error.find_root() {
-        DataFusionError::NotImplemented(message) | DataFusionError::Plan(message) => message,
+        DataFusionError::NotImplemented(message) | DataFusionError::Plan(message) => message.as_str(),
+        // A column that the planner adds to a subquery, and does not find where that has queries of its own.
+        DataFusionError::SchemaError(error, _) if error.to_string().contains("__always_true") => {
+            "Physical plan does not support logical expression"
+        }
         _ => return None,
     };
     let what = if message.starts_with("Physical plan does not support logical expression") {

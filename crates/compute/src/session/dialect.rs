@@ -17,7 +17,7 @@ use thermocline_types::{Class, Error, Interval as Span};
 
 use super::plan_size::is_subquery;
 use super::row_comparisons::RowComparisons;
-use super::using_columns::{incomplete_wildcard, qualify, qualify_order};
+use super::using_columns::{incomplete_wildcard, order_star, qualify, qualify_order};
 use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
 
 /// Most digits of a decimal.
@@ -30,7 +30,7 @@ const NESTED_JOINS_MAX: usize = 100;
 /// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
 /// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
 /// plans in another way, compares rows by their columns, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::plan::MergedColumns`], and
-/// qualifies the columns of USING.
+/// qualifies and orders the columns of USING.
 ///
 /// # Errors
 /// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, an interval is
@@ -54,6 +54,10 @@ pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
             CopyToSource::Query(query) => query.visit(&mut dialect),
             CopyToSource::Relation(_) => ControlFlow::Continue(()),
         },
+        Statement::CreateExternalTable(table) => {
+            table.columns.iter_mut().for_each(|column| plain_type(&mut column.data_type));
+            ControlFlow::Continue(())
+        }
         _ => ControlFlow::Continue(()),
     };
     if let Some(error) = dialect.refused {
@@ -84,6 +88,9 @@ impl VisitorMut for Dialect {
     type Break = ();
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) = expression {
+            plain_type(data_type);
+        }
         timestamp_in_microseconds(expression);
         if let Expr::Interval(written) = expression
             && let Err(error) = plain_interval(written)
@@ -143,6 +150,7 @@ impl VisitorMut for Dialect {
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select.from.iter_mut().for_each(|from| self.nest(from, false));
         qualify(select);
+        order_star(select);
         if let Some(table) = incomplete_wildcard(select) {
             self.incomplete = Some(table.to_string());
         }
@@ -232,7 +240,10 @@ fn distinguish(body: &mut SetExpr) {
                 while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = named {
                     named = inner;
                 }
-                let text = named.to_string();
+                let text = match named {
+                    Expr::TypedString(typed) => typed.value.to_string(),
+                    _ => named.to_string(),
+                };
                 let name = match named {
                     Expr::CompoundIdentifier(parts) => parts.last().map(Ident::to_string).unwrap_or_default(),
                     _ => text.clone(),
@@ -267,6 +278,15 @@ fn has_subquery(expression: &Expr) -> bool {
         false => ControlFlow::Continue(()),
     })
     .is_break()
+}
+
+/// A type by the one of its names that DataFusion knows.
+fn plain_type(data_type: &mut DataType) {
+    *data_type = match data_type {
+        DataType::Dec(info) => DataType::Decimal(*info),
+        DataType::CharacterVarying(length) | DataType::CharVarying(length) => DataType::Varchar(*length),
+        _ => return,
+    };
 }
 
 /// Gives a TIMESTAMP its digits, unless it is written with more.
@@ -366,9 +386,7 @@ fn limited_text(written: &DataType) -> Option<LimitedText> {
         _ => None,
     };
     let (length, has_no_blanks) = match written {
-        DataType::Varchar(Some(length))
-        | DataType::CharacterVarying(Some(length))
-        | DataType::CharVarying(Some(length)) => (Some(characters(length)?), false),
+        DataType::Varchar(Some(length)) => (Some(characters(length)?), false),
         DataType::Char(None) | DataType::Character(None) => (Some(1), true),
         DataType::Char(Some(length)) | DataType::Character(Some(length)) => (Some(characters(length)?), true),
         DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("bpchar") => {

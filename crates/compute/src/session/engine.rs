@@ -11,6 +11,7 @@ use thermocline_pushdown::QueryId;
 use thermocline_storage::NodeConfig;
 
 use super::cpu_load::CpuLoad;
+use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
 use crate::catalog::{CatalogFile, ExternalTable, Nodes};
 use crate::index::{IndexDefinition, Indexes};
@@ -50,6 +51,8 @@ pub struct Engine {
     process: String,
     /// Share of the cores in use, sent to storage nodes, which push less work back to a busy caller.
     pub(crate) load: CpuLoad,
+    /// Who looks at the memory of queries; `None` where nobody counts it.
+    pub(super) memory: Option<Arc<MemoryWatch>>,
 }
 
 /// Definitions as in the catalog file, but for indexes.
@@ -100,13 +103,28 @@ pub struct QueryRecord {
 
 impl Engine {
     /// An engine whose definitions are kept in `catalog`, or nowhere.
-    pub fn new(settings: &Settings, catalog: Option<CatalogFile>, embedded: NodeConfig) -> Arc<Self> {
+    pub fn new(
+        settings: &Settings,
+        catalog: Option<CatalogFile>,
+        embedded: NodeConfig,
+        heap: Option<HeapGauges>,
+    ) -> Arc<Self> {
         let started = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .map_or(0, |since| since.as_millis() as u64);
+        let cache = SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy));
+        let nodes = Nodes::new(embedded, settings.footer_cache_size);
+        let memory = heap.map(|heap| {
+            let (cache, nodes) = (Arc::clone(&cache), Arc::clone(&nodes));
+            let elsewhere = move || {
+                let (cached, loading) = cache.bytes();
+                cached + loading + nodes.embedded_bytes()
+            };
+            MemoryWatch::new(heap, elsewhere)
+        });
         Arc::new(Self {
-            cache: SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy)),
-            nodes: Nodes::new(embedded, settings.footer_cache_size),
+            cache,
+            nodes,
             experience: Experience::default(),
             changing: Mutex::default(),
             definitions: RwLock::default(),
@@ -116,6 +134,7 @@ impl Engine {
             next_query: AtomicU64::new(1),
             process: format!("{:x}-{started:x}", std::process::id()),
             load: CpuLoad::new(),
+            memory,
         })
     }
 

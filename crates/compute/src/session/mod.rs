@@ -8,6 +8,7 @@ mod dialect;
 mod engine;
 mod index_statements;
 mod interruptible;
+mod memory_watch;
 mod plan_size;
 mod prepared;
 mod public_schema;
@@ -23,6 +24,7 @@ mod using_columns;
 
 pub use depth::check_depth;
 pub use engine::{Engine, QueryRecord};
+pub use memory_watch::HeapGauges;
 pub use prepared::{check_preparable, written_type};
 pub use query_context::{QueryContext, QueryStats};
 pub use result::QueryResult;

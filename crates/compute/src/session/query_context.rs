@@ -2,18 +2,22 @@
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::prelude::SessionConfig;
+use futures::future::{Either, select};
 use parking_lot::Mutex;
 use thermocline_pushdown::wire::Origin;
-use thermocline_pushdown::{QueryId, Route};
+use thermocline_pushdown::{QueryId, Route, external};
+use thermocline_types::Error;
+use tokio::sync::Notify;
 
 use super::engine::Engine;
-use super::timeout::StatementTimeout;
+use super::timeout::{StatementTimeout, within};
 use crate::catalog::{ExternalTable, Snapshot};
 use crate::scan::ScanMetrics;
 use crate::settings::Settings;
@@ -29,6 +33,10 @@ pub struct QueryContext {
     deadline: Option<Instant>,
     /// Whether nobody waits for its rows any more.
     over: AtomicBool,
+    /// Why there is no memory for it any more.
+    exhausted: OnceLock<String>,
+    /// `exhausted` is set.
+    exhaustion: Notify,
     /// Tables as this query sees them: two scans of one table read the same objects.
     snapshots: tokio::sync::Mutex<HashMap<usize, Arc<Snapshot>>>,
     scans: Mutex<Vec<ScanMetrics>>,
@@ -92,6 +100,8 @@ impl QueryContext {
             started: Instant::now(),
             deadline,
             over: AtomicBool::new(false),
+            exhausted: OnceLock::new(),
+            exhaustion: Notify::new(),
             snapshots: tokio::sync::Mutex::default(),
             scans: Mutex::default(),
             partitions_total: AtomicU64::new(0),
@@ -104,7 +114,7 @@ impl QueryContext {
     pub fn of(config: &SessionConfig) -> Arc<Self> {
         config.get_extension::<QueryContext>().unwrap_or_else(|| {
             let settings = config.options().extensions.get::<Settings>().cloned().unwrap_or_default();
-            let engine = Engine::new(&settings, None, thermocline_storage::NodeConfig::default());
+            let engine = Engine::new(&settings, None, thermocline_storage::NodeConfig::default(), None);
             let deadline = settings.statement_deadline();
             QueryContext::new(engine, settings, deadline)
         })
@@ -140,15 +150,57 @@ impl QueryContext {
         self.over.store(true, Ordering::Relaxed);
     }
 
+    /// Whether nobody waits for its rows any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    /// Ends it: queries take `taken` bytes, more than the `limit` of all of them.
+    pub(super) fn exhaust(&self, taken: usize, limit: usize) {
+        let message = format!(
+            "queries take {} MiB, and datafusion.runtime.memory_limit is {} MiB: this one takes most of it in values and \
+             functions that cannot spill",
+            taken >> 20,
+            limit >> 20
+        );
+        let _ = self.exhausted.set(message);
+        self.exhaustion.notify_waiters();
+    }
+
+    /// `work`, unless the query's time or its memory is over first.
+    ///
+    /// # Errors
+    /// [`StatementTimeout`], or 53200.
+    pub(super) async fn within_limits<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let exhaustion = pin!(async {
+            loop {
+                let mut told = pin!(self.exhaustion.notified());
+                // From here on it is told.
+                told.as_mut().enable();
+                if let Some(message) = self.exhausted.get() {
+                    break external(Error::OutOfMemory(message.as_str().into()));
+                }
+                told.await;
+            }
+        });
+        match select(exhaustion, pin!(within(self.deadline, work))).await {
+            Either::Left((error, _)) => Err(error),
+            Either::Right((done, _)) => done,
+        }
+    }
+
     /// Whether the query goes on.
     ///
     /// # Errors
-    /// [`StatementTimeout`] if its time is over, "canceled" if nobody waits for it.
+    /// [`StatementTimeout`] if its time is over, 53200 if its memory is, "canceled" if nobody waits for it.
     pub(super) fn check(&self) -> Result<()> {
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(DataFusionError::External(Box::new(StatementTimeout)));
         }
-        match self.over.load(Ordering::Relaxed) {
+        if let Some(message) = self.exhausted.get() {
+            return Err(external(Error::OutOfMemory(message.as_str().into())));
+        }
+        match self.is_over() {
             true => exec_err!("canceled"),
             false => Ok(()),
         }

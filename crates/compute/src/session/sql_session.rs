@@ -9,10 +9,11 @@ use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider, SchemaProvider
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err, plan_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
-use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
+use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
+use datafusion::logical_expr::{AggregateUDF, CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
@@ -25,12 +26,13 @@ use thermocline_pushdown::{UTC, register_functions, written_functions};
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
 use url::Url;
 
-use super::blame::of_statement;
+use super::blame::{of_execution, of_statement};
 use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
 use super::dialect::in_our_dialect;
 use super::engine::{Engine, QueryRecord};
 use super::interruptible::interruptible;
+use super::memory_watch::HeapGauges;
 use super::plan_size::{check_plan_size, check_statement_size};
 use super::prepared::Prepared;
 use super::public_schema::PublicSchema;
@@ -44,9 +46,9 @@ use crate::index::IndexStatement;
 use crate::plan::{
     Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
     FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts,
-    NestedSorts, OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, SubqueryValues, TemporalLiterals,
-    TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_growing_functions,
-    register_operators, register_stand_ins,
+    NestedSorts, OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, SetTypes, SubqueryValues,
+    TemporalLiterals, TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules,
+    register_growing_functions, register_operators, register_stand_ins,
 };
 use crate::settings::Settings;
 use crate::system::SystemSchema;
@@ -69,6 +71,8 @@ pub struct SessionOptions {
     pub guests: Option<Arc<dyn SchemaProvider>>,
     /// Tables of schema `system` that are about another engine, by name.
     pub system_tables: Vec<(String, Arc<dyn TableProvider>)>,
+    /// Where the memory of the process is; `None` if nobody counts it, and queries are held to what they account for.
+    pub heap: Option<HeapGauges>,
 }
 
 impl Default for SessionOptions {
@@ -81,6 +85,7 @@ impl Default for SessionOptions {
             embedded: NodeConfig::default(),
             guests: None,
             system_tables: vec![],
+            heap: None,
         }
     }
 }
@@ -132,7 +137,7 @@ impl Session {
     }
 
     fn new(options: SessionOptions, catalog: Option<CatalogFile>) -> Result<Self> {
-        let engine = Engine::new(&options.settings, catalog, options.embedded.clone());
+        let engine = Engine::new(&options.settings, catalog, options.embedded.clone(), options.heap);
         let threads =
             options.threads.unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from)).max(1);
         let mut config = SessionConfig::new()
@@ -153,6 +158,7 @@ impl Session {
             Arc::new(Guards),
             Arc::new(TypeChecks),
             Arc::new(WindowOrder),
+            Arc::new(SetTypes),
             Arc::new(SetCounts),
             Arc::new(OrderKeys),
             Arc::new(TemporalLiterals),
@@ -191,6 +197,7 @@ impl Session {
         let context = SessionContext::new_with_state(state);
         context.register_udf(Coalesce::default().into());
         context.register_udf(RandomUuids::default().into());
+        context.register_udaf(AggregateUDF::clone(&bool_and_udaf()).with_aliases(["every"]));
         register_operators(&context)?;
         context.state_ref().write().register_relation_planner(Arc::new(MergedColumns))?;
         register_functions(&context);
@@ -343,7 +350,7 @@ impl Session {
         }
         let sql = statement.to_string();
         let statement = self.executed(statement)?;
-        let plan = self.plan(show_tables(statement)?).await?;
+        let plan = within(deadline, self.plan(show_tables(statement)?)).await??;
         match plan {
             // Storage nodes are asked for the table's objects.
             LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
@@ -382,10 +389,14 @@ impl Session {
         let declared = declared_time_zone(&statement);
         let zone = &mut state.config_mut().options_mut().execution.time_zone;
         *zone = declared.or_else(|| zone.take()).or_else(|| Some(UTC.to_owned()));
-        check_statement_size(&statement)?;
-        let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
-        check_plan_size(&plan)?;
-        Ok(plan)
+        // It does not pause, and nobody has to wait for it, as for the physical plan.
+        let planning = SpawnedTask::spawn(async move {
+            check_statement_size(&statement)?;
+            let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
+            check_plan_size(&plan)?;
+            Ok(plan)
+        });
+        planning.await.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?
     }
 
     /// A view's definition, with the session's time zone if it has one: it is part of what types mean in
@@ -449,7 +460,11 @@ impl Session {
     ) -> Result<(arrow::datatypes::SchemaRef, Rows)> {
         let mut state = self.context.state();
         state.config_mut().set_extension(Arc::clone(context));
-        let deadline = context.deadline();
+        if let (Some(watch), MemoryLimit::Finite(limit)) =
+            (&self.engine.memory, state.runtime_env().memory_pool.memory_limit())
+        {
+            watch.watch(context, limit);
+        }
         // Also below EXPLAIN ANALYZE.
         plan.apply(|node| {
             if let LogicalPlan::Copy(copy) = node {
@@ -462,24 +477,27 @@ impl Session {
         // or nobody waits for it any more.
         let plan = plan.clone();
         let planning = SpawnedTask::spawn(async move { state.create_physical_plan(&plan).await });
-        let planned = within(deadline, planning).await?;
+        let planned = context.within_limits(planning).await?;
         let planned = planned.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?;
         let physical = planned.map_err(of_statement)?;
         context.check()?;
         let schema = physical.schema();
         let physical = interruptible(physical, context)?;
         let mut rows = in_tasks(physical, task_context)?;
-        let first = within(deadline, rows.next()).await?.transpose()?;
-        let rest = futures::stream::unfold(rows, move |mut rows| async move {
-            let batch = match within(deadline, rows.next()).await {
+        let first = context.within_limits(rows.next()).await?.transpose().map_err(of_execution)?;
+        let context = Arc::clone(context);
+        let rest = futures::stream::unfold((Some(rows), context), |(rows, context)| async move {
+            let mut rows = rows?;
+            let batch = match context.within_limits(rows.next()).await {
                 Ok(batch) => batch?,
-                Err(error) => Err(error),
+                // What it holds is needed now.
+                Err(error) => return Some((Err(error), (None, context))),
             };
             let batch = batch.map_err(|error| match is_stale(&error) {
                 true => error.context("an object changed while the query was reading it; run the query again"),
-                false => error,
+                false => of_execution(error),
             });
-            Some((batch, rows))
+            Some((batch, (Some(rows), context)))
         });
         Ok((schema, futures::stream::iter(first.map(Ok)).chain(rest).boxed()))
     }

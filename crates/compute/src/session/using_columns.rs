@@ -4,8 +4,9 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, Query, Select, SelectItem,
+    ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use crate::plan::{merged_qualifier, merges_columns};
@@ -51,6 +52,65 @@ pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), _) => Some(name),
         _ => None,
     })
+}
+
+/// Writes out a `*` over a chain of inner and left joins with USING, in SQL's order: merged columns, then the others of
+/// each table. DataFusion leaves merged ones in their tables' places.
+///
+/// A `*` is left alone where the statement does not say which table has a merged column, as in [`qualify`].
+pub(super) fn order_star(select: &mut Select) {
+    let [from] = select.from.as_slice() else { return };
+    let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default());
+    if !select.projection.iter().any(is_star) {
+        return;
+    }
+    let Some(columns) = columns_in_order(from) else { return };
+    let projection = std::mem::take(&mut select.projection);
+    let written = |item| if is_star(&item) { columns.clone() } else { vec![item] };
+    select.projection = projection.into_iter().flat_map(written).collect();
+}
+
+fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
+    struct Merged<'a> {
+        name: &'a Ident,
+        of: Ident,
+    }
+    let mut merged: Vec<Merged<'_>> = vec![];
+    let mut tables = vec![(qualifier(&from.relation)?, vec![])];
+    for join in &from.joins {
+        let (JoinOperator::Join(JoinConstraint::Using(names))
+        | JoinOperator::Inner(JoinConstraint::Using(names))
+        | JoinOperator::Left(JoinConstraint::Using(names))
+        | JoinOperator::LeftOuter(JoinConstraint::Using(names))) = &join.join_operator
+        else {
+            return None;
+        };
+        let mut first = vec![];
+        for name in idents(names) {
+            match (merged.iter().position(|known| normal(known.name) == normal(name)), tables.as_mut_slice()) {
+                (Some(place), _) => first.push(merged.remove(place)),
+                (None, [(only, left_out)]) => {
+                    first.push(Merged { name, of: only.clone() });
+                    left_out.push(name.clone());
+                }
+                _ => return None,
+            }
+        }
+        first.append(&mut merged);
+        merged = first;
+        tables.push((qualifier(&join.relation)?, idents(names).cloned().collect()));
+    }
+    let column = |Merged { name, of }| SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![of, Ident::clone(name)]));
+    let rest = |(table, left_out): (Ident, Vec<Ident>)| {
+        let left_out = left_out.into_iter().map(ObjectName::from).collect();
+        let options = WildcardAdditionalOptions {
+            opt_exclude: Some(ExcludeSelectItem::Multiple(left_out)),
+            ..WildcardAdditionalOptions::default()
+        };
+        let table = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(table));
+        SelectItem::QualifiedWildcard(table, options)
+    };
+    (!merged.is_empty()).then(|| merged.into_iter().map(column).chain(tables.into_iter().map(rest)).collect())
 }
 
 fn has_merging_joins(from: &TableWithJoins) -> bool {

@@ -81,7 +81,7 @@ fn select(query: &Query) -> Option<&Select> {
 }
 
 /// Whether an item stands for columns whose number its text does not say.
-fn is_many(item: &SelectItem) -> bool {
+pub(super) fn is_many(item: &SelectItem) -> bool {
     match item {
         SelectItem::ExprWithAlias { .. } => false,
         // Of a record it gives a column for each field.

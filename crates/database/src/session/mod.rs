@@ -1,5 +1,6 @@
 //! One session over both engines.
 
+mod column_names;
 mod copy;
 mod copy_statement;
 mod create_table_as;

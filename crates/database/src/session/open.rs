@@ -9,6 +9,9 @@ pub struct OpenOptions {
     pub directory: Option<PathBuf>,
     /// Settings to begin with.
     pub settings: Settings,
+    /// How many bytes are allocated in the process; queries that take more than they may are ended by that, see
+    /// [`HeapGauges`](thermocline_compute::HeapGauges). `None` if nobody counts.
+    pub allocated: Option<fn() -> usize>,
 }
 
 impl OpenOptions {

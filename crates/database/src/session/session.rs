@@ -7,7 +7,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::TryStreamExt;
 use thermocline_compute::{
-    Engine, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings, StatementTimeout,
+    Engine, HeapGauges, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings, StatementTimeout,
 };
 use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
@@ -74,7 +74,14 @@ impl Session {
         let recovering = Arc::clone(&store);
         blocking(move || recovering.recover(progress)).await?.map_err(external)?;
         let rows = RowSession::new(store);
+        let store = Arc::clone(rows.store());
+        let guests = move || {
+            let used = store.started().map_or(0, |database| database.memory().used_bytes());
+            usize::try_from(used).unwrap_or(usize::MAX)
+        };
+        let heap = options.allocated.map(|allocated| HeapGauges { allocated, guests: Arc::new(guests) });
         let mut analytic = options.analytic();
+        analytic.heap = heap;
         analytic.settings.executor_partitions = rows.store().settings().partitions;
         analytic.guests = Some(Arc::new(RowSchema::new(rows.clone())));
         analytic.system_tables = system::tables(&rows);

@@ -10,6 +10,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use thermocline_compute::{SqlDialect, check_depth};
 
+use super::column_names::name_columns;
 use super::copy_statement::{is_postgresql_copy, parse_copy};
 use super::headings::Headings;
 use super::route::simple;
@@ -145,7 +146,10 @@ fn parse_one(text: &str) -> Result<Parsed> {
     let mut parsed =
         DFParserBuilder::new(text).with_dialect(&SqlDialect::of(text.len())).build()?.parse_statements()?;
     match parsed.pop_front().filter(|_| parsed.is_empty()) {
-        Some(one) => Ok(one),
+        Some(mut one) => {
+            name_columns(&mut one);
+            Ok(one)
+        }
         None => plan_err!("expected one statement: {text}"),
     }
 }

@@ -42,4 +42,9 @@ impl Resources {
             reading: Budget::new(config.reading_bytes()),
         })
     }
+
+    /// Bytes that are accounted for.
+    pub fn memory_used(&self) -> usize {
+        self.context.runtime_env().memory_pool.reserved() + self.budget.used() + self.reading.used()
+    }
 }

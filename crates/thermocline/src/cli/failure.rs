@@ -71,12 +71,18 @@ impl From<ArrowError> for Failure {
 const KINDS: [&str; 4] =
     ["Error during planning: ", "Execution error: ", "Invalid or Unsupported Configuration: ", "External error: "];
 
+/// What a library says behind an error that it did not expect, of its own code.
+const OF_ITS_CODE: &str = "\nThis issue was likely caused by a bug in";
+
+/// Characters of a message, which may have a user's values in it.
+const MESSAGE_CHARACTERS_MAX: usize = 4000;
+
 /// The error as a user wants to read it.
 fn describe(error: &DataFusionError) -> String {
     if let DataFusionError::SQL(parser, _) = error.find_root() {
         return match parser.as_ref() {
             ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
-                format!("syntax error: {message}")
+                format!("syntax error: {}", shortened(message))
             }
             ParserError::RecursionLimitExceeded => "syntax error: the statement is nested too deeply".to_owned(),
         };
@@ -85,7 +91,21 @@ fn describe(error: &DataFusionError) -> String {
     while let Some(rest) = KINDS.iter().find_map(|kind| text.strip_prefix(kind)) {
         text = rest.to_owned();
     }
-    text.trim_end().to_owned()
+    if let Some((what, _)) = text.split_once(OF_ITS_CODE) {
+        text = what.to_owned();
+    }
+    shortened(text.trim_end())
+}
+
+/// A text, without its middle if it is long.
+fn shortened(text: &str) -> String {
+    let count = text.chars().count();
+    if count <= MESSAGE_CHARACTERS_MAX {
+        return text.to_owned();
+    }
+    let end: String = text.chars().skip(count - MESSAGE_CHARACTERS_MAX / 4).collect();
+    let begin: String = text.chars().take(MESSAGE_CHARACTERS_MAX / 4 * 3).collect();
+    format!("{begin} [... {} characters ...] {end}", count - MESSAGE_CHARACTERS_MAX)
 }
 
 /// A line on standard error. That it cannot be written is nothing to report anywhere.
@@ -109,5 +129,19 @@ mod tests {
     fn kinds_are_left_out() {
         let error = DataFusionError::Plan("there is no table t".to_owned());
         assert_eq!(describe(&error), "there is no table t");
+    }
+
+    #[test]
+    fn nobody_is_told_of_a_librarys_code() {
+        let error = DataFusionError::Internal("no space left".to_owned());
+        assert_eq!(describe(&error), "Internal error: no space left.");
+    }
+
+    #[test]
+    fn long_messages_have_a_beginning_and_an_end() {
+        let error = DataFusionError::Plan(format!("value {} does not fit", "ü".repeat(1 << 20)));
+        let text = describe(&error);
+        assert!(text.starts_with("value ü") && text.ends_with("ü does not fit"), "{text}");
+        assert!(text.chars().count() < MESSAGE_CHARACTERS_MAX + 50, "{}", text.len());
     }
 }

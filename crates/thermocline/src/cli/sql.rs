@@ -125,7 +125,11 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
 
 /// Opens the session with the settings of the command line.
 async fn open(arguments: &SqlArgs) -> Result<Session, Failure> {
-    let mut options = OpenOptions { directory: arguments.directory.clone(), ..OpenOptions::default() };
+    let mut options = OpenOptions {
+        directory: arguments.directory.clone(),
+        allocated: Some(crate::heap::allocated_bytes),
+        ..OpenOptions::default()
+    };
     let wrong = |error: datafusion::common::DataFusionError| match Failure::from(error) {
         Failure::Failed(message) => Failure::Usage(message),
         other => other,

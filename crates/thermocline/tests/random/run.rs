@@ -290,7 +290,7 @@ impl<'a> World<'a> {
 }
 
 async fn open(directory: Option<PathBuf>) -> Session {
-    let options = OpenOptions { directory, settings: Settings::default() };
+    let options = OpenOptions { directory, ..OpenOptions::default() };
     Session::open(options, |_| {}).await.expect("the session opens")
 }
 

@@ -101,6 +101,11 @@ impl Engines {
         Ok((of, values))
     }
 
+    /// What evaluates, but PostgreSQL.
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// The rows of a query.
     pub async fn rows(&self, sql: &str) -> Result<Vec<Vec<Option<String>>>, String> {
         let result = self.session.run(sql).await.map_err(|error| error.to_string())?;

@@ -10,6 +10,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
+mod columns;
 mod deviations;
 mod documents;
 mod engines;
@@ -86,6 +87,12 @@ async fn filters_let_through_what_they_let_through_to_postgresql() {
 async fn random_documents_are_what_they_are_to_postgresql() {
     let (mut postgres, engines) = start().await;
     documents::compare_documents(&mut postgres, &engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn columns_are_those_that_postgresql_has() {
+    let (mut postgres, engines) = start().await;
+    columns::compare_columns(&mut postgres, &engines).await;
 }
 
 /// PostgreSQL and the engines here, with the table's rows.

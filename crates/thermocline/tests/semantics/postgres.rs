@@ -123,8 +123,25 @@ impl Postgres {
         Ok(lines.iter().map(|line| serde_json::from_str(line).expect("a row of PostgreSQL")).collect())
     }
 
+    /// The rows of a query whose columns have any names.
+    pub fn rows_of(&mut self, query: &str, columns: usize) -> Result<Vec<Vec<Option<String>>>, String> {
+        let names: Vec<String> = (0..columns).map(|column| format!("c{column}")).collect();
+        self.rows(&format!("SELECT * FROM ({query}) AS r ({})", names.join(", ")), columns)
+    }
+
+    /// The names of a query's columns, or the SQLSTATE of its error.
+    pub fn headings(&mut self, query: &str) -> Result<Vec<String>, String> {
+        let lines = self.ask_by(query, " \\gdesc")?;
+        Ok(lines.iter().map(|line| line.split('|').next().unwrap_or_default().to_owned()).collect())
+    }
+
     fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {
-        writeln!(self.requests, "{};\n\\echo :SQLSTATE\n\\echo '{END}'", sql.replace('\n', " ")).unwrap();
+        self.ask_by(sql, ";")
+    }
+
+    /// Runs a statement that ends with a semicolon or a command of psql's in its place.
+    fn ask_by(&mut self, sql: &str, end: &str) -> Result<Vec<String>, String> {
+        writeln!(self.requests, "{}{end}\n\\echo :SQLSTATE\n\\echo '{END}'", sql.replace('\n', " ")).unwrap();
         let mut lines = vec![];
         loop {
             let mut line = String::new();

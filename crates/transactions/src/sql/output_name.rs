@@ -74,6 +74,10 @@ fn of_query(body: &SetExpr) -> Option<Name> {
 
 /// PostgreSQL's own name of a type.
 fn type_name(written: &ast::DataType) -> Box<str> {
+    if let ast::DataType::Varchar(_) | ast::DataType::CharacterVarying(_) | ast::DataType::CharVarying(_) = written {
+        // Of any length a text to everybody else.
+        return "varchar".into();
+    }
     let name = match data_type(written) {
         Ok(DataType::Boolean) => "bool",
         Ok(DataType::SmallInt) => "int2",
@@ -119,6 +123,7 @@ mod tests {
             ("1 in (select 1)", "?column?"),
             ("1::bigint", "int8"),
             ("'x'::varchar(3)", "varchar"),
+            ("'x'::varchar", "varchar"),
             ("'x'::char(3)", "bpchar"),
             ("cast(1.0 as numeric(4, 2))", "numeric"),
             ("cast(a as text)", "a"),

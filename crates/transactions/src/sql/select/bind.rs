@@ -270,7 +270,12 @@ fn output_reference(expr: &ast::Expr, outputs: &Outputs, clause: &str) -> Result
         }
         ast::Expr::Identifier(name) => {
             let name = fold(name)?;
-            Ok(outputs.columns.iter().position(|column| column.name == name))
+            let mut called = outputs.columns.iter().zip(&outputs.exprs).enumerate();
+            let Some((first, (_, expr))) = called.find(|(_, (column, _))| column.name == name) else { return Ok(None) };
+            match called.any(|(_, (column, other))| column.name == name && other != expr) {
+                true => Err(Class::AmbiguousColumn.error(format_args!("{clause} \"{name}\" is ambiguous"))),
+                false => Ok(Some(first)),
+            }
         }
         _ => Ok(None),
     }

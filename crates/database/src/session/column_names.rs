@@ -1,0 +1,211 @@
+//! Names of columns that a statement refers to and does not give.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
+use datafusion::sql::planner::IdentNormalizer;
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor, VisitMut,
+    VisitorMut, visit_expressions,
+};
+use thermocline_transactions::sql::output_name;
+
+use super::headings::is_many;
+
+/// Gives columns without an alias PostgreSQL's names where the statement, or a later one, can refer to them. The
+/// analytic engine calls them after their whole expressions.
+///
+/// ```text
+/// SELECT count FROM (SELECT count(*) FROM t) q     derived tables, WITH, views, files of COPY: all columns
+/// SELECT count(*) FROM t GROUP BY a ORDER BY count   ORDER BY: those that it names
+/// ```
+///
+/// Columns of one name are `count:1` and `count:2`: neither is `count`, which would be ambiguous.
+pub fn name_columns(statement: &mut Parsed) {
+    match statement {
+        Parsed::Explain(explain) => name_columns(&mut explain.statement),
+        Parsed::CopyTo(copy) => {
+            if let CopyToSource::Query(query) = &mut copy.source {
+                name_all(&mut query.body);
+                let _: ControlFlow<()> = query.visit(&mut Names);
+            }
+        }
+        Parsed::Statement(ast) => {
+            if let Ast::CreateView(view) = ast.as_mut()
+                && view.columns.is_empty()
+            {
+                name_all(&mut view.query.body);
+            }
+            let _: ControlFlow<()> = ast.visit(&mut Names);
+        }
+        _ => {}
+    }
+}
+
+struct Names;
+
+impl VisitorMut for Names {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if cte.alias.columns.is_empty() {
+                name_all(&mut cte.query.body);
+            }
+        }
+        let ordered = query.order_by.as_ref().map(names_of).unwrap_or_default();
+        if !ordered.is_empty()
+            && let Some(select) = first_select(&mut query.body)
+        {
+            name_items(select, Some(&ordered));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias, .. } = factor
+            && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
+        {
+            name_all(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The names that ORDER BY consists of.
+fn names_of(order: &OrderBy) -> HashSet<String> {
+    let OrderByKind::Expressions(parts) = &order.kind else { return HashSet::new() };
+    let name = |expr: &Expr| match expr {
+        Expr::Identifier(name) => Some(normal(name)),
+        _ => None,
+    };
+    parts.iter().filter_map(|part| name(&part.expr)).collect()
+}
+
+/// What names the columns: of a UNION, its first part.
+fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
+    match body {
+        SetExpr::Select(select) => Some(select),
+        SetExpr::Query(query) => first_select(&mut query.body),
+        SetExpr::SetOperation { left, .. } => first_select(left),
+        _ => None,
+    }
+}
+
+fn name_all(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => name_items(select, None),
+        SetExpr::Query(query) => name_all(&mut query.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            name_all(left);
+            name_all(right);
+        }
+        _ => {}
+    }
+}
+
+/// Gives names to items without one, of which `wanted` are to be had, or all.
+fn name_items(select: &mut Select, wanted: Option<&HashSet<String>>) {
+    let names: Vec<Option<String>> = select.projection.iter().map(name).collect();
+    let mut counts = HashMap::<&str, usize>::new();
+    for name in names.iter().flatten() {
+        *counts.entry(name).or_default() += 1;
+    }
+    let is_complete = !select.projection.iter().any(is_many);
+    let mentioned = mentioned(select);
+    for (number, (item, name)) in select.projection.iter_mut().zip(&names).enumerate() {
+        let Some(name) = name else { continue };
+        let (SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. }) = &*item else { continue };
+        let has_alias = matches!(item, SelectItem::ExprWithAlias { .. });
+        let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+        let is_one_of_several = counts.get(name.as_str()).is_some_and(|count| *count > 1);
+        let alias = match wanted {
+            Some(wanted) if is_one_of_several || !wanted.contains(name) => continue,
+            // What stands beside `*` could have the name of one of its columns; of functions that is unlikely.
+            _ if !is_complete && !matches!(expr, Expr::Function(_)) => continue,
+            _ if is_many(item) || mentioned.contains(name) => continue,
+            None if is_one_of_several && is_complete => format!("{name}:{}", number + 1),
+            _ if has_alias || is_column || is_one_of_several => continue,
+            _ => name.clone(),
+        };
+        *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias: Ident::with_quote('"', alias) };
+    }
+}
+
+fn name(item: &SelectItem) -> Option<String> {
+    match item {
+        SelectItem::UnnamedExpr(expr) => Some(output_name(expr).into_string()),
+        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        _ => None,
+    }
+}
+
+/// The name that an identifier stands for.
+fn normal(name: &Ident) -> String {
+    IdentNormalizer::default().normalize(name.clone())
+}
+
+/// Names in clauses that take them for columns of tables, and DataFusion for aliases first.
+fn mentioned(select: &Select) -> HashSet<String> {
+    let mut names = HashSet::new();
+    let mut note = |part: &Expr| {
+        if let Expr::Identifier(name) = part {
+            names.insert(normal(name));
+        }
+        ControlFlow::<()>::Continue(())
+    };
+    let _ = visit_expressions(&select.having, &mut note);
+    let _ = visit_expressions(&select.qualify, &mut note);
+    let _ = visit_expressions(&select.distinct, &mut note);
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::statement::Statement;
+
+    #[test]
+    fn columns_of_inner_queries_are_called_as_in_postgresql() {
+        for (sql, expected) in [
+            ("SELECT count FROM (SELECT count(*), max(a) AS m FROM t) q", r#"count(*) AS "count", max(a) AS m"#),
+            ("WITH w AS (SELECT a::text, b + 1 FROM t) SELECT a FROM w", r#"a::TEXT AS "a", b + 1 AS "?column?""#),
+            ("SELECT * FROM (SELECT 1, 2) q", r#"SELECT 1 AS "?column?:1", 2 AS "?column?:2""#),
+            ("SELECT * FROM (SELECT a, t.a, b FROM t) q", r#"SELECT a AS "a:1", t.a AS "a:2", b FROM"#),
+            (
+                "SELECT * FROM (SELECT *, count(*) OVER (), a::text FROM t) q",
+                r#"count(*) OVER () AS "count", a::TEXT FROM"#,
+            ),
+            ("CREATE VIEW v AS SELECT sum(a) FROM t", r#"sum(a) AS "sum""#),
+            ("COPY (SELECT sum(a) FROM t) TO 'x.parquet'", r#"sum(a) AS "sum""#),
+            ("EXPLAIN SELECT 1 FROM (SELECT sum(a) FROM t) q", r#"sum(a) AS "sum""#),
+            ("SELECT count(*) FROM t GROUP BY b ORDER BY count DESC", r#"count(*) AS "count" FROM"#),
+            ("SELECT a::text FROM t ORDER BY a", r#"a::TEXT AS "a" FROM"#),
+            (
+                "SELECT sum(a) FROM t UNION ALL SELECT 1 ORDER BY sum",
+                r#"sum(a) AS "sum" FROM t UNION ALL SELECT 1 ORDER"#,
+            ),
+        ] {
+            let statement = Statement::parse(sql).unwrap().remove(0);
+            let text = statement.parsed.unwrap().to_string();
+            assert!(text.contains(expected), "{sql}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_has_a_name_or_could_mean_another_stays() {
+        for sql in [
+            "SELECT count(*) FROM t",
+            "SELECT count(*), count(a) FROM t ORDER BY count",
+            "SELECT * FROM (SELECT sum(a) FROM t GROUP BY sum HAVING sum > 1) AS q",
+            "SELECT * FROM (SELECT sum(a) FROM t) AS q (x)",
+            "WITH w (x) AS (SELECT sum(a) FROM t) SELECT x FROM w",
+            "CREATE VIEW v (x) AS SELECT sum(a) FROM t",
+            "SELECT EXISTS (SELECT 1), (SELECT max(a) FROM t)",
+            "SELECT * FROM (SELECT a, b AS c FROM t) AS q",
+        ] {
+            let statement = Statement::parse(sql).unwrap().remove(0);
+            assert_eq!(statement.parsed.unwrap().to_string(), sql);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! The allocator of the program, which counts what is allocated.
+
+#![expect(unsafe_code, reason = "an allocator")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Counters, so that threads seldom share one.
+const COUNTERS: usize = 64;
+
+/// A counter alone in its cache lines.
+#[repr(align(128))]
+struct Counter(AtomicUsize);
+
+/// Bytes allocated less bytes freed by the threads of each counter; what one thread allocates another may free, so that
+/// only the sum means something.
+static BYTES: [Counter; COUNTERS] = [const { Counter(AtomicUsize::new(0)) }; COUNTERS];
+
+thread_local! {
+    /// Whose address tells threads apart.
+    static PLACE: u8 = const { 0 };
+}
+
+/// The system's allocator, counted.
+pub struct Counted;
+
+/// Bytes that are allocated now.
+pub fn allocated_bytes() -> usize {
+    let sum = BYTES.iter().fold(0_usize, |sum, counter| sum.wrapping_add(counter.0.load(Ordering::Relaxed)));
+    // Counters are read one after the other, so that the sum may be a little below zero.
+    if sum > usize::MAX / 2 { 0 } else { sum }
+}
+
+#[inline]
+fn count(bytes: usize) {
+    let address = PLACE.try_with(|place| std::ptr::from_ref(place).addr()).unwrap_or_default();
+    // Threads' blocks are pages apart.
+    if let Some(counter) = BYTES.get((address >> 12) % COUNTERS) {
+        counter.0.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
+
+// SAFETY: all is done by the system's allocator; counting allocates nothing and does not panic.
+unsafe impl GlobalAlloc for Counted {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as this is called; so below.
+        let block = unsafe { System.alloc(layout) };
+        if !block.is_null() {
+            count(layout.size());
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: as above.
+        let block = unsafe { System.alloc_zeroed(layout) };
+        if !block.is_null() {
+            count(layout.size());
+        }
+        block
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        count(layout.size().wrapping_neg());
+        // SAFETY: as above.
+        unsafe { System.dealloc(block, layout) }
+    }
+
+    #[inline]
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: as above.
+        let moved = unsafe { System.realloc(block, layout, size) };
+        if !moved.is_null() {
+            count(size.wrapping_sub(layout.size()));
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_thread_allocates_and_another_frees_is_counted_once() {
+        const BYTES: usize = 64 << 20;
+        let before = allocated_bytes();
+        let block = std::thread::spawn(|| vec![1_u8; BYTES]).join().unwrap();
+        let with = allocated_bytes();
+        drop(block);
+        let after = allocated_bytes();
+        // Other tests run beside this one.
+        assert!(with >= before + BYTES / 2, "{before} {with}");
+        assert!(after + BYTES / 2 <= with, "{with} {after}");
+    }
+}

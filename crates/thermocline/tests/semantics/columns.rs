@@ -1,0 +1,124 @@
+//! Which columns a result has, what they are called, and which of them a name means.
+
+use thermocline_database::Statement;
+
+use super::engines::Engines;
+use super::postgres::Postgres;
+
+const TABLES: &[&str] = &[
+    "CREATE TABLE ta (x INTEGER PRIMARY KEY, k INTEGER, count INTEGER)",
+    "CREATE TABLE tb (y INTEGER PRIMARY KEY, k INTEGER)",
+    "CREATE TABLE tc (z INTEGER PRIMARY KEY, k INTEGER, y INTEGER)",
+    "INSERT INTO ta VALUES (1, 10, 5), (2, 20, 3), (3, 20, 1), (4, 40, NULL), (5, NULL, 7)",
+    "INSERT INTO tb VALUES (1, 10), (2, 20), (3, 50)",
+    "INSERT INTO tc VALUES (1, 10, 1), (2, 20, 2), (3, 60, 9)",
+];
+
+const QUERIES: &[&str] = &[
+    // Columns of joins by name.
+    "SELECT * FROM ta JOIN tb USING (k) ORDER BY x",
+    "SELECT *, 1 FROM ta AS l LEFT JOIN tb AS r USING (k) ORDER BY x",
+    "SELECT * FROM ta RIGHT JOIN tb USING (k) ORDER BY x, y",
+    "SELECT * FROM ta FULL JOIN tb USING (k) ORDER BY x, y",
+    "SELECT * FROM tb JOIN tc USING (y, k) ORDER BY y",
+    "SELECT * FROM tb JOIN tc USING (k, y) ORDER BY y",
+    "SELECT * FROM ta JOIN tb USING (k) JOIN tc USING (k) ORDER BY x",
+    "SELECT * FROM ta JOIN (SELECT k, y AS w FROM tb) AS q USING (k) ORDER BY x",
+    "SELECT * FROM (SELECT k FROM tb) AS p JOIN (SELECT k FROM tc) AS q USING (k) ORDER BY k",
+    "SELECT tb.*, x FROM ta JOIN tb USING (k) ORDER BY x",
+    "SELECT q.* FROM (SELECT * FROM ta JOIN tb USING (k)) AS q ORDER BY x",
+    // Names of columns of inner queries.
+    "SELECT count FROM (SELECT count(*) FROM ta) AS q",
+    "SELECT q.max + 1 FROM (SELECT max(x), min(x) FROM ta) AS q WHERE q.min = 1",
+    "WITH w AS (SELECT k, sum(x) FROM ta GROUP BY k) SELECT sum, k FROM w WHERE sum > 1 ORDER BY k",
+    "WITH w (s) AS (SELECT sum(x) FROM ta) SELECT s FROM w",
+    "SELECT \"?column?\" FROM (SELECT x + 1 FROM ta) AS q ORDER BY 1",
+    "SELECT k FROM (SELECT k::text FROM ta WHERE k > 0) AS q ORDER BY k",
+    "SELECT row_number FROM (SELECT *, row_number() OVER (ORDER BY x) FROM tb JOIN ta USING (k)) AS q ORDER BY 1",
+    "SELECT \"case\", int4, date FROM (SELECT CASE WHEN x > 1 THEN 1 END, (x + 1)::int, date '2024-01-01' FROM ta) AS q
+     ORDER BY int4",
+    "SELECT coalesce FROM (SELECT coalesce(k, 0) FROM ta UNION ALL SELECT 3) AS q ORDER BY 1",
+    "SELECT q.count FROM (SELECT sum(x) AS count, count(k) FROM ta) AS q",
+    "SELECT q.count FROM (SELECT count(*), count(k) FROM ta) AS q",
+    "SELECT q.k FROM (SELECT ta.k, tb.k FROM ta, tb) AS q",
+    "SELECT * FROM (SELECT sum(x) FROM ta GROUP BY count HAVING count > 1) AS q ORDER BY 1",
+    "SELECT q.a FROM (SELECT x AS a, k AS a FROM ta) AS q",
+    "SELECT * FROM (SELECT 1 AS a, x AS b FROM ta) AS q ORDER BY a, b",
+    "SELECT x FROM ta WHERE k IN (SELECT max FROM (SELECT max(k) FROM tb) AS q) ORDER BY x",
+    "SELECT date '2024-01-01', '2024-01-01', timestamptz '2024-01-01', '2024-01-01'::timestamp",
+    "SELECT 1::dec(5, 1), 'ab'::character varying, 'ab'::char varying(1), every(x > 0) FROM ta",
+    // Names in ORDER BY and GROUP BY.
+    "SELECT count(*) FROM ta GROUP BY k ORDER BY count, 1",
+    "SELECT k, count(*) FROM ta GROUP BY k ORDER BY count DESC, k",
+    "SELECT x::text FROM ta ORDER BY x DESC",
+    "SELECT -x AS x FROM ta ORDER BY x",
+    "SELECT (-x)::int FROM ta ORDER BY int4",
+    "SELECT count::text FROM ta ORDER BY count",
+    "SELECT sum(x) FROM ta UNION ALL SELECT 1 ORDER BY sum",
+    "SELECT count(*), count(k) FROM ta ORDER BY count",
+    "SELECT upper(k::text) FROM ta ORDER BY upper",
+    // Types of set operations.
+    "SELECT '10' AS a UNION ALL SELECT 9 ORDER BY a",
+    "SELECT 1 AS a UNION ALL SELECT 'x'",
+    "SELECT k FROM ta UNION SELECT '20' ORDER BY k",
+    "SELECT NULL AS a UNION ALL SELECT 1 ORDER BY a",
+    "SELECT 1 AS a INTERSECT SELECT '1'",
+    "SELECT 1 AS a EXCEPT SELECT 'x'",
+    "SELECT x FROM ta EXCEPT SELECT '1' ORDER BY x",
+    "SELECT x, k FROM ta INTERSECT ALL SELECT '2', 20",
+    "SELECT x::text FROM ta UNION SELECT 1",
+    "SELECT '2024-01-05' AS a UNION ALL SELECT date '2024-02-01' ORDER BY a",
+    "SELECT 'a' AS a UNION ALL SELECT 'b' ORDER BY a",
+    "SELECT 'b' AS a UNION ALL SELECT 'a' UNION ALL SELECT 1",
+    "SELECT '2.5' AS a UNION ALL SELECT 1.5 ORDER BY a",
+    "SELECT x FROM ta UNION ALL SELECT q.a FROM (SELECT '1' AS a) AS q",
+    "SELECT x FROM ta WHERE x IN (SELECT 1 UNION SELECT '3') ORDER BY x",
+];
+
+/// Compares the columns of queries.
+///
+/// # Panics
+/// If a query has others here, or others in another order, or other rows.
+pub async fn compare_columns(postgres: &mut Postgres, engines: &Engines) {
+    for sql in TABLES {
+        postgres.run(sql);
+        engines.rows(sql).await.unwrap();
+    }
+    let mut differences = vec![];
+    for query in QUERIES {
+        let query = &query.replace('\n', " ");
+        let headings = postgres.headings(query);
+        // By the row engine, if it can, and by the analytic one.
+        for sql in [query.clone(), analytic(query)] {
+            let found = engines.session().run(&sql).await;
+            let (Ok(expected), Ok(result)) = (&headings, &found) else {
+                if headings.is_ok() || found.is_ok() {
+                    let found = found.map(|result| result.schema);
+                    differences.push(format!("{sql}\n  expected {headings:?}\n  found    {found:?}"));
+                }
+                continue;
+            };
+            let statement = Statement::parse(&sql).unwrap().remove(0);
+            let schema = engines.session().headings(&statement).of_schema(&result.schema);
+            let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+            if *expected != names {
+                differences.push(format!("{sql}\n  expected {expected:?}\n  found    {names:?}"));
+                continue;
+            }
+            let (expected, rows) = (postgres.rows_of(query, names.len()), engines.rows(&sql).await);
+            if expected.as_ref().ok() != rows.as_ref().ok() {
+                differences.push(format!("{sql}\n  expected {expected:?}\n  found    {rows:?}"));
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// The same for the analytic engine: the row engine knows no WITH.
+fn analytic(query: &str) -> String {
+    let tables = ["ta", "tb", "tc"].map(|table| format!("{table} AS (SELECT * FROM {table})")).join(", ");
+    match query.strip_prefix("WITH ") {
+        Some(rest) => format!("WITH {tables}, {rest}"),
+        None => format!("WITH {tables} {query}"),
+    }
+}
