@@ -3,15 +3,18 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
 use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
-    Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor, VisitMut,
-    VisitorMut, visit_expressions,
+    CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
+    VisitMut, VisitorMut, visit_expressions,
 };
+use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
 
-use super::headings::is_many;
+use super::headings::{is_many, select};
+use crate::bridge::external;
 
 /// Gives columns without an alias PostgreSQL's names where the statement, or a later one, can refer to them. The
 /// analytic engine calls them after their whole expressions.
@@ -27,7 +30,7 @@ pub fn name_columns(statement: &mut Parsed) {
         Parsed::Explain(explain) => name_columns(&mut explain.statement),
         Parsed::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &mut copy.source {
-                name_all(&mut query.body);
+                name_all(&mut query.body, Naming::All);
                 let _: ControlFlow<()> = query.visit(&mut Names);
             }
         }
@@ -35,12 +38,37 @@ pub fn name_columns(statement: &mut Parsed) {
             if let Ast::CreateView(view) = ast.as_mut()
                 && view.columns.is_empty()
             {
-                name_all(&mut view.query.body);
+                name_all(&mut view.query.body, Naming::View);
             }
             let _: ControlFlow<()> = ast.visit(&mut Names);
         }
         _ => {}
     }
+}
+
+/// Checks that the columns of a view have different names.
+///
+/// # Errors
+/// 42701 if two have the same.
+pub fn check_view(view: &CreateView) -> Result<()> {
+    let items = select(&view.query).map(|select| select.projection.as_slice()).unwrap_or_default();
+    let mut seen = HashSet::new();
+    match items.iter().filter_map(name).find(|name| view.columns.is_empty() && !seen.insert(name.clone())) {
+        Some(name) => {
+            Err(external(Class::DuplicateColumn.error(format_args!("column \"{name}\" specified more than once"))))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Which columns get names.
+#[derive(Clone, Copy)]
+enum Naming<'a> {
+    All,
+    /// All, and none of several that are called the same: see [`check_view`].
+    View,
+    /// Those that ORDER BY names.
+    Ordered(&'a HashSet<String>),
 }
 
 struct Names;
@@ -51,14 +79,14 @@ impl VisitorMut for Names {
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if cte.alias.columns.is_empty() {
-                name_all(&mut cte.query.body);
+                name_all(&mut cte.query.body, Naming::All);
             }
         }
         let ordered = query.order_by.as_ref().map(names_of).unwrap_or_default();
         if !ordered.is_empty()
             && let Some(select) = first_select(&mut query.body)
         {
-            name_items(select, Some(&ordered));
+            name_items(select, Naming::Ordered(&ordered));
         }
         ControlFlow::Continue(())
     }
@@ -67,7 +95,7 @@ impl VisitorMut for Names {
         if let TableFactor::Derived { subquery, alias, .. } = factor
             && alias.as_ref().is_none_or(|alias| alias.columns.is_empty())
         {
-            name_all(&mut subquery.body);
+            name_all(&mut subquery.body, Naming::All);
         }
         ControlFlow::Continue(())
     }
@@ -93,20 +121,19 @@ fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     }
 }
 
-fn name_all(body: &mut SetExpr) {
+fn name_all(body: &mut SetExpr, naming: Naming<'_>) {
     match body {
-        SetExpr::Select(select) => name_items(select, None),
-        SetExpr::Query(query) => name_all(&mut query.body),
+        SetExpr::Select(select) => name_items(select, naming),
+        SetExpr::Query(query) => name_all(&mut query.body, naming),
         SetExpr::SetOperation { left, right, .. } => {
-            name_all(left);
-            name_all(right);
+            name_all(left, naming);
+            name_all(right, naming);
         }
         _ => {}
     }
 }
 
-/// Gives names to items without one, of which `wanted` are to be had, or all.
-fn name_items(select: &mut Select, wanted: Option<&HashSet<String>>) {
+fn name_items(select: &mut Select, naming: Naming<'_>) {
     let names: Vec<Option<String>> = select.projection.iter().map(name).collect();
     let mut counts = HashMap::<&str, usize>::new();
     for name in names.iter().flatten() {
@@ -120,12 +147,12 @@ fn name_items(select: &mut Select, wanted: Option<&HashSet<String>>) {
         let has_alias = matches!(item, SelectItem::ExprWithAlias { .. });
         let is_column = matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
         let is_one_of_several = counts.get(name.as_str()).is_some_and(|count| *count > 1);
-        let alias = match wanted {
-            Some(wanted) if is_one_of_several || !wanted.contains(name) => continue,
+        let alias = match naming {
+            Naming::Ordered(wanted) if is_one_of_several || !wanted.contains(name) => continue,
             // What stands beside `*` could have the name of one of its columns; of functions that is unlikely.
             _ if !is_complete && !matches!(expr, Expr::Function(_)) => continue,
             _ if is_many(item) || mentioned.contains(name) => continue,
-            None if is_one_of_several && is_complete => format!("{name}:{}", number + 1),
+            Naming::All if is_one_of_several && is_complete => format!("{name}:{}", number + 1),
             _ if has_alias || is_column || is_one_of_several => continue,
             _ => name.clone(),
         };
@@ -164,6 +191,7 @@ fn mentioned(select: &Select) -> HashSet<String> {
 #[cfg(test)]
 mod tests {
     use super::super::statement::Statement;
+    use super::*;
 
     #[test]
     fn columns_of_inner_queries_are_called_as_in_postgresql() {
@@ -189,6 +217,24 @@ mod tests {
             let statement = Statement::parse(sql).unwrap().remove(0);
             let text = statement.parsed.unwrap().to_string();
             assert!(text.contains(expected), "{sql}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_view_has_columns_of_different_names() {
+        let check = |sql: &str| match Statement::parse(sql).unwrap().remove(0).parsed.unwrap() {
+            Parsed::Statement(ast) => match *ast {
+                Ast::CreateView(view) => check_view(&view),
+                other => panic!("{other}"),
+            },
+            other => panic!("{other}"),
+        };
+        for sql in ["CREATE VIEW v AS SELECT 1 AS a, 2 AS a", "CREATE VIEW v AS SELECT count(*), count(a) FROM t"] {
+            let error = check(sql).unwrap_err();
+            assert_eq!(crate::sqlstate(&error), Some("42701"), "{error}");
+        }
+        for sql in ["CREATE VIEW v (a, b) AS SELECT 1 AS a, 2 AS a", "CREATE VIEW v AS SELECT count(*), a FROM t"] {
+            check(sql).unwrap();
         }
     }
 

@@ -68,7 +68,7 @@ impl Headings {
 }
 
 /// What names the columns: of a UNION, its first part.
-fn select(query: &Query) -> Option<&Select> {
+pub(super) fn select(query: &Query) -> Option<&Select> {
     let mut body = query.body.as_ref();
     loop {
         match body {

@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use thermocline_transactions::schema::Schema;
 
+use super::column_names::check_view;
 use super::statement::Statement;
 
 /// What is done with a statement.
@@ -118,6 +119,10 @@ impl Names<'_> {
                 }
                 _ => Route::Analytic,
             },
+            Ast::CreateView(view) => {
+                check_view(view)?;
+                Route::Analytic
+            }
             Ast::Query(query) => self.query(query)?,
             Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
                 simple(table_name).map_or(Route::Analytic, Route::Describe)
