@@ -399,6 +399,11 @@ impl Settings {
             .collect()
     }
 
+    /// Whether there is a setting of this name, which has no prefix.
+    pub(crate) fn has(name: &str) -> bool {
+        SETTINGS.iter().any(|setting| setting.name.eq_ignore_ascii_case(name))
+    }
+
     /// When a statement that begins now has taken too long; `None` if it may take any time.
     pub fn statement_deadline(&self) -> Option<Instant> {
         // A timeout too long for the clock never comes.

@@ -372,6 +372,7 @@ async fn results_that_have_no_room() {
         ("SELECT repeat('x', 300000), k FROM numbers", "texts of"),
         ("SELECT count(*) FROM numbers WHERE repeat('x', 300000) || k > 'a'", "texts of"),
         ("SELECT array_agg(repeat('x', 1000000)) FROM numbers", "texts of"),
+        ("SELECT count(n.*) FROM numbers AS n", "name a column in the place of n.*"),
         ("SELECT count(DISTINCT repeat('x', 300000)) FROM numbers", "texts of"),
         ("SELECT k, min(repeat('x', 300000)) OVER (ORDER BY k) FROM numbers", "texts of"),
     ] {
@@ -388,6 +389,39 @@ async fn results_that_have_no_room() {
     ] {
         let query = format!("SELECT count(DISTINCT k) FROM (SELECT k, {length} AS l FROM numbers) AS q WHERE l > 0");
         assert_eq!(count(&session, &query).await, "9000", "{length}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_fails_leaves_the_file_as_it_was() {
+    let session = session().await;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["x.parquet", "x.csv", "y.json"] {
+        let target = folder.path().join(name);
+        let copy = |divisor: &str| {
+            let query = format!("SELECT 10 / ({divisor} - v) AS x, v FROM generate_series(1, 300000) AS g(v)");
+            format!("COPY ({query}) TO '{}'", target.display())
+        };
+        let error = session.run(&copy("290000")).await.unwrap_err().to_string();
+        assert!(error.contains("division by zero"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "{name}");
+        session.run(&copy("0")).await.unwrap();
+        let before = fs::read(&target).unwrap();
+        session.run(&copy("290000")).await.unwrap_err();
+        assert_eq!(fs::read(&target).unwrap(), before, "{name}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "{name}");
+        fs::remove_file(&target).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_lists_of_columns_are_refused() {
+    let session = session().await;
+    for item in ["y + 1", "y", "abs(y)"] {
+        let list = |count: usize| vec![item; count].join(", ");
+        let query = |list: &str| format!("SELECT y NOT IN ({list}) FROM generate_series(1, 3) AS x(y)");
+        fails(&session, &query(&list(20_000)), &["IN", "2000"]).await;
+        session.run(&query(&list(500))).await.unwrap();
     }
 }
 

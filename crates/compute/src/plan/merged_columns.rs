@@ -15,17 +15,37 @@ use super::coalesce::Coalesce;
 ///
 /// There is one column `k` in the result, so `a.k` is refused, and `b.k` of a FULL JOIN: with ON both
 /// can be had.
+///
+/// Plans `((a JOIN b USING (k)))` and `((a LEFT JOIN b USING (k)))` in the same way, with the left side's `k`. DataFusion
+/// keeps both, and of a `*` the one whose table comes first in the alphabet.
 #[derive(Debug)]
 pub(crate) struct MergedColumns;
 
 /// How a join by equal names that keeps all rows of its right side is constrained; `None` of other joins.
 pub(crate) fn merges_columns(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> {
+    by_names(operator).filter(|(of, _)| matches!(of, JoinType::Right | JoinType::Full))
+}
+
+/// How a join by equal names is constrained; `None` of other joins.
+pub(crate) fn by_names(operator: &JoinOperator) -> Option<(JoinType, &JoinConstraint)> {
     let (of, constraint) = match operator {
+        JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (JoinType::Inner, constraint),
+        JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (JoinType::Left, constraint),
         JoinOperator::Right(constraint) | JoinOperator::RightOuter(constraint) => (JoinType::Right, constraint),
         JoinOperator::FullOuter(constraint) => (JoinType::Full, constraint),
         _ => return None,
     };
     matches!(constraint, JoinConstraint::Using(_) | JoinConstraint::Natural).then_some((of, constraint))
+}
+
+/// The one join that stands in two pairs of parentheses.
+pub(crate) fn in_two_pairs(outer: &TableWithJoins) -> Option<&TableWithJoins> {
+    match &outer.relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } if outer.joins.is_empty() => {
+            (table_with_joins.joins.len() == 1).then_some(table_with_joins)
+        }
+        _ => None,
+    }
 }
 
 impl RelationPlanner for MergedColumns {
@@ -37,8 +57,13 @@ impl RelationPlanner for MergedColumns {
         let TableFactor::NestedJoin { table_with_joins, alias } = relation else {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
-        let TableWithJoins { relation: first, joins } = *table_with_joins;
+        let (inner, is_any) = match in_two_pairs(&table_with_joins) {
+            Some(inner) => (inner.clone(), true),
+            None => (*table_with_joins, false),
+        };
+        let TableWithJoins { relation: first, joins } = inner;
         let merging = match joins.as_slice() {
+            [join] if is_any => by_names(&join.join_operator).map(|(of, constraint)| (join, of, constraint)),
             [join] => merges_columns(&join.join_operator).map(|(of, constraint)| (join, of, constraint)),
             _ => None,
         };
@@ -96,7 +121,7 @@ fn merged(left: LogicalPlan, right: LogicalPlan, of: JoinType, names: &[String])
             ScalarUDF::from(Coalesce::default()).call(vec![Expr::Column(first.clone()), Expr::Column(second.clone())])
         };
         columns.push(match (key, of) {
-            (None, _) => Expr::Column(column),
+            (None, _) | (_, JoinType::Inner | JoinType::Left) => Expr::Column(column),
             (Some((key, other)), JoinType::Right) => match same_type(&left, key, &right, other) {
                 true => Expr::Column(other.clone()),
                 // The right side's value in the type of both.

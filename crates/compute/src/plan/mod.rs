@@ -62,7 +62,7 @@ pub(crate) use in_subqueries::InSubqueries;
 pub(crate) use integer_bounds::IntegerBounds;
 pub(crate) use interval_order::IntervalOrder;
 pub(crate) use json_copies::JsonCopies;
-pub(crate) use merged_columns::{MergedColumns, merged_qualifier, merges_columns};
+pub(crate) use merged_columns::{MergedColumns, by_names, in_two_pairs, merged_qualifier, merges_columns};
 pub(crate) use narrowing_casts::NarrowingCasts;
 pub(crate) use nested_sorts::NestedSorts;
 pub use operators::register_operators;

@@ -70,6 +70,8 @@ fn settle(sides: &mut [Arc<LogicalPlan>], name: &str) -> Result<bool> {
             match of_column(side, column) {
                 Operand::Unknown => is_unknown = true,
                 Operand::Of(DataType::Text | DataType::Varchar(_) | DataType::Char(_)) => text = true,
+                // A literal keeps its digits.
+                Operand::Of(DataType::Decimal { .. }) => other = other.or(Some(DataType::Numeric)),
                 Operand::Of(of) => other = other.or(Some(of)),
                 Operand::Other => is_foreign = true,
             }

@@ -15,7 +15,8 @@ use thermocline_types::{Class, DataType as SqlType};
 use super::expressions::columns_of;
 
 /// Refuses what would give wrong rows: shapes of correlated subqueries of which DataFusion makes joins that are not
-/// equal to them, and the smallest and largest of nested values, for which it has no order. Refuses those of UUIDs as well.
+/// equal to them, and the smallest and largest of nested values, for which it has no order. Refuses those of UUIDs as well,
+/// and `count` of several arguments, which would be rows without any NULL.
 #[derive(Debug)]
 pub(crate) struct Unsupported;
 
@@ -79,6 +80,10 @@ fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
             },
             Err(_) => Ok(()),
         },
+        [_, _, ..] if function == "count" => {
+            let message = format!("function count with {} arguments does not exist", args.len());
+            Err(external(Class::UndefinedFunction.error(message)))
+        }
         _ => Ok(()),
     }
 }

@@ -17,13 +17,16 @@ use thermocline_types::{Class, Error, Interval as Span};
 
 use super::plan_size::is_subquery;
 use super::row_comparisons::RowComparisons;
-use super::using_columns::{incomplete_wildcard, order_star, qualify, qualify_order};
+use super::setting_names::with_prefix;
+use super::using_columns::{incomplete_wildcard, merge, order_star, qualify, qualify_order};
 use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
 /// Digits after the point of a TIMESTAMP's seconds, as in PostgreSQL; DataFusion's has nine.
 const MICROSECONDS: u64 = 6;
+/// Items of an IN in which columns are.
+const IN_ITEMS_MAX: usize = 2000;
 /// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
 const NESTED_JOINS_MAX: usize = 100;
 
@@ -36,6 +39,7 @@ const NESTED_JOINS_MAX: usize = 100;
 /// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, an interval is
 /// none, a pattern of LIKE ends with its escape, or rows do not compare.
 pub(super) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
+    with_prefix(&mut statement);
     let mut inner = &mut statement;
     while let Statement::Explain(explain) = inner {
         inner = explain.statement.as_mut();
@@ -98,7 +102,11 @@ impl VisitorMut for Dialect {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
-        if let Err(error) = plain_pattern(expression).and_then(|()| self.rows.rewrite(expression)) {
+        if let Err(error) = no_long_in(expression)
+            .and_then(|()| no_whole_rows(expression))
+            .and_then(|()| plain_pattern(expression))
+            .and_then(|()| self.rows.rewrite(expression))
+        {
             self.refused = Some(error);
             return ControlFlow::Break(());
         }
@@ -147,6 +155,11 @@ impl VisitorMut for Dialect {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        merge(select);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
         select.from.iter_mut().for_each(|from| self.nest(from, false));
         qualify(select);
@@ -169,6 +182,36 @@ impl VisitorMut for Dialect {
             self.nest(table_with_joins, true);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Refuses an IN of very many items of which one has a column: it becomes as many comparisons, which are planned and
+/// dropped by recursion.
+fn no_long_in(expression: &Expr) -> Result<(), Error> {
+    let Expr::InList { list, .. } = expression else { return Ok(()) };
+    let has_column = |item: &Expr| {
+        visit_expressions(item, |part| match part {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        })
+        .is_break()
+    };
+    match list.len() > IN_ITEMS_MAX && list.iter().any(has_column) {
+        true => Err(Class::TooDeep.error(format_args!("IN of more than {IN_ITEMS_MAX} items with columns among them"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses functions of `t.*`, which DataFusion takes for `*`.
+fn no_whole_rows(expression: &Expr) -> Result<(), Error> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expression else { return Ok(()) };
+    let is_row = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(argument) => matches!(argument, FunctionArgExpr::QualifiedWildcard(_)),
+        _ => false,
+    };
+    match list.args.iter().find(|argument| is_row(argument)) {
+        Some(row) => Err(Class::Unsupported.error(format_args!("{name}({row}): name a column in the place of {row}"))),
+        None => Ok(()),
     }
 }
 

@@ -13,6 +13,8 @@ use super::query_context::QueryContext;
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Time for a query that was ended to free what it has, before another one is ended.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// Looks at a query that was ended and still has memory, before another one is ended: what runs without a pause ends late.
+const LOOKS_MAX: u32 = 100;
 /// What queries may take beside what their operators account for, in bytes: batches on their way, plans.
 const SLACK_BYTES: usize = 300 << 20;
 
@@ -67,6 +69,8 @@ struct Watched {
     query: Weak<QueryContext>,
     /// What all of them took when it began.
     began_at: usize,
+    /// How often it was seen after it was ended.
+    looks: u32,
 }
 
 impl fmt::Debug for MemoryWatch {
@@ -91,7 +95,7 @@ impl MemoryWatch {
         }
         state.limit = limit;
         let began_at = unaccounted.saturating_sub(state.before);
-        state.queries.push(Watched { query: Arc::downgrade(query), began_at });
+        state.queries.push(Watched { query: Arc::downgrade(query), began_at, looks: 0 });
         if !state.is_running {
             let watch = Arc::downgrade(self);
             let thread = thread::Builder::new().name("memory watch".to_owned()).spawn(move || run(&watch));
@@ -120,6 +124,9 @@ impl MemoryWatch {
         if taken <= state.limit.saturating_add(SLACK_BYTES) {
             return Some(INTERVAL);
         }
+        if state.queries.iter_mut().any(Watched::is_ending) {
+            return Some(PATIENCE);
+        }
         let growth = |watched: &Watched| taken.saturating_sub(watched.began_at);
         let most = state.queries.iter().map(growth).max().unwrap_or(0);
         let grew = |watched: &&Watched| growth(watched) >= most / 10 * 9;
@@ -133,7 +140,14 @@ impl MemoryWatch {
 
 impl Watched {
     fn runs(&self) -> bool {
-        self.query.upgrade().is_some_and(|query| !query.is_over())
+        self.query.upgrade().is_some_and(|query| !query.is_over() || (query.is_exhausted() && self.looks < LOOKS_MAX))
+    }
+
+    /// Whether it was ended and may still have what it took.
+    fn is_ending(&mut self) -> bool {
+        let is_ending = self.query.upgrade().is_some_and(|query| query.is_exhausted()) && self.looks < LOOKS_MAX;
+        self.looks += u32::from(is_ending);
+        is_ending
     }
 }
 
@@ -195,11 +209,15 @@ mod tests {
         assert!(old.check().is_ok() && young.check().is_ok());
         let error = greedy.check().unwrap_err().to_string();
         assert!(error.contains("401 MiB") && error.contains("100 MiB"), "{error}");
-        // The next one is the oldest: the other has seen nothing of it.
+        // As long as it has not given back what it took, nobody else is ended.
         greedy.end();
         assert_eq!(watch.look(), Some(PATIENCE));
+        assert!(old.check().is_ok());
+        drop(greedy);
+        // The next one is the oldest: the other has seen nothing of it.
+        assert_eq!(watch.look(), Some(PATIENCE));
         assert!(old.check().is_err() && young.check().is_ok());
-        old.end();
+        drop(old);
         young.end();
         assert_eq!(watch.look(), None);
     }

@@ -1,6 +1,7 @@
 //! Sessions: SQL in, rows out, and everything that queries of one process share.
 
 mod blame;
+mod copy_target;
 mod cpu_load;
 mod csv_copy;
 mod depth;
@@ -17,6 +18,7 @@ mod query_memory;
 mod restore;
 mod result;
 mod row_comparisons;
+mod setting_names;
 mod sql_dialect;
 mod sql_session;
 mod timeout;

@@ -155,6 +155,11 @@ impl QueryContext {
         self.over.load(Ordering::Relaxed)
     }
 
+    /// Whether it was ended for want of memory.
+    pub(super) fn is_exhausted(&self) -> bool {
+        self.exhausted.get().is_some()
+    }
+
     /// Ends it: queries take `taken` bytes, more than the `limit` of all of them.
     pub(super) fn exhaust(&self, taken: usize, limit: usize) {
         let message = format!(

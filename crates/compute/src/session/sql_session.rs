@@ -1,5 +1,6 @@
 //! One session: settings, statements, results.
 
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +14,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
+use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{AggregateUDF, CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -22,11 +24,13 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
-use thermocline_pushdown::{UTC, register_functions, written_functions};
+use thermocline_pushdown::{UTC, external, register_functions, written_functions};
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
+use thermocline_types::Class;
 use url::Url;
 
 use super::blame::{of_execution, of_statement};
+use super::copy_target::CopyTarget;
 use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
 use super::dialect::in_our_dialect;
@@ -152,20 +156,9 @@ impl Session {
         let runtime = RuntimeEnvBuilder::new().with_memory_pool(fair_pool(options.memory_limit)).build_arc()?;
         // What depends on how a statement is written, literals and decimals before types are coerced, the others on
         // what coercion gave.
-        let mut rules: Vec<Arc<dyn AnalyzerRule + Send + Sync>> = vec![
-            Arc::new(Unsupported),
-            Arc::new(EmptySubqueries),
-            Arc::new(Guards),
-            Arc::new(TypeChecks),
-            Arc::new(WindowOrder),
-            Arc::new(SetTypes),
-            Arc::new(SetCounts),
-            Arc::new(OrderKeys),
-            Arc::new(TemporalLiterals),
-            Arc::new(Decimals),
-        ];
+        let mut rules = before_coercion();
         rules.extend(Analyzer::new().rules);
-        let after: [Arc<dyn AnalyzerRule + Send + Sync>; 12] = [
+        let after: [Rule; 12] = [
             Arc::new(SetComparisonNames),
             Arc::new(InLists),
             Arc::new(InSubqueries),
@@ -469,13 +462,18 @@ impl Session {
         plan.apply(|node| {
             if let LogicalPlan::Copy(copy) = node {
                 self.prepare_copy(&copy.output_url)?;
+                check_columns(copy)?;
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
         let task_context = state.task_ctx();
         // Planning does not pause. In a task of its own it is left behind when the statement's time is over
         // or nobody waits for it any more.
-        let plan = plan.clone();
+        let mut plan = plan.clone();
+        let target = match &mut plan {
+            LogicalPlan::Copy(copy) => CopyTarget::of(copy, context.id()),
+            _ => None,
+        };
         let planning = SpawnedTask::spawn(async move { state.create_physical_plan(&plan).await });
         let planned = context.within_limits(planning).await?;
         let planned = planned.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?;
@@ -485,6 +483,9 @@ impl Session {
         let physical = interruptible(physical, context)?;
         let mut rows = in_tasks(physical, task_context)?;
         let first = context.within_limits(rows.next()).await?.transpose().map_err(of_execution)?;
+        if let Some(target) = target {
+            target.finish()?;
+        }
         let context = Arc::clone(context);
         let rest = futures::stream::unfold((Some(rows), context), |(rows, context)| async move {
             let mut rows = rows?;
@@ -567,13 +568,18 @@ impl Session {
                 }
                 Ok(())
             }
-            DdlStatement::CreateView(view) => {
+            DdlStatement::CreateView(mut view) => {
                 let name = view.name.table().to_owned();
                 let sql = view.definition.as_deref().map(|definition| self.with_time_zone(definition));
                 let is_absent = self.engine.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
                 if is_absent || self.engine.table(&name).is_some() || self.views.has_guest(&name) {
                     return plan_err!("{name} is a table already");
                 }
+                // DataFusion coerces its types at once.
+                let state = self.context.state();
+                let rule = |plan, rule: Rule| rule.analyze(plan, state.config_options());
+                let plan = before_coercion().into_iter().try_fold(Arc::unwrap_or_clone(view.input), rule)?;
+                view.input = Arc::new(plan);
                 self.context.execute_logical_plan(LogicalPlan::Ddl(DdlStatement::CreateView(view))).await?;
                 self.engine.set_view(&name, sql, keep)
             }
@@ -618,6 +624,39 @@ impl Session {
         }
         self.engine.add_table(Arc::new(table), statement.or_replace, keep)
     }
+}
+
+/// Refuses two columns of one name where a file has columns by their names.
+fn check_columns(copy: &CopyTo) -> Result<()> {
+    if copy.file_type.get_ext() == "csv" {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    match copy.input.schema().fields().iter().find(|field| !seen.insert(field.name())) {
+        Some(field) => {
+            let message = format!("column \"{}\" specified more than once: name the columns of the file", field.name());
+            Err(external(Class::DuplicateColumn.error(message)))
+        }
+        None => Ok(()),
+    }
+}
+
+type Rule = Arc<dyn AnalyzerRule + Send + Sync>;
+
+/// The rules that see types before they are coerced.
+fn before_coercion() -> Vec<Rule> {
+    vec![
+        Arc::new(Unsupported),
+        Arc::new(EmptySubqueries),
+        Arc::new(Guards),
+        Arc::new(TypeChecks),
+        Arc::new(WindowOrder),
+        Arc::new(SetTypes),
+        Arc::new(SetCounts),
+        Arc::new(OrderKeys),
+        Arc::new(TemporalLiterals),
+        Arc::new(Decimals),
+    ]
 }
 
 /// `SHOW TABLES` as users of other databases know it: users' tables, without the catalog's own.

@@ -3,13 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use datafusion::common::JoinType;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    WildcardAdditionalOptions, visit_expressions,
 };
 
-use crate::plan::{merged_qualifier, merges_columns};
+use crate::plan::{by_names, in_two_pairs, merged_qualifier, merges_columns};
 
 /// Qualifies the names of USING in a SELECT with the table that has the merged column: the left one of inner and
 /// left joins, see [`crate::plan::MergedColumns`] for the others. DataFusion does that itself in the SELECT list,
@@ -54,6 +55,83 @@ pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
     })
 }
 
+/// The most joins that are put into parentheses, each of which is a level of the planner's recursion.
+const JOINS_MAX: usize = 100;
+
+/// Puts joins by equal names into two pairs of parentheses, for [`crate::plan::MergedColumns`], where DataFusion would
+/// take a column of the wrong side for the merged one, or find it ambiguous: in a `*` that is not [written
+/// out](order_star), in three joins and more, beside RIGHT and FULL JOINs, and in NATURAL ones unless the statement
+/// names columns with their tables.
+pub(super) fn merge(select: &mut Select) {
+    let mut joins = vec![];
+    select.from.iter().for_each(|from| collect(from, &mut joins));
+    let count = joins.len();
+    if count == 0 || count > JOINS_MAX {
+        return;
+    }
+    let is_natural = joins.iter().any(|(_, constraint)| **constraint == JoinConstraint::Natural);
+    let has_right = joins.iter().any(|(of, _)| matches!(of, JoinType::Right | JoinType::Full));
+    let has_star = select.projection.iter().any(|item| matches!(item, SelectItem::Wildcard(_)));
+    let is_written = matches!(select.from.as_slice(), [from] if columns_in_order(from).is_some());
+    let is_lone_right = has_right && count == 1;
+    let is_merged = count > 2
+        || ((has_right || is_natural) && count > 1)
+        || (has_star && !is_written && !is_lone_right)
+        || (is_natural && !is_lone_right && !names_tables(select));
+    if is_merged {
+        select.from.iter_mut().for_each(parenthesize);
+    }
+}
+
+fn collect<'a>(from: &'a TableWithJoins, joins: &mut Vec<(JoinType, &'a JoinConstraint)>) {
+    let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
+    for relation in relations {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
+            collect(table_with_joins, joins);
+        }
+    }
+    joins.extend(from.joins.iter().filter_map(|join| by_names(&join.join_operator)));
+}
+
+/// Whether a column or a `*` stands with its table in a SELECT.
+fn names_tables(select: &Select) -> bool {
+    let has_table = |part: &Expr| match part {
+        Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    };
+    let is_star = |item: &SelectItem| matches!(item, SelectItem::QualifiedWildcard(..));
+    select.projection.iter().any(is_star) || visit_expressions(select, has_table).is_break()
+}
+
+fn parenthesize(from: &mut TableWithJoins) {
+    let inner = |relation: &mut TableFactor| {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
+            parenthesize(table_with_joins);
+        }
+    };
+    inner(&mut from.relation);
+    let mut waiting = vec![];
+    for mut join in std::mem::take(&mut from.joins) {
+        inner(&mut join.relation);
+        if by_names(&join.join_operator).is_none() {
+            waiting.push(join);
+            continue;
+        }
+        if !waiting.is_empty() {
+            nest(from, std::mem::take(&mut waiting));
+        }
+        nest(from, vec![join]);
+        nest(from, vec![]);
+    }
+    from.joins = waiting;
+}
+
+/// Puts the relation and joins into parentheses.
+fn nest(from: &mut TableWithJoins, joins: Vec<Join>) {
+    let table_with_joins = Box::new(TableWithJoins { relation: from.relation.clone(), joins });
+    from.relation = TableFactor::NestedJoin { table_with_joins, alias: None };
+}
+
 /// Writes out a `*` over a chain of inner and left joins with USING, in SQL's order: merged columns, then the others of
 /// each table. DataFusion leaves merged ones in their tables' places.
 ///
@@ -71,12 +149,13 @@ pub(super) fn order_star(select: &mut Select) {
 }
 
 fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
-    struct Merged<'a> {
-        name: &'a Ident,
-        of: Ident,
+    struct Merged {
+        name: String,
+        /// The table that it is of.
+        of: ObjectName,
     }
-    let mut merged: Vec<Merged<'_>> = vec![];
-    let mut tables = vec![(qualifier(&from.relation)?, vec![])];
+    let mut merged: Vec<Merged> = vec![];
+    let mut tables = vec![(path(&from.relation)?, vec![])];
     for join in &from.joins {
         let (JoinOperator::Join(JoinConstraint::Using(names))
         | JoinOperator::Inner(JoinConstraint::Using(names))
@@ -85,12 +164,13 @@ fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
         else {
             return None;
         };
+        let names: Vec<String> = idents(names).map(normal).collect();
         let mut first = vec![];
-        for name in idents(names) {
-            match (merged.iter().position(|known| normal(known.name) == normal(name)), tables.as_mut_slice()) {
+        for name in &names {
+            match (merged.iter().position(|known| known.name == *name), tables.as_mut_slice()) {
                 (Some(place), _) => first.push(merged.remove(place)),
                 (None, [(only, left_out)]) => {
-                    first.push(Merged { name, of: only.clone() });
+                    first.push(Merged { name: name.clone(), of: only.clone() });
                     left_out.push(name.clone());
                 }
                 _ => return None,
@@ -98,22 +178,36 @@ fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
         }
         first.append(&mut merged);
         merged = first;
-        tables.push((qualifier(&join.relation)?, idents(names).cloned().collect()));
+        tables.push((path(&join.relation)?, names));
     }
-    let column = |Merged { name, of }| SelectItem::UnnamedExpr(Expr::CompoundIdentifier(vec![of, Ident::clone(name)]));
-    let rest = |(table, left_out): (Ident, Vec<Ident>)| {
-        let left_out = left_out.into_iter().map(ObjectName::from).collect();
+    let quoted = |name: String| Ident::with_quote('"', name);
+    let column = |Merged { name, of }| {
+        let table = of.0.into_iter().filter_map(|part| part.as_ident().cloned());
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(table.chain([quoted(name)]).collect()))
+    };
+    let rest = |(table, left_out): (ObjectName, Vec<String>)| {
+        let left_out = left_out.into_iter().map(|name| ObjectName::from(quoted(name))).collect();
         let options = WildcardAdditionalOptions {
             opt_exclude: Some(ExcludeSelectItem::Multiple(left_out)),
             ..WildcardAdditionalOptions::default()
         };
-        let table = SelectItemQualifiedWildcardKind::ObjectName(ObjectName::from(table));
-        SelectItem::QualifiedWildcard(table, options)
+        SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(table), options)
     };
     (!merged.is_empty()).then(|| merged.into_iter().map(column).chain(tables.into_iter().map(rest)).collect())
 }
 
+/// What a relation is called, with its schema if the statement says it.
+fn path(relation: &TableFactor) -> Option<ObjectName> {
+    match relation {
+        TableFactor::Table { name, alias: None, .. } => Some(name.clone()),
+        other => qualifier(other).map(ObjectName::from),
+    }
+}
+
 fn has_merging_joins(from: &TableWithJoins) -> bool {
+    if in_two_pairs(from).is_some() {
+        return true;
+    }
     let is_nested = |relation: &TableFactor| match relation {
         TableFactor::NestedJoin { table_with_joins, .. } => has_merging_joins(table_with_joins),
         _ => false,

@@ -14,6 +14,7 @@ use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
 
 use super::headings::{is_many, select};
+use super::sort_keys::separate_sort_keys;
 use crate::bridge::external;
 
 /// Gives columns without an alias PostgreSQL's names where the statement, or a later one, can refer to them. The
@@ -77,6 +78,7 @@ impl VisitorMut for Names {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        separate_sort_keys(query);
         for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
             if cte.alias.columns.is_empty() {
                 name_all(&mut cte.query.body, Naming::All);
@@ -160,7 +162,8 @@ fn name_items(select: &mut Select, naming: Naming<'_>) {
     }
 }
 
-fn name(item: &SelectItem) -> Option<String> {
+/// The name of a column that stands alone in a select list.
+pub(super) fn name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::UnnamedExpr(expr) => Some(output_name(expr).into_string()),
         SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
@@ -169,7 +172,7 @@ fn name(item: &SelectItem) -> Option<String> {
 }
 
 /// The name that an identifier stands for.
-fn normal(name: &Ident) -> String {
+pub(super) fn normal(name: &Ident) -> String {
     IdentNormalizer::default().normalize(name.clone())
 }
 

@@ -15,6 +15,7 @@ mod scanner;
 mod script;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod session;
+mod sort_keys;
 mod statement;
 mod token;
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
-    CopySource, FromTable, Insert, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+    CopySource, FromTable, Insert, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
@@ -45,7 +45,14 @@ impl Statement {
         }
         let parsed = if is_postgresql_copy(text) { parse_copy(text) } else { parse_one(text) };
         match parsed {
-            Ok(parsed) => Ok(statement(Some(parsed))),
+            Ok(parsed) => Ok(match insert_of_with(&parsed) {
+                Some(insert) => Self {
+                    text: insert.to_string().into(),
+                    line: at.line,
+                    parsed: Some(Parsed::Statement(Box::new(insert))),
+                },
+                None => statement(Some(parsed)),
+            }),
             // Such as options that only row tables have.
             Err(_) if thermocline_transactions::sql::parse(text).is_ok() => Ok(statement(None)),
             Err(error) => Err(in_script(error, at)),
@@ -116,6 +123,20 @@ impl Statement {
     pub(super) fn analytic(text: &str) -> Result<Parsed> {
         parse_one(text)
     }
+}
+
+/// `WITH ... INSERT INTO t SELECT ...` as `INSERT INTO t WITH ... SELECT ...`.
+fn insert_of_with(parsed: &Parsed) -> Option<Ast> {
+    let Parsed::Statement(ast) = parsed else { return None };
+    let Ast::Query(query) = ast.as_ref() else { return None };
+    let SetExpr::Insert(Ast::Insert(insert)) = query.body.as_ref() else { return None };
+    let mut insert = insert.clone();
+    let source = insert.source.as_mut()?;
+    if source.with.is_none() {
+        source.with = query.with.clone();
+        return Some(Ast::Insert(insert));
+    }
+    None
 }
 
 fn is_backup(text: &str) -> bool {

@@ -149,11 +149,13 @@ pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Insid
             return word(rest, end, is_ended).map(|(used, inside)| (used, inside, Part));
         }
         '0'..='9' | '.' => {
-            let may_be_number = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '+' | '-');
-            if !is_ended && rest.chars().all(may_be_number) {
+            let end = number(rest);
+            // What comes may be more digits, or those of an exponent.
+            let exponents = ["", "e", "E", "e+", "e-", "E+", "E-"];
+            if !is_ended && exponents.contains(&tail(rest, end)) {
                 return None;
             }
-            (number(rest), Nothing, Part)
+            (end, Nothing, Part)
         }
         _ if first.is_whitespace() => (first.len_utf8(), Nothing, Space),
         _ => (first.len_utf8(), Nothing, Part),

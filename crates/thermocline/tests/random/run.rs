@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use thermocline_compute::{QueryResult, Settings};
+use thermocline_compute::QueryResult;
 use thermocline_database::{OpenOptions, Session};
 use thermocline_pushdown::Route;
 

@@ -1,0 +1,56 @@
+//! Files of COPY TO, which are there whole or not at all.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use datafusion::logical_expr::dml::CopyTo;
+use thermocline_pushdown::QueryId;
+
+/// A file beside the one that is asked for, which it takes the place of when it is whole. DataFusion ends a file of an
+/// interrupted query as if it were whole.
+#[derive(Debug)]
+pub(super) struct CopyTarget {
+    beside: PathBuf,
+    target: PathBuf,
+}
+
+impl CopyTarget {
+    /// Has a COPY write beside its target, if that is one file of this machine; `None` for directories and buckets, where
+    /// files are added.
+    pub(super) fn of(copy: &mut CopyTo, query: &QueryId) -> Option<Self> {
+        let path = copy.output_url.strip_prefix("file://").unwrap_or(&copy.output_url);
+        let target = Path::new(path);
+        let is_file = !path.contains("://") && !path.ends_with('/') && target.extension().is_some() && !target.is_dir();
+        if !is_file || !copy.partition_by.is_empty() {
+            return None;
+        }
+        let name = target.file_name()?.to_str()?;
+        let beside = target.with_file_name(format!(".{query}.{name}"));
+        let target = target.to_owned();
+        copy.output_url = beside.to_str()?.to_owned();
+        Some(Self { beside, target })
+    }
+
+    /// Puts the file into its place.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub(super) fn finish(self) -> io::Result<()> {
+        fs::rename(&self.beside, &self.target)
+    }
+}
+
+impl Drop for CopyTarget {
+    fn drop(&mut self) {
+        // It is in its place, or it is not to be. Its parts are there until it is whole.
+        let (Some(directory), Some(name)) = (self.beside.parent(), self.beside.file_name()) else { return };
+        let directory = if directory.as_os_str().is_empty() { Path::new(".") } else { directory };
+        let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+        for entry in entries {
+            if entry.file_name().as_encoded_bytes().starts_with(name.as_encoded_bytes()) {
+                let _ = fs::remove_file(entry.path());
+            }
+        }
+    }
+}
