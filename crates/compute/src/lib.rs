@@ -31,6 +31,7 @@ mod plan;
 mod scan;
 mod session;
 mod settings;
+mod syntax;
 mod system;
 
 pub use catalog::{
@@ -47,4 +48,5 @@ pub use session::{
     SqlDialect, StatementTimeout, check_depth, check_preparable, written_type,
 };
 pub use settings::{PushdownOperators, Settings, WireCompression};
+pub use syntax::{any_expression, folded};
 pub use system::{Columns, SystemTable};

@@ -40,26 +40,27 @@ fn count(bytes: usize) {
     }
 }
 
+/// The block, counted if there is one.
+#[inline]
+fn counted(block: *mut u8, bytes: usize) -> *mut u8 {
+    if !block.is_null() {
+        count(bytes);
+    }
+    block
+}
+
 // SAFETY: all is done by the system's allocator; counting allocates nothing and does not panic.
 unsafe impl GlobalAlloc for Counted {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as this is called; so below.
-        let block = unsafe { System.alloc(layout) };
-        if !block.is_null() {
-            count(layout.size());
-        }
-        block
+        counted(unsafe { System.alloc(layout) }, layout.size())
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: as above.
-        let block = unsafe { System.alloc_zeroed(layout) };
-        if !block.is_null() {
-            count(layout.size());
-        }
-        block
+        counted(unsafe { System.alloc_zeroed(layout) }, layout.size())
     }
 
     #[inline]
@@ -72,11 +73,7 @@ unsafe impl GlobalAlloc for Counted {
     #[inline]
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as above.
-        let moved = unsafe { System.realloc(block, layout, size) };
-        if !moved.is_null() {
-            count(size.wrapping_sub(layout.size()));
-        }
-        moved
+        counted(unsafe { System.realloc(block, layout, size) }, size.wrapping_sub(layout.size()))
     }
 }
 

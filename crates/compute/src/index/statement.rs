@@ -5,6 +5,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
 
 use super::IndexDefinition;
+use crate::syntax::folded;
 
 /// A statement about indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,23 +62,18 @@ fn created(create: &ast::CreateIndex) -> Result<IndexStatement> {
         return plan_err!("index {name}: '{column}' is more than the name of a column");
     }
     let definition =
-        IndexDefinition { table: object_name(&create.table_name, "table")?, column: normalized(column_name), name };
+        IndexDefinition { table: object_name(&create.table_name, "table")?, column: folded(column_name), name };
     Ok(IndexStatement::Create { definition, if_not_exists: create.if_not_exists })
 }
 
 /// An unqualified name, or one in schema `public`.
 fn object_name(name: &ast::ObjectName, what: &str) -> Result<String> {
-    let parts: Vec<Option<String>> = name.0.iter().map(|part| part.as_ident().map(normalized)).collect();
+    let parts: Vec<Option<String>> = name.0.iter().map(|part| part.as_ident().map(folded)).collect();
     match parts.as_slice() {
         [Some(name)] => Ok(name.clone()),
         [Some(schema), Some(name)] if schema == "public" => Ok(name.clone()),
         _ => plan_err!("{what} {name}: tables and indexes are in schema public"),
     }
-}
-
-/// As everywhere in SQL: in lower case, unless it is quoted.
-fn normalized(name: &ast::Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }
 
 #[cfg(test)]

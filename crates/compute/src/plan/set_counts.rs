@@ -33,12 +33,22 @@ impl AnalyzerRule for SetCounts {
     }
 }
 
-/// Whether the join is a set operation with ALL. Without, its left side is distinct; and no other join has a key
-/// that takes NULLs for equal when it is planned.
-fn is_multiset(join: &Join) -> bool {
+/// Whether the join is INTERSECT or EXCEPT: no other join has a key that takes NULLs for equal when it is planned.
+pub(super) fn is_set_operation(join: &Join) -> bool {
     matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
         && join.null_equality == NullEquality::NullEqualsNull
-        && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
+}
+
+/// The same join of other sides.
+pub(super) fn rejoined(join: Join, left: Arc<LogicalPlan>, right: Arc<LogicalPlan>) -> Result<LogicalPlan> {
+    let Join { on, filter, join_type, join_constraint, null_equality, null_aware, .. } = join;
+    let joined = Join::try_new(left, right, on, filter, join_type, join_constraint, null_equality, null_aware)?;
+    Ok(LogicalPlan::Join(joined))
+}
+
+/// Whether the join is a set operation with ALL. Without, its left side is distinct.
+fn is_multiset(join: &Join) -> bool {
+    is_set_operation(join) && !matches!(join.left.as_ref(), LogicalPlan::Distinct(Distinct::All(_)))
 }
 
 fn counted(mut join: Join) -> Result<LogicalPlan> {
@@ -46,17 +56,7 @@ fn counted(mut join: Join) -> Result<LogicalPlan> {
     let (left, left_copy) = numbered(&join.left)?;
     let (right, right_copy) = numbered(&join.right)?;
     join.on.push((left_copy, right_copy));
-    let joined = Join::try_new(
-        left,
-        right,
-        join.on,
-        join.filter,
-        join.join_type,
-        join.join_constraint,
-        join.null_equality,
-        join.null_aware,
-    )?;
-    LogicalPlanBuilder::from(LogicalPlan::Join(joined)).project(columns)?.build()
+    LogicalPlanBuilder::from(rejoined(join, left, right)?).project(columns)?.build()
 }
 
 /// A side with the number of each row among its likes.

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{JoinType, NullEquality, Result};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::expr::Alias;
-use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, Projection, SubqueryAlias, Union, cast};
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Projection, SubqueryAlias, Union, cast};
 use datafusion::optimizer::AnalyzerRule;
 use thermocline_pushdown::{arrow_type, external, sql_type};
 use thermocline_types::{Class, DataType};
 
 use super::operators::{Operand, operand, settled};
+use super::set_counts::{is_set_operation, rejoined};
 
 /// Gives string literals and NULLs in the select lists of UNION, INTERSECT and EXCEPT the types of their columns in the
 /// other query, and refuses texts in columns of other types. DataFusion makes texts of both.
@@ -32,17 +33,7 @@ impl AnalyzerRule for SetTypes {
                     return Ok(Transformed::no(LogicalPlan::Join(join)));
                 }
                 let [left, right] = sides;
-                let joined = Join::try_new(
-                    left,
-                    right,
-                    join.on,
-                    join.filter,
-                    join.join_type,
-                    join.join_constraint,
-                    join.null_equality,
-                    join.null_aware,
-                )?;
-                Ok(Transformed::yes(LogicalPlan::Join(joined)))
+                Ok(Transformed::yes(rejoined(join, left, right)?))
             }
             node => Ok(Transformed::no(node)),
         })
@@ -52,12 +43,6 @@ impl AnalyzerRule for SetTypes {
     fn name(&self) -> &str {
         "set_types"
     }
-}
-
-/// No other join has a key that takes NULLs for equal when it is planned.
-fn is_set_operation(join: &Join) -> bool {
-    matches!(join.join_type, JoinType::LeftSemi | JoinType::LeftAnti)
-        && join.null_equality == NullEquality::NullEqualsNull
 }
 
 /// Settles the columns of the sides; whether one of them has changed.

@@ -1,11 +1,32 @@
 //! Files of COPY TO, which are there whole or not at all.
 
+use std::collections::HashSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use datafusion::common::Result;
 use datafusion::logical_expr::dml::CopyTo;
-use thermocline_pushdown::QueryId;
+use thermocline_pushdown::{QueryId, external};
+use thermocline_types::Class;
+
+/// Refuses two columns of one name where a file has columns by their names.
+///
+/// # Errors
+/// 42701.
+pub(super) fn check_columns(copy: &CopyTo) -> Result<()> {
+    if copy.file_type.get_ext() == "csv" {
+        return Ok(());
+    }
+    let mut seen = HashSet::new();
+    match copy.input.schema().fields().iter().find(|field| !seen.insert(field.name())) {
+        Some(field) => {
+            let message = format!("column \"{}\" specified more than once: name the columns of the file", field.name());
+            Err(external(Class::DuplicateColumn.error(message)))
+        }
+        None => Ok(()),
+    }
+}
 
 /// A file beside the one that is asked for, which it takes the place of when it is whole. DataFusion ends a file of an
 /// interrupted query as if it were whole.

@@ -8,9 +8,9 @@ use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
-    FunctionArgumentList, FunctionArguments, Ident, Interval, Join, ObjectName, ObjectNamePart, Query, Select,
-    SelectItem, SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator,
-    Value, VisitMut, VisitorMut, visit_expressions,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
+    VisitorMut,
 };
 use thermocline_pushdown::{SQL_EXTRACT, external, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
@@ -18,8 +18,9 @@ use thermocline_types::{Class, Error, Interval as Span};
 use super::plan_size::is_subquery;
 use super::row_comparisons::RowComparisons;
 use super::setting_names::with_prefix;
-use super::using_columns::{incomplete_wildcard, merge, order_star, qualify, qualify_order};
+use super::using_columns::{NESTED_JOINS_MAX, incomplete_wildcard, merge, nest, order_star, qualify, qualify_order};
 use crate::plan::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
+use crate::syntax::any_expression;
 
 /// Most digits of a decimal.
 const DIGITS_MAX: usize = 76;
@@ -27,8 +28,6 @@ const DIGITS_MAX: usize = 76;
 const MICROSECONDS: u64 = 6;
 /// Items of an IN in which columns are.
 const IN_ITEMS_MAX: usize = 2000;
-/// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
-const NESTED_JOINS_MAX: usize = 100;
 
 /// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
 /// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
@@ -189,14 +188,8 @@ impl VisitorMut for Dialect {
 /// dropped by recursion.
 fn no_long_in(expression: &Expr) -> Result<(), Error> {
     let Expr::InList { list, .. } = expression else { return Ok(()) };
-    let has_column = |item: &Expr| {
-        visit_expressions(item, |part| match part {
-            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        })
-        .is_break()
-    };
-    match list.len() > IN_ITEMS_MAX && list.iter().any(has_column) {
+    let is_column = |part: &Expr| matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    match list.len() > IN_ITEMS_MAX && any_expression(list, is_column) {
         true => Err(Class::TooDeep.error(format_args!("IN of more than {IN_ITEMS_MAX} items with columns among them"))),
         false => Ok(()),
     }
@@ -295,7 +288,7 @@ fn distinguish(body: &mut SetExpr) {
                 let is_qualified = name != text;
                 let other = if is_qualified { &unqualified } else { &names };
                 // All subqueries are one name.
-                let is_known = written.contains(&text) || other.contains(&name) || has_subquery(named);
+                let is_known = written.contains(&text) || other.contains(&name) || any_expression(named, is_subquery);
                 if is_known {
                     let alias = Ident::with_quote('"', format!("{name}:{position}"));
                     *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
@@ -313,14 +306,6 @@ fn distinguish(body: &mut SetExpr) {
         }
         _ => {}
     }
-}
-
-fn has_subquery(expression: &Expr) -> bool {
-    visit_expressions(expression, |part| match is_subquery(part) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    })
-    .is_break()
 }
 
 /// A type by the one of its names that DataFusion knows.
@@ -547,21 +532,6 @@ impl Dialect {
         {
             return;
         }
-        let (mut relation, mut joins) = (from.relation.clone(), vec![]);
-        for join in std::mem::take(&mut from.joins) {
-            let is_merging = merges_columns(&join.join_operator).is_some();
-            if is_merging && !joins.is_empty() {
-                relation = nested(relation, std::mem::take(&mut joins));
-            }
-            joins.push(join);
-            if is_merging {
-                relation = nested(relation, std::mem::take(&mut joins));
-            }
-        }
-        *from = TableWithJoins { relation, joins };
+        nest(from, |join| merges_columns(&join.join_operator).is_some(), false);
     }
-}
-
-fn nested(relation: TableFactor, joins: Vec<Join>) -> TableFactor {
-    TableFactor::NestedJoin { table_with_joins: Box::new(TableWithJoins { relation, joins }), alias: None }
 }

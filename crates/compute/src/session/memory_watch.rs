@@ -47,9 +47,8 @@ impl fmt::Debug for HeapGauges {
 /// It is the youngest of those that saw nine tenths of the growth: a younger one has not caused it, and an older one
 /// ran well before.
 pub(super) struct MemoryWatch {
-    gauges: HeapGauges,
-    /// What is accounted for elsewhere.
-    elsewhere: Box<dyn Fn() -> usize + Send + Sync>,
+    /// Bytes allocated in the process that nobody else accounts for.
+    unaccounted: Box<dyn Fn() -> usize + Send + Sync>,
     state: Mutex<State>,
     /// There are queries.
     begun: Condvar,
@@ -75,19 +74,21 @@ struct Watched {
 
 impl fmt::Debug for MemoryWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryWatch").field("gauges", &self.gauges).finish_non_exhaustive()
+        f.debug_struct("MemoryWatch").finish_non_exhaustive()
     }
 }
 
 impl MemoryWatch {
-    /// One that knows what is accounted for in the process by others than queries.
+    /// One that is told of the bytes in the process that are accounted for `elsewhere`: not by queries, and not by the
+    /// other engine.
     pub(super) fn new(gauges: HeapGauges, elsewhere: impl Fn() -> usize + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { gauges, elsewhere: Box::new(elsewhere), state: Mutex::default(), begun: Condvar::new() })
+        let unaccounted = move || (gauges.allocated)().saturating_sub(elsewhere() + (gauges.guests)());
+        Arc::new(Self { unaccounted: Box::new(unaccounted), state: Mutex::default(), begun: Condvar::new() })
     }
 
     /// Watches a query until it ends. `limit` is that of all queries from now on, in bytes.
     pub(super) fn watch(self: &Arc<Self>, query: &Arc<QueryContext>, limit: usize) {
-        let unaccounted = self.unaccounted();
+        let unaccounted = (self.unaccounted)();
         let mut state = self.state.lock();
         state.queries.retain(Watched::runs);
         if state.queries.is_empty() {
@@ -108,13 +109,9 @@ impl MemoryWatch {
         self.begun.notify_one();
     }
 
-    fn unaccounted(&self) -> usize {
-        (self.gauges.allocated)().saturating_sub((self.elsewhere)() + (self.gauges.guests)())
-    }
-
     /// Looks once; says how long to wait until the next time, or `None` if there are no queries.
     fn look(&self) -> Option<Duration> {
-        let unaccounted = self.unaccounted();
+        let unaccounted = (self.unaccounted)();
         let mut state = self.state.lock();
         state.queries.retain(Watched::runs);
         if state.queries.is_empty() {

@@ -17,6 +17,7 @@ use thermocline_types::error::Class;
 
 use super::sql_dialect::SqlDialect;
 use super::sql_session::Session;
+use crate::syntax::folded;
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
 const PARAMETERS_MAX: usize = 65_535;
@@ -352,9 +353,4 @@ fn last_name(name: &ObjectName) -> Option<String> {
         [name] => name.as_ident().map(folded),
         _ => None,
     }
-}
-
-/// A name as it is looked up.
-pub(super) fn folded(name: &Ident) -> String {
-    if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() }
 }

@@ -160,6 +160,10 @@ impl QueryContext {
         self.exhausted.get().is_some()
     }
 
+    fn exhaustion_error(&self) -> Option<DataFusionError> {
+        self.exhausted.get().map(|message| external(Error::OutOfMemory(message.as_str().into())))
+    }
+
     /// Ends it: queries take `taken` bytes, more than the `limit` of all of them.
     pub(super) fn exhaust(&self, taken: usize, limit: usize) {
         let message = format!(
@@ -182,8 +186,8 @@ impl QueryContext {
                 let mut told = pin!(self.exhaustion.notified());
                 // From here on it is told.
                 told.as_mut().enable();
-                if let Some(message) = self.exhausted.get() {
-                    break external(Error::OutOfMemory(message.as_str().into()));
+                if let Some(error) = self.exhaustion_error() {
+                    break error;
                 }
                 told.await;
             }
@@ -202,8 +206,8 @@ impl QueryContext {
         if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
             return Err(DataFusionError::External(Box::new(StatementTimeout)));
         }
-        if let Some(message) = self.exhausted.get() {
-            return Err(external(Error::OutOfMemory(message.as_str().into())));
+        if let Some(error) = self.exhaustion_error() {
+            return Err(error);
         }
         match self.is_over() {
             true => exec_err!("canceled"),

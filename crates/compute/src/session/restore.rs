@@ -9,6 +9,7 @@ use super::engine::Absent;
 use super::sql_session::Session;
 use crate::catalog::TableDefinition;
 use crate::index::IndexStatement;
+use crate::syntax::folded;
 
 impl Session {
     /// Restores what the catalog defines. One table that cannot be reached does not keep the others, and
@@ -69,5 +70,5 @@ fn view_name(statement: &Statement) -> Option<String> {
     let Statement::Statement(inner) = statement else { return None };
     let ast::Statement::CreateView(view) = inner.as_ref() else { return None };
     let name = view.name.0.last()?.as_ident()?;
-    Some(if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() })
+    Some(folded(name))
 }

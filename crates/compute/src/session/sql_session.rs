@@ -1,6 +1,5 @@
 //! One session: settings, statements, results.
 
-use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -14,7 +13,6 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionStateBuilder, TaskContext};
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
-use datafusion::logical_expr::dml::CopyTo;
 use datafusion::logical_expr::{AggregateUDF, CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
@@ -24,13 +22,12 @@ use datafusion::sql::parser::{DFParserBuilder, Statement};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_cache::CountedBuffers;
-use thermocline_pushdown::{UTC, external, register_functions, written_functions};
+use thermocline_pushdown::{UTC, register_functions, written_functions};
 use thermocline_storage::{NodeConfig, NodeError, open_bucket};
-use thermocline_types::Class;
 use url::Url;
 
 use super::blame::{of_execution, of_statement};
-use super::copy_target::CopyTarget;
+use super::copy_target::{CopyTarget, check_columns};
 use super::csv_copy::CsvCopyFactory;
 use super::depth::check_depth;
 use super::dialect::in_our_dialect;
@@ -623,21 +620,6 @@ impl Session {
             tracing::warn!("table {name}: {unread}; system.unread_objects has all of them");
         }
         self.engine.add_table(Arc::new(table), statement.or_replace, keep)
-    }
-}
-
-/// Refuses two columns of one name where a file has columns by their names.
-fn check_columns(copy: &CopyTo) -> Result<()> {
-    if copy.file_type.get_ext() == "csv" {
-        return Ok(());
-    }
-    let mut seen = HashSet::new();
-    match copy.input.schema().fields().iter().find(|field| !seen.insert(field.name())) {
-        Some(field) => {
-            let message = format!("column \"{}\" specified more than once: name the columns of the file", field.name());
-            Err(external(Class::DuplicateColumn.error(message)))
-        }
-        None => Ok(()),
     }
 }
 

@@ -5,12 +5,13 @@ use std::ops::ControlFlow;
 
 use datafusion::common::JoinType;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, OrderBy, Query, Select, SelectItem,
+    ExcludeSelectItem, Expr, Ident, Join, JoinConstraint, ObjectName, OrderBy, Query, Select, SelectItem,
     SelectItemQualifiedWildcardKind, TableAlias, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions, visit_expressions,
+    WildcardAdditionalOptions,
 };
 
 use crate::plan::{by_names, in_two_pairs, merged_qualifier, merges_columns};
+use crate::syntax::{any_expression, folded};
 
 /// Qualifies the names of USING in a SELECT with the table that has the merged column: the left one of inner and
 /// left joins, see [`crate::plan::MergedColumns`] for the others. DataFusion does that itself in the SELECT list,
@@ -55,8 +56,8 @@ pub(super) fn incomplete_wildcard(select: &Select) -> Option<&ObjectName> {
     })
 }
 
-/// The most joins that are put into parentheses, each of which is a level of the planner's recursion.
-const JOINS_MAX: usize = 100;
+/// Joins that become parentheses, in one statement. Each is a level of the planner's recursion.
+pub(super) const NESTED_JOINS_MAX: usize = 100;
 
 /// Puts joins by equal names into two pairs of parentheses, for [`crate::plan::MergedColumns`], where DataFusion would
 /// take a column of the wrong side for the merged one, or find it ambiguous: in a `*` that is not [written
@@ -66,7 +67,7 @@ pub(super) fn merge(select: &mut Select) {
     let mut joins = vec![];
     select.from.iter().for_each(|from| collect(from, &mut joins));
     let count = joins.len();
-    if count == 0 || count > JOINS_MAX {
+    if count == 0 || count > NESTED_JOINS_MAX {
         return;
     }
     let is_natural = joins.iter().any(|(_, constraint)| **constraint == JoinConstraint::Natural);
@@ -95,41 +96,43 @@ fn collect<'a>(from: &'a TableWithJoins, joins: &mut Vec<(JoinType, &'a JoinCons
 
 /// Whether a column or a `*` stands with its table in a SELECT.
 fn names_tables(select: &Select) -> bool {
-    let has_table = |part: &Expr| match part {
-        Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    };
     let is_star = |item: &SelectItem| matches!(item, SelectItem::QualifiedWildcard(..));
-    select.projection.iter().any(is_star) || visit_expressions(select, has_table).is_break()
+    select.projection.iter().any(is_star) || any_expression(select, |part| matches!(part, Expr::CompoundIdentifier(_)))
 }
 
 fn parenthesize(from: &mut TableWithJoins) {
-    let inner = |relation: &mut TableFactor| {
+    let relations = std::iter::once(&mut from.relation).chain(from.joins.iter_mut().map(|join| &mut join.relation));
+    for relation in relations {
         if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
             parenthesize(table_with_joins);
         }
-    };
-    inner(&mut from.relation);
+    }
+    nest(from, |join| by_names(&join.join_operator).is_some(), true);
+}
+
+/// Makes `((a JOIN b ...) JOIN c ...) JOIN d ...` of the same without parentheses, where the second join is one that `is`
+/// looks for; with two pairs around what ends with it, if they are wanted.
+pub(super) fn nest(from: &mut TableWithJoins, is: impl Fn(&Join) -> bool, in_two_pairs: bool) {
     let mut waiting = vec![];
-    for mut join in std::mem::take(&mut from.joins) {
-        inner(&mut join.relation);
-        if by_names(&join.join_operator).is_none() {
-            waiting.push(join);
-            continue;
+    for join in std::mem::take(&mut from.joins) {
+        let is_one = is(&join);
+        if is_one && !waiting.is_empty() {
+            in_parentheses(&mut from.relation, std::mem::take(&mut waiting));
         }
-        if !waiting.is_empty() {
-            nest(from, std::mem::take(&mut waiting));
+        waiting.push(join);
+        if is_one {
+            in_parentheses(&mut from.relation, std::mem::take(&mut waiting));
+            if in_two_pairs {
+                in_parentheses(&mut from.relation, vec![]);
+            }
         }
-        nest(from, vec![join]);
-        nest(from, vec![]);
     }
     from.joins = waiting;
 }
 
-/// Puts the relation and joins into parentheses.
-fn nest(from: &mut TableWithJoins, joins: Vec<Join>) {
-    let table_with_joins = Box::new(TableWithJoins { relation: from.relation.clone(), joins });
-    from.relation = TableFactor::NestedJoin { table_with_joins, alias: None };
+fn in_parentheses(relation: &mut TableFactor, joins: Vec<Join>) {
+    let table_with_joins = Box::new(TableWithJoins { relation: relation.clone(), joins });
+    *relation = TableFactor::NestedJoin { table_with_joins, alias: None };
 }
 
 /// Writes out a `*` over a chain of inner and left joins with USING, in SQL's order: merged columns, then the others of
@@ -138,7 +141,8 @@ fn nest(from: &mut TableWithJoins, joins: Vec<Join>) {
 /// A `*` is left alone where the statement does not say which table has a merged column, as in [`qualify`].
 pub(super) fn order_star(select: &mut Select) {
     let [from] = select.from.as_slice() else { return };
-    let is_star = |item: &SelectItem| matches!(item, SelectItem::Wildcard(options) if *options == WildcardAdditionalOptions::default());
+    let all = SelectItem::Wildcard(WildcardAdditionalOptions::default());
+    let is_star = |item: &SelectItem| *item == all;
     if !select.projection.iter().any(is_star) {
         return;
     }
@@ -157,14 +161,11 @@ fn columns_in_order(from: &TableWithJoins) -> Option<Vec<SelectItem>> {
     let mut merged: Vec<Merged> = vec![];
     let mut tables = vec![(path(&from.relation)?, vec![])];
     for join in &from.joins {
-        let (JoinOperator::Join(JoinConstraint::Using(names))
-        | JoinOperator::Inner(JoinConstraint::Using(names))
-        | JoinOperator::Left(JoinConstraint::Using(names))
-        | JoinOperator::LeftOuter(JoinConstraint::Using(names))) = &join.join_operator
+        let Some((JoinType::Inner | JoinType::Left, JoinConstraint::Using(names))) = by_names(&join.join_operator)
         else {
             return None;
         };
-        let names: Vec<String> = idents(names).map(normal).collect();
+        let names: Vec<String> = idents(names).map(folded).collect();
         let mut first = vec![];
         for name in &names {
             match (merged.iter().position(|known| known.name == *name), tables.as_mut_slice()) {
@@ -234,37 +235,30 @@ fn merged(from: &TableWithJoins) -> (Columns, Option<Ident>) {
     };
     for join in &from.joins {
         let right = qualifier(&join.relation);
-        match &join.join_operator {
-            JoinOperator::Join(JoinConstraint::Using(names))
-            | JoinOperator::Inner(JoinConstraint::Using(names))
-            | JoinOperator::Left(JoinConstraint::Using(names))
-            | JoinOperator::LeftOuter(JoinConstraint::Using(names)) => {
+        match by_names(&join.join_operator) {
+            Some((JoinType::Inner | JoinType::Left, JoinConstraint::Using(names))) => {
                 for name in idents(names) {
                     if let Some(left) = &only {
-                        columns.entry(normal(name)).or_insert_with(|| left.clone());
+                        columns.entry(folded(name)).or_insert_with(|| left.clone());
                     }
                 }
             }
-            other => match merges_columns(other) {
-                Some((_, JoinConstraint::Using(names))) => {
-                    for name in idents(names) {
-                        let name = normal(name);
-                        let left = columns.remove(&name).or_else(|| only.clone());
-                        if let (Some(left), Some(right)) = (left, &right) {
-                            let of = match other {
-                                JoinOperator::FullOuter(_) => {
-                                    Ident::with_quote('"', merged_qualifier(&normal(&left), &normal(right)))
-                                }
-                                _ => right.clone(),
-                            };
-                            columns.insert(name, of);
-                        }
+            Some((of, JoinConstraint::Using(names))) => {
+                for name in idents(names) {
+                    let name = folded(name);
+                    let left = columns.remove(&name).or_else(|| only.clone());
+                    if let (Some(left), Some(right)) = (left, &right) {
+                        let of = match of {
+                            JoinType::Full => Ident::with_quote('"', merged_qualifier(&folded(&left), &folded(right))),
+                            _ => right.clone(),
+                        };
+                        columns.insert(name, of);
                     }
                 }
-                // Any of the columns may have been merged.
-                Some(_) => columns.clear(),
-                None => {}
-            },
+            }
+            // Any of the columns may have been merged.
+            Some((JoinType::Right | JoinType::Full, _)) => columns.clear(),
+            _ => {}
         }
         only = None;
     }
@@ -287,18 +281,10 @@ fn qualifier(relation: &TableFactor) -> Option<Ident> {
     }
 }
 
-/// The name that an identifier stands for.
-fn normal(name: &Ident) -> String {
-    match name.quote_style {
-        None => name.value.to_lowercase(),
-        Some(_) => name.value.clone(),
-    }
-}
-
 /// The names that a SELECT gives to its columns.
 fn outputs(select: &Select) -> HashSet<String> {
     let alias = |item: &SelectItem| match item {
-        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
         _ => None,
     };
     select.projection.iter().filter_map(alias).collect()
@@ -328,8 +314,8 @@ impl VisitorMut for Qualifier<'_> {
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
         if let Expr::Identifier(name) = &*expression
             && self.depth == 0
-            && !self.outputs.contains(&normal(name))
-            && let Some(of) = self.columns.get(&normal(name))
+            && !self.outputs.contains(&folded(name))
+            && let Some(of) = self.columns.get(&folded(name))
         {
             *expression = Expr::CompoundIdentifier(vec![of.clone(), name.clone()]);
         }

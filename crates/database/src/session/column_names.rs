@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 
 use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement as Parsed};
-use datafusion::sql::planner::IdentNormalizer;
 use datafusion::sql::sqlparser::ast::{
     CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
     VisitMut, VisitorMut, visit_expressions,
 };
+use thermocline_compute::folded;
 use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
 
@@ -107,7 +107,7 @@ impl VisitorMut for Names {
 fn names_of(order: &OrderBy) -> HashSet<String> {
     let OrderByKind::Expressions(parts) = &order.kind else { return HashSet::new() };
     let name = |expr: &Expr| match expr {
-        Expr::Identifier(name) => Some(normal(name)),
+        Expr::Identifier(name) => Some(folded(name)),
         _ => None,
     };
     parts.iter().filter_map(|part| name(&part.expr)).collect()
@@ -166,14 +166,9 @@ fn name_items(select: &mut Select, naming: Naming<'_>) {
 pub(super) fn name(item: &SelectItem) -> Option<String> {
     match item {
         SelectItem::UnnamedExpr(expr) => Some(output_name(expr).into_string()),
-        SelectItem::ExprWithAlias { alias, .. } => Some(normal(alias)),
+        SelectItem::ExprWithAlias { alias, .. } => Some(folded(alias)),
         _ => None,
     }
-}
-
-/// The name that an identifier stands for.
-pub(super) fn normal(name: &Ident) -> String {
-    IdentNormalizer::default().normalize(name.clone())
 }
 
 /// Names in clauses that take them for columns of tables, and DataFusion for aliases first.
@@ -181,7 +176,7 @@ fn mentioned(select: &Select) -> HashSet<String> {
     let mut names = HashSet::new();
     let mut note = |part: &Expr| {
         if let Expr::Identifier(name) = part {
-            names.insert(normal(name));
+            names.insert(folded(name));
         }
         ControlFlow::<()>::Continue(())
     };

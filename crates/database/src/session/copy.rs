@@ -9,7 +9,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
-use thermocline_compute::QueryStream;
+use thermocline_compute::{QueryStream, folded};
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{TableDefinition, write_identifier};
@@ -172,7 +172,7 @@ struct RowTarget {
 impl RowTarget {
     fn new(table: &TableDefinition, columns: &[Ident]) -> RowResult<Self> {
         let named = |name: &Ident| {
-            let name = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() };
+            let name = folded(name);
             table.column(&name)
         };
         let positions = match columns {

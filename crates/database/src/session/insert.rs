@@ -5,7 +5,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
-use thermocline_compute::written_type;
+use thermocline_compute::{folded, written_type};
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
@@ -230,6 +230,5 @@ fn append(all: &mut Answer, answer: &Answer) -> RowResult<()> {
 }
 
 fn last_name(name: &ObjectName) -> Option<String> {
-    let name = name.0.last()?.as_ident()?;
-    Some(if name.quote_style.is_some() { name.value.clone() } else { name.value.to_lowercase() })
+    name.0.last()?.as_ident().map(folded)
 }

@@ -7,6 +7,7 @@ use datafusion::sql::sqlparser::ast::{
     FromTable, Insert, ObjectName, ObjectNamePart, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
     TableWithJoins,
 };
+use thermocline_compute::folded;
 use thermocline_transactions::schema::Schema;
 
 use super::column_names::check_view;
@@ -172,10 +173,7 @@ pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool)
 
 /// The name of something in schema `public`; `None` for names in other schemas.
 pub(super) fn simple(name: &ObjectName) -> Option<String> {
-    let part = |part: &ObjectNamePart| {
-        let part = part.as_ident()?;
-        Some(if part.quote_style.is_some() { part.value.clone() } else { part.value.to_lowercase() })
-    };
+    let part = |part: &ObjectNamePart| part.as_ident().map(folded);
     match name.0.as_slice() {
         [name] => part(name),
         [schema, name] if part(schema).as_deref() == Some("public") => part(name),

@@ -1,16 +1,16 @@
 //! What ORDER BY sorts by.
 
 use std::collections::HashSet;
-use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement as Ast, TableFactor, visit_expressions,
+    Statement as Ast, TableFactor,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use thermocline_compute::{any_expression, folded};
 
-use super::column_names::{name, normal};
+use super::column_names::name;
 
 /// Computes the sort keys of a query beside its select list where their names would mean its columns: by itself a name in
 /// ORDER BY is that of a column of the result, and in an expression that of a column of a table. To DataFusion it is
@@ -29,12 +29,12 @@ pub fn separate_sort_keys(query: &mut Query) {
     if select.distinct.is_some() || !order.iter().any(|part| is_confused(&part.expr, &aliases)) {
         return;
     }
-    let Some((mut around, inner)) = template() else { return };
+    let Some((mut around, mut inner)) = template() else { return };
     let outputs: HashSet<String> = select.projection.iter().filter_map(name).collect();
     let mut keys = vec![];
     for part in order.iter_mut() {
         let is_of_result = match &part.expr {
-            Expr::Identifier(name) => outputs.contains(&normal(name)),
+            Expr::Identifier(name) => outputs.contains(&folded(name)),
             Expr::Value(_) => true,
             _ => false,
         };
@@ -48,8 +48,7 @@ pub fn separate_sort_keys(query: &mut Query) {
     if let Some(SelectItem::Wildcard(options)) = around.projection.first_mut() {
         options.opt_exclude = Some(ExcludeSelectItem::Multiple(keys));
     }
-    let mut inner = inner;
-    inner.body = Box::new(SetExpr::Select(select.clone()));
+    std::mem::swap(&mut inner.body, &mut query.body);
     if let Some(from) = around.from.first_mut()
         && let TableFactor::Derived { subquery, .. } = &mut from.relation
     {
@@ -61,10 +60,10 @@ pub fn separate_sort_keys(query: &mut Query) {
 /// The name of a column that is not one of a table with the same name.
 fn computed(item: &SelectItem) -> Option<String> {
     let SelectItem::ExprWithAlias { expr, alias } = item else { return None };
-    let alias = normal(alias);
+    let alias = folded(alias);
     match expr {
-        Expr::Identifier(column) if normal(column) == alias => None,
-        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|column| normal(column) == alias) => None,
+        Expr::Identifier(column) if folded(column) == alias => None,
+        Expr::CompoundIdentifier(parts) if parts.last().is_some_and(|column| folded(column) == alias) => None,
         _ => Some(alias),
     }
 }
@@ -74,18 +73,14 @@ fn is_confused(key: &Expr, computed: &HashSet<String>) -> bool {
     if matches!(key, Expr::Identifier(_)) {
         return false;
     }
-    let confuses = |part: &Expr| {
+    any_expression(key, |part| {
         let column = match part {
             Expr::Identifier(column) => Some(column),
             Expr::CompoundIdentifier(parts) => parts.last(),
             _ => None,
         };
-        match column.is_some_and(|column| computed.contains(&normal(column))) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    };
-    visit_expressions(key, confuses).is_break()
+        column.is_some_and(|column| computed.contains(&folded(column)))
+    })
 }
 
 /// A query around another one.

@@ -45,6 +45,11 @@ impl Resources {
 
     /// Bytes that are accounted for.
     pub fn memory_used(&self) -> usize {
-        self.context.runtime_env().memory_pool.reserved() + self.budget.used() + self.reading.used()
+        memory_used(&self.context, &self.budget, &self.reading)
     }
+}
+
+/// Bytes that are accounted for by fragments, by messages and by what fragments read.
+pub(super) fn memory_used(context: &TaskContext, budget: &Budget, reading: &Budget) -> usize {
+    context.runtime_env().memory_pool.reserved() + budget.used() + reading.used()
 }

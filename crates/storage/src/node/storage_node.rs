@@ -22,7 +22,7 @@ use super::describe::Descriptions;
 use super::peer::Peer;
 use super::raw::READ_BYTES_MIN;
 use super::reader::{Deadline, Reader, attended};
-use super::resources::Resources;
+use super::resources::{Resources, memory_used};
 use super::turns::{Turn, Turns};
 use crate::index::IndexStore;
 use crate::{Egress, FooterCache, Footers, NodeError, Root};
@@ -160,7 +160,7 @@ impl StorageNode {
     }
 
     fn memory_used(&self) -> usize {
-        self.context.runtime_env().memory_pool.reserved() + self.budget.used() + self.reading.used()
+        memory_used(&self.context, &self.budget, &self.reading)
     }
 
     /// Memory for what a fragment over `object` has read and not decoded.
