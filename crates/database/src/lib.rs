@@ -1,4 +1,5 @@
-//! A database: both engines behind one session.
+//! The only door: a [`Database`] is what a process has of one, a [`Session`] what a connection has. Both engines are
+//! behind them.
 //!
 //! ```text
 //!              +-- row tables only, and the row engine does it --> thermocline-transactions
@@ -9,9 +10,9 @@
 //!
 //! ```no_run
 //! # async fn example() -> datafusion::common::Result<()> {
-//! use thermocline_database::Session;
+//! use thermocline_database::Database;
 //!
-//! let session = Session::in_memory().await?;
+//! let session = Database::in_memory().await?.session();
 //! session.run("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)").await?;
 //! session.run("INSERT INTO t VALUES (1, 'one')").await?;
 //! let result = session.run("SELECT v, count(*) OVER () FROM t").await?;
@@ -26,9 +27,16 @@
 mod arrow;
 mod bridge;
 mod copy;
+mod database;
+mod maintenance;
 mod rows;
 mod session;
+mod settings;
+mod statement;
 mod system;
 
-pub use rows::{check, restore, restore_until};
-pub use session::{Completeness, Headings, OpenOptions, Part, Scanner, Script, Session, Statement, Streams, sqlstate};
+pub use database::{Database, OpenOptions};
+pub use maintenance::{check, restore, restore_until};
+pub use session::{Session, Streams, sqlstate};
+pub use settings::{SettingRow, Source, Values, check_setting};
+pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement};

@@ -108,6 +108,71 @@ pub fn format_size(bytes: u64) -> String {
     if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") }
 }
 
+/// Prints a switch.
+pub const fn on_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
+/// Parses `on`, `off`, `true`, `false`, `yes`, `no`, `1` and `0`, as PostgreSQL does.
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+pub fn parse_switch(text: &str) -> Result<bool, String> {
+    match text.trim().to_ascii_lowercase().as_str() {
+        "on" | "true" | "yes" | "1" => Ok(true),
+        "off" | "false" | "no" | "0" => Ok(false),
+        _ => Err(format!("'{text}' is neither on nor off")),
+    }
+}
+
+/// Parses a whole number of at least `min`.
+///
+/// # Errors
+/// A sentence that names the text, for anything else.
+pub fn parse_count(text: &str, min: u64) -> Result<u64, String> {
+    let count = text.trim().parse().map_err(|_| format!("'{text}' is not a whole number"))?;
+    at_least(count, min, text)
+}
+
+/// The value, unless it is below `min`.
+///
+/// # Errors
+/// A sentence that names the text.
+pub fn at_least(value: u64, min: u64, text: &str) -> Result<u64, String> {
+    if value < min { Err(format!("{text} is below {min}")) } else { Ok(value) }
+}
+
+/// Prints a time in the largest unit of which it is a whole number.
+///
+/// ```
+/// use std::time::Duration;
+/// assert_eq!(thermocline_pushdown::units::format_duration(Duration::from_millis(1500)), "1500ms");
+/// ```
+pub fn format_duration(time: Duration) -> String {
+    let micros = time.as_micros();
+    let units = [(3_600_000_000, "h"), (60_000_000, "min"), (1_000_000, "s"), (1_000, "ms")];
+    let unit = units.into_iter().find(|(of, _)| micros >= *of && micros.is_multiple_of(*of));
+    match unit {
+        Some((of, name)) => format!("{}{name}", micros / of),
+        None if micros == 0 => "0".to_owned(),
+        None => format!("{micros}us"),
+    }
+}
+
+/// Prints a size in the largest binary unit of which it is a whole number, so that [`parse_size`] gives it back.
+///
+/// ```
+/// use thermocline_pushdown::units::exact_size;
+/// assert_eq!((exact_size(3 << 29), exact_size(1000)), ("1536MiB".to_owned(), "1000B".to_owned()));
+/// ```
+pub fn exact_size(bytes: u64) -> String {
+    let units = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.into_iter().find(|(of, _)| bytes >= *of && bytes.is_multiple_of(*of)) {
+        Some((of, unit)) => format!("{}{unit}", bytes / of),
+        None => format!("{bytes}B"),
+    }
+}
+
 /// A non-negative finite number and the lower-case unit after it.
 fn split(text: &str) -> Option<(f64, String)> {
     let text = text.trim();

@@ -10,15 +10,16 @@ use arrow::datatypes::UInt64Type;
 use support::data;
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
-use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Route;
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::Format;
 use thermocline_workloads::ssb::QUERIES;
 
 async fn session(format: Format, location: &str) -> Session {
-    let settings = Settings { partition_size: 256 << 10, ..Settings::default() };
-    let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
+    let options = OpenOptions::default().with("partition_size", "256KiB");
+    let session = Database::open(options, |_| {}).await.unwrap().session();
     for definition in data::definitions(&Workload::SSB, format, location) {
         session.run(&definition).await.unwrap();
     }

@@ -19,7 +19,8 @@ use parquet::file::writer::SerializedFileWriter;
 use support::oracle::{Oracle, Row};
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
-use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
 use thermocline_storage::NodeConfig;
 
@@ -38,10 +39,10 @@ impl Lake {
     async fn new() -> Self {
         let mut sessions = vec![];
         for egress in [None, Some(10 << 30)] {
-            let settings = Settings { partition_size: 64 << 10, ..Settings::default() };
             let embedded = NodeConfig { egress, late_materialisation: egress.is_some(), ..NodeConfig::default() };
-            let options = SessionOptions { settings, embedded, threads: Some(2), ..SessionOptions::default() };
-            sessions.push(Session::open(options).await.unwrap());
+            let options = OpenOptions { embedded, threads: Some(2), ..OpenOptions::default() };
+            let options = options.with("partition_size", "64KiB");
+            sessions.push(Database::open(options, |_| {}).await.unwrap().session());
         }
         let directory = tempfile::tempdir().unwrap();
         Self { directory, sessions, node: None, duckdb: Oracle::start(), keep_cache: false }
@@ -51,9 +52,8 @@ impl Lake {
     async fn with_node() -> Self {
         let mut lake = Self::new().await;
         lake.node = Some(NodeProcess::over(lake.directory.path()));
-        let settings = Settings { partition_size: 64 << 10, ..Settings::default() };
-        let options = SessionOptions { settings, threads: Some(2), ..SessionOptions::default() };
-        lake.sessions.push(Session::open(options).await.unwrap());
+        let options = OpenOptions { threads: Some(2), ..OpenOptions::default() }.with("partition_size", "64KiB");
+        lake.sessions.push(Database::open(options, |_| {}).await.unwrap().session());
         lake
     }
 
@@ -141,7 +141,7 @@ impl Lake {
             for mode in Mode::ALL {
                 session.set("mode", mode.name()).unwrap();
                 if !self.keep_cache {
-                    session.engine().cache.clear();
+                    session.engine().cache().clear();
                 }
                 for run in ["cold", "warm"] {
                     for (sql, expected) in queries.iter().zip(&expected) {
@@ -1106,9 +1106,9 @@ async fn a_table_defined_anew_is_decoded_anew() {
         lake.keep_cache = true;
         lake.check(&queries.map(String::from)).await;
         for session in &lake.sessions {
-            assert!(session.engine().cache.bytes().0 > 0, "nothing was cached");
+            assert!(session.engine().cache().bytes().0 > 0, "nothing was cached");
             session.run("DROP TABLE d").await.unwrap();
-            assert_eq!(session.engine().cache.bytes(), (0, 0), "{columns}");
+            assert_eq!(session.engine().cache().bytes(), (0, 0), "{columns}");
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Int32Array, Int64Array, RecordBatch, StringArray};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
 
 fn write_parquet(path: &Path, columns: Vec<(&str, ArrayRef)>) {
@@ -33,7 +33,7 @@ fn good_table() -> TempDir {
 }
 
 async fn session() -> Session {
-    Session::open(SessionOptions::default()).await.unwrap()
+    Database::in_memory().await.unwrap().session()
 }
 
 fn create(folder: &Path, format: &str, options: &str) -> String {
@@ -253,8 +253,8 @@ async fn settings_and_statements_that_do_not_fit() {
     fails(&session, "CREATE TABLE x (a INT)", &["CREATE EXTERNAL TABLE"]).await;
     fails(&session, "DROP TABLE nothing", &["no table nothing"]).await;
     session.run("DROP TABLE IF EXISTS nothing").await.unwrap();
-    session.run("SET thermocline.cache_size = '64MiB'").await.unwrap();
-    assert_eq!(session.settings().cache_size, 64 << 20);
+    session.run("ALTER DATABASE SET thermocline.cache_size = '64MiB'").await.unwrap();
+    assert_eq!(session.values().engine.cache_size, 64 << 20);
     let folder = good_table();
     session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
     fails(&session, &create(folder.path(), "PARQUET", ""), &["already exists"]).await;
@@ -429,23 +429,23 @@ async fn long_lists_of_columns_are_refused() {
 async fn a_catalog_is_kept_and_restored() {
     let folder = good_table();
     let database = folder.path().join("db");
-    let options = SessionOptions { directory: Some(database.clone()), ..SessionOptions::default() };
-    let session = Session::open(options.clone()).await.unwrap();
+    let options = OpenOptions { directory: Some(database.clone()), ..OpenOptions::default() };
+    let session = Database::open(options.clone(), |_| {}).await.unwrap().session();
     session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
     session.run("CREATE VIEW v AS SELECT a FROM t WHERE a < 10").await.unwrap();
     drop(session);
 
-    let session = Session::open(options.clone()).await.unwrap();
+    let session = Database::open(options.clone(), |_| {}).await.unwrap().session();
     assert_eq!(count(&session, "SELECT count(*) FROM v").await, "10");
     session.run("DROP VIEW v").await.unwrap();
     session.run("DROP TABLE t").await.unwrap();
     drop(session);
-    let session = Session::open(options).await.unwrap();
+    let session = Database::open(options, |_| {}).await.unwrap().session();
     fails(&session, "SELECT * FROM t", &["t"]).await;
 
     fs::write(database.join("catalog.sql"), "CREATE EXTERNAL TABLE broken").unwrap();
-    let options = SessionOptions { directory: Some(database), ..SessionOptions::default() };
-    assert!(Session::open(options).await.unwrap_err().to_string().contains("catalog.sql"));
+    let options = OpenOptions { directory: Some(database), ..OpenOptions::default() };
+    assert!(Database::open(options, |_| {}).await.unwrap_err().to_string().contains("catalog.sql"));
 }
 
 #[tokio::test]

@@ -13,7 +13,8 @@ use futures::TryStreamExt;
 use support::oracle::Oracle;
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
-use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::wire::{
     BitmapRequest, Combine, Compression, DescribeRequest, ErrorKind, Format, ObjectEntry, Range, Ticket, TicketKind,
     encode_schema,
@@ -65,8 +66,8 @@ async fn session(format: &str, location: &str) -> Session {
 async fn open(format: &str, location: &str, embedded: NodeConfig) -> Session {
     // Without a link, however fast, there would be nothing to save.
     let embedded = NodeConfig { egress: Some(10 << 30), ..embedded };
-    let settings = Settings { cache_size: 1 << 30, partition_size: 256 << 10, ..Settings::default() };
-    let session = Session::open(SessionOptions { settings, embedded, ..SessionOptions::default() }).await.unwrap();
+    let options = OpenOptions { embedded, ..OpenOptions::default() }.with("partition_size", "256KiB");
+    let session = Database::open(options, |_| {}).await.unwrap().session();
     let columns = "(id BIGINT, a BIGINT, b INT, c VARCHAR, d DECIMAL(12, 2), e DATE)";
     let columns = if format == "csv" { columns } else { "" };
     session
@@ -78,13 +79,13 @@ async fn open(format: &str, location: &str, embedded: NodeConfig) -> Session {
 
 /// Fills the cache with `columns`, whole, and leaves room for no others.
 async fn cache(session: &Session, columns: &[&str]) {
-    session.set("cache_size", "1GiB").unwrap();
-    session.engine().cache.clear();
+    session.database().set("cache_size", "1GiB").unwrap();
+    session.engine().cache().clear();
     session.set("mode", "caching").unwrap();
     let read: Vec<String> = columns.iter().map(|column| format!("max({column})")).collect();
     session.run(&format!("SELECT {} FROM t", read.join(", "))).await.unwrap();
-    let (bytes, _) = session.engine().cache.bytes();
-    session.set("cache_size", &bytes.to_string()).unwrap();
+    let (bytes, _) = session.engine().cache().bytes();
+    session.database().set("cache_size", &bytes.to_string()).unwrap();
     session.set("mode", "hybrid").unwrap();
 }
 

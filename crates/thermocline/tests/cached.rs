@@ -11,7 +11,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionConfig;
 use futures::TryStreamExt;
 use support::oracle::Oracle;
-use thermocline_compute::{HybridScanExec, QueryContext, Session, SessionOptions, Settings};
+use thermocline_compute::{HybridScanExec, QueryContext, QuerySettings};
+use thermocline_database::Database;
 
 /// Rows of each output stream of a scan over `objects` objects of one row group, first with an empty
 /// cache and then with all of it cached. The streams are read by tasks on one thread: what one of
@@ -27,15 +28,14 @@ async fn rows_by_stream(objects: usize, rows: usize) -> Vec<Vec<usize>> {
             path.display()
         ));
     }
-    let session = Session::open(SessionOptions::default()).await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     let sql = format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{}'", data.path().display());
     session.run(&sql).await.unwrap();
     let table = session.engine().tables().pop().unwrap();
 
-    let mut config = SessionConfig::new().with_target_partitions(4);
-    config.options_mut().extensions.insert(Settings { cache_size: 1 << 30, ..Settings::default() });
-    let query = QueryContext::of(&config);
-    let snapshot = table.snapshot(query.settings()).await.unwrap();
+    let config = SessionConfig::new().with_target_partitions(4);
+    let query = QueryContext::new(Arc::clone(session.engine().resources()), QuerySettings::default(), None);
+    let snapshot = table.snapshot(query.limits().partition_size).await.unwrap();
     let mut passes = vec![];
     for _ in 0..2 {
         let scan = HybridScanExec::new(&table, &snapshot, &[0, 1], None, &config, Arc::clone(&query)).unwrap();

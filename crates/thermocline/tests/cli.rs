@@ -94,7 +94,7 @@ fn the_first_error_ends_a_script() {
 #[test]
 fn a_query_ends_that_takes_memory_which_no_operator_accounts_for() {
     let greedy = "SELECT count(DISTINCT repeat('x', 50000) || i) FROM generate_series(1, 200000) AS g(i)";
-    let script = format!("SET datafusion.runtime.memory_limit = '64M'; {greedy}");
+    let script = format!("ALTER DATABASE SET query_memory_limit = '64MiB'; {greedy}");
     let done = thermocline(&["sql", "-c", &script]);
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stdout));
     let said = text(&done.stderr);

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::{Database, OpenOptions, Session};
 
 /// Statements of each session that must succeed before it ends.
 const SUCCESSES: usize = 300;
@@ -17,7 +17,7 @@ fn runtime() -> tokio::runtime::Runtime {
 
 async fn open(directory: &Path) -> Session {
     let directory = Some(directory.join("db"));
-    Session::open(SessionOptions { directory, ..SessionOptions::default() }).await.unwrap()
+    Database::open(OpenOptions { directory, ..OpenOptions::default() }, |_| {}).await.unwrap().session()
 }
 
 #[test]

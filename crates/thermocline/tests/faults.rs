@@ -19,7 +19,7 @@ use prost::Message;
 use support::data;
 use support::rows::canonical;
 use support::topology::{NodeProcess, spread};
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::{Database, Session};
 use thermocline_pushdown::wire::{
     Compression, Format, FragmentRequest, ObjectEntry, Origin, Range, RangesRequest, Ticket, TicketKind, encode_schema,
 };
@@ -30,7 +30,7 @@ const HEAVY: &str = "SELECT lo_orderkey, sum(lo_revenue), max(lo_shipmode) FROM 
     WHERE lo_quantity > 1 GROUP BY lo_orderkey ORDER BY 2 DESC LIMIT 5";
 
 async fn session() -> Session {
-    let session = Session::open(SessionOptions::default()).await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     session.set("request_timeout", "2s").unwrap();
     session
 }
@@ -319,7 +319,7 @@ async fn groups_without_bound_are_sent_as_partial_states() {
     writer.close().unwrap();
 
     let node = NodeProcess::start(folder.path().to_str().unwrap(), "127.0.0.1:0", &["--memory-limit", "256MiB"], &[]);
-    let session = Session::open(SessionOptions::default()).await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     let location = format!("thermocline://{}/t", node.address);
     session.run(&format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{location}'")).await.unwrap();
     // Every group twice, in the same partition: a state that was sent early meets its other half here.

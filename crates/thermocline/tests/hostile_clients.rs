@@ -15,7 +15,7 @@ use arrow_flight::flight_service_client::FlightServiceClient;
 use arrow_flight::{Action, FlightData, Result as ActionResult, Ticket as FlightTicket};
 use prost::Message;
 use support::topology::NodeProcess;
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::Database;
 use thermocline_pushdown::wire::{
     Compression, Csv, DescribeRequest, ErrorKind, Format, FragmentRequest, ListRequest, ObjectEntry, Origin,
     RANGES_MAX, Range, RangesRequest, Ticket, TicketKind, encode_schema,
@@ -73,7 +73,7 @@ impl Attacked {
 
     /// Somebody else's query is answered, and memory is within its limit.
     async fn check(&self, what: &str) {
-        let session = Session::open(SessionOptions::default()).await.unwrap();
+        let session = Database::in_memory().await.unwrap().session();
         let location = format!("thermocline://{}/t", self.node.address);
         let sql = format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}'");
         session.run(&sql).await.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -224,10 +224,10 @@ async fn connections_and_requests_have_limits() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_is_waited_for() {
     let attacked = Attacked::start(&["--requests-per-client", "3"]).await;
-    let session = Session::open(SessionOptions::default()).await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     let location = format!("thermocline://{}/t", attacked.node.address);
     let sql = format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}'");
-    session.set("partition_size", "2MiB").unwrap();
+    session.database().set("partition_size", "2MiB").unwrap();
     session.run(&sql).await.unwrap();
     for mode in ["pushdown", "pullup"] {
         session.set("mode", mode).unwrap();
@@ -463,7 +463,7 @@ async fn a_full_disk_leaves_no_part_of_an_index() {
         (["sh", "-c", "exec \"$@\" --index-limit 1MiB"], "1.0 MiB that indexes may take"),
     ] {
         let node = NodeProcess::start_with(&limits, folder.path().to_str().unwrap());
-        let session = Session::open(SessionOptions::default()).await.unwrap();
+        let session = Database::in_memory().await.unwrap().session();
         let location = format!("thermocline://{}/t.csv", node.address);
         session.run(&format!("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{location}'")).await.unwrap();
         let error = session.run("CREATE INDEX i ON t (b)").await.unwrap_err().to_string();

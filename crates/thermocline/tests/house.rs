@@ -21,7 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("lua", &[]),
     ("transactions", &["lua", "types"]),
     ("database", &["transactions", "compute", "cache", "storage", "pushdown", "types"]),
-    ("workloads", &["compute", "transactions", "cache", "storage", "pushdown", "types"]),
+    ("workloads", &["database", "compute", "transactions", "cache", "storage", "pushdown", "types"]),
     ("thermocline", &["workloads", "database", "compute", "transactions", "cache", "storage", "pushdown", "types"]),
 ];
 

@@ -15,7 +15,8 @@ use support::rows::{assert_same, canonical};
 use support::s3::S3Server;
 use support::topology::NodeProcess;
 use tempfile::TempDir;
-use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::{Mode, Route};
 
 const COLUMNS: &str =
@@ -88,9 +89,9 @@ fn definition(format: &str, location: &str) -> String {
 }
 
 async fn session(directory: Option<&Path>) -> Session {
-    let settings = Settings { partition_size: 300_000, ..Settings::default() };
-    let options = SessionOptions { settings, directory: directory.map(Path::to_owned), ..SessionOptions::default() };
-    Session::open(options).await.unwrap()
+    let options = OpenOptions { directory: directory.map(Path::to_owned), ..OpenOptions::default() };
+    let options = options.with("partition_size", 300_000);
+    Database::open(options, |_| {}).await.unwrap().session()
 }
 
 async fn run(session: &Session, sql: &str) -> QueryResult {
@@ -171,7 +172,7 @@ async fn rows_are_duckdbs_with_indexes_on_and_off() {
             let mut indexed = 0;
             for mode in modes {
                 for indexes in ["on", "off"] {
-                    session.engine().cache.clear();
+                    session.engine().cache().clear();
                     session.set("mode", mode.name()).unwrap();
                     session.set("indexes", indexes).unwrap();
                     for (sql, expected) in QUERIES.iter().zip(&expected) {
@@ -206,10 +207,10 @@ async fn selective_queries_read_less() {
                 "SELECT id, pad FROM t WHERE k = 77",
                 "SELECT count(*), max(pad) FROM t WHERE s = E'say \"297\",\\nxxxxxxxxx'",
             ] {
-                session.engine().cache.clear();
+                session.engine().cache().clear();
                 session.set("indexes", "off").unwrap();
                 let without = run(&session, sql).await.stats;
-                session.engine().cache.clear();
+                session.engine().cache().clear();
                 session.set("indexes", "on").unwrap();
                 let with = run(&session, sql).await.stats;
                 let context = format!("{format}, {mode}: {sql}\nwith {with:?}\nwithout {without:?}");
@@ -225,7 +226,7 @@ async fn selective_queries_read_less() {
             }
         }
         session.set("mode", "hybrid").unwrap();
-        session.engine().cache.clear();
+        session.engine().cache().clear();
         let plan = run(&session, "EXPLAIN ANALYZE SELECT pad FROM t WHERE k = 77").await;
         let text = format!("{:?}", canonical(&plan));
         assert!(text.contains("partitions_indexed=") && text.contains("index_bytes_read="), "{text}");

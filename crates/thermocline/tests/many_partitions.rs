@@ -15,7 +15,8 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
-use thermocline_compute::{QueryResult, Session, SessionOptions, Settings};
+use thermocline_compute::QueryResult;
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Route;
 use thermocline_storage::{NodeConfig, Root, StorageNode, serve};
 
@@ -34,7 +35,15 @@ fn parquet(path: &Path, columns: usize) {
                 _ => Arc::new(Int64Array::from_iter_values((0..ROWS).map(|row| row * column as i64))),
             }
         };
-        RecordBatch::try_from_iter((0..columns).map(|at| (format!("c{at}"), column(at)))).unwrap()
+        let named = (0..columns).map(|at| (format!("c{at}"), column(at)));
+        if columns > 100 {
+            return RecordBatch::try_from_iter(named).unwrap();
+        }
+        // So that none goes together with its neighbours.
+        let digits = |seed: u64| format!("{:016x}", (seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
+        let noise = |row| (0..150).map(|at| digits(((group * ROWS + row) * 150 + at) as u64)).collect::<String>();
+        let padding: ArrayRef = Arc::new(StringArray::from_iter_values((0..ROWS).map(noise)));
+        RecordBatch::try_from_iter(named.chain([("padding".to_owned(), padding)])).unwrap()
     };
     let properties = WriterProperties::builder().set_max_row_group_row_count(Some(ROWS as usize)).build();
     let mut writer = ArrowWriter::try_new(File::create(path).unwrap(), batch(0).schema(), Some(properties)).unwrap();
@@ -55,9 +64,8 @@ fn csv(path: &Path) {
 
 async fn session(location: &str, format: &str) -> Session {
     // Of the Parquet object, every row group is a partition. Two in flight are few beside 120.
-    let partition_size = if format == "csv" { 64 << 10 } else { 1 };
-    let settings = Settings { partition_size, partitions_in_flight: 2, ..Settings::default() };
-    let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
+    let options = OpenOptions::default().with("partition_size", "64KiB").with("partitions_in_flight", 2);
+    let session = Database::open(options, |_| {}).await.unwrap().session();
     let options = if format == "csv" { " OPTIONS (has_header 'true')" } else { "" };
     session.run(&format!("CREATE EXTERNAL TABLE t STORED AS {format} LOCATION '{location}'{options}")).await.unwrap();
     session

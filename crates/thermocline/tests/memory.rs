@@ -14,7 +14,8 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::execution::memory_pool::MemoryLimit;
 use futures::TryStreamExt;
 use support::oracle::Oracle;
-use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_compute::EngineSettings;
+use thermocline_database::{Database, OpenOptions, Session, Statement};
 use thermocline_pushdown::Route;
 
 /// Two objects of so many rows each: eight chunks a segment.
@@ -51,8 +52,8 @@ fn data() -> &'static Path {
 }
 
 async fn session() -> Session {
-    let options = SessionOptions { threads: Some(1), settings: Settings::default(), ..SessionOptions::default() };
-    let session = Session::open(options).await.unwrap();
+    let options = OpenOptions { threads: Some(1), ..OpenOptions::default() };
+    let session = Database::open(options, |_| {}).await.unwrap().session();
     let directory = data().display();
     for sql in [
         format!("CREATE EXTERNAL TABLE t STORED AS PARQUET LOCATION '{directory}/t/'"),
@@ -71,7 +72,7 @@ async fn session() -> Session {
 type Rows = (usize, u64);
 
 async fn rows(session: &Session, sql: &str, ordered: bool) -> Result<Rows, String> {
-    let statement = Session::parse(sql).unwrap().pop().unwrap();
+    let statement = Statement::parse(sql).unwrap().pop().unwrap();
     let mut query = session.stream(statement).await.map_err(|error| error.to_string())?;
     let (mut count, mut hash) = (0, 0_u64);
     while let Some(batch) = query.rows.try_next().await.map_err(|error| error.to_string())? {
@@ -96,7 +97,7 @@ async fn set(session: &Session, name: &str, value: &str) {
 }
 
 async fn limit(session: &Session, kib: usize) {
-    set(session, "datafusion.runtime.memory_limit", &format!("{kib}K")).await;
+    session.run(&format!("ALTER DATABASE SET query_memory_limit = '{kib}KiB'")).await.unwrap();
 }
 
 const LARGE_KIB: usize = 1 << 20;
@@ -205,12 +206,12 @@ async fn a_limit_that_is_set_is_shared_fairly() {
         let error = rows(&session, sql, true).await.unwrap_err();
         assert!(error.contains(&format!("fair(pool_size: {mib}.0 MB)")), "{error}");
     }
-    set(&session, "datafusion.runtime.temp_directory", &std::env::temp_dir().display().to_string()).await;
+    session.run("ALTER DATABASE SET temporary_files_limit = '1GiB'").await.unwrap();
     assert!(rows(&session, sql, true).await.is_err(), "the limit is not the setting that was changed");
-    session.run("RESET datafusion.runtime.memory_limit").await.unwrap();
+    session.run("ALTER DATABASE RESET query_memory_limit").await.unwrap();
     assert_eq!(rows(&session, sql, true).await, expected, "what the session began with is there again");
-    let pool = session.memory_pool();
-    let begun = SessionOptions::default().memory_limit;
+    let pool = session.engine().memory_pool();
+    let begun = EngineSettings::default().query_memory_limit;
     assert!(matches!(pool.memory_limit(), MemoryLimit::Finite(limit) if limit == begun));
 }
 
@@ -226,9 +227,8 @@ async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
     ));
     let sql = "SELECT id, wide FROM wide";
     let opened = async |cache_size: usize| {
-        let settings = Settings { cache_size, ..Settings::default() };
-        let options = SessionOptions { threads: Some(1), settings, ..SessionOptions::default() };
-        let session = Session::open(options).await.unwrap();
+        let options = OpenOptions { threads: Some(1), ..OpenOptions::default() }.with("cache_size", cache_size);
+        let session = Database::open(options, |_| {}).await.unwrap().session();
         let table = format!("CREATE EXTERNAL TABLE wide STORED AS CSV LOCATION '{}'", path.display());
         session.run(&table).await.unwrap();
         session
@@ -244,16 +244,16 @@ async fn a_load_that_outgrows_the_cache_hands_its_columns_on() {
     let loaded = last(&small);
     assert_eq!(loaded.partitions(Route::Load), 1, "it seemed to fit");
     assert_eq!((loaded.segments_admitted, loaded.bytes_from_storage), (0, pullup.bytes_from_storage));
-    assert_eq!(small.engine().cache.bytes(), (0, 0));
+    assert_eq!(small.engine().cache().bytes(), (0, 0));
     // A query that waits for the load learns that nothing comes, and reads for itself.
     let (a, b) = tokio::join!(rows(&small, sql, true), rows(&small, sql, true));
     assert_eq!((a.as_ref(), b.as_ref()), (Ok(&expected), Ok(&expected)));
-    assert!(small.engine().cache.bytes_max() <= 4 << 20);
+    assert!(small.engine().cache().bytes_max() <= 4 << 20);
 
     let large = opened(64 << 20).await;
     assert_eq!(rows(&large, sql, true).await.as_ref(), Ok(&expected));
     assert_eq!(last(&large).segments_admitted, 2);
-    let (bytes, _) = large.engine().cache.bytes();
+    let (bytes, _) = large.engine().cache().bytes();
     let values = 30_000 * (8 + 16 + 256);
     assert!(bytes < values * 11 / 10, "{bytes} bytes are kept for {values}");
     assert_eq!(rows(&large, sql, true).await, Ok(expected));

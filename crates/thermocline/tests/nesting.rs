@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
 
-use thermocline_database::Session;
+use thermocline_database::Database;
 
 fn within(open: &str, of: &str, close: &str, levels: usize) -> String {
     format!("{}{of}{}", open.repeat(levels), close.repeat(levels))
@@ -11,7 +11,7 @@ fn within(open: &str, of: &str, close: &str, levels: usize) -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn levels_double_nothing() {
-    let session = Session::in_memory().await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     session.run("CREATE TABLE nested (k BIGINT PRIMARY KEY)").await.unwrap();
     session.run("INSERT INTO nested VALUES (1)").await.unwrap();
     // Without a table, by the row engine, and by the analytic one.

@@ -320,7 +320,7 @@ fn system_tables_and_settings() {
         "table_name,partition_by,partitions,rows\naccounts,id,2,3\nn\n4\nsame\ntrue\nrows\n4\n\
          kinds\nundo queues log snapshots results queries statements lua\nundo\ntrue\nn,held\n2,true\nvalue\n2\n"
     );
-    let failed = error(None, &format!("{ACCOUNTS} SET thermocline.commit_interval = '1ms'"));
+    let failed = error(None, &format!("{ACCOUNTS} ALTER DATABASE SET commit_interval = '1ms'"));
     assert!(failed.contains("commit_interval") && failed.contains("--set"), "{failed}");
     let full = output(
         None,

@@ -12,13 +12,13 @@ use std::path::Path;
 use arrow::array::Array;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use thermocline_compute::QueryResult;
-use thermocline_database::Session;
+use thermocline_database::{Database, Session};
 use thermocline_pushdown::Mode;
 
 /// Runs the records of a script, which are parted by empty lines; how many there are.
 async fn run(script: &str, mode: Mode) -> Result<usize, String> {
     let directory = tempfile::tempdir().unwrap();
-    let session = Session::in_memory().await.unwrap();
+    let session = Database::in_memory().await.unwrap().session();
     session.set("mode", mode.name()).unwrap();
     let mut lines = script.lines().enumerate().peekable();
     let mut records = 0;

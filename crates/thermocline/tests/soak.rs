@@ -18,7 +18,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use support::data;
 use support::topology::NodeProcess;
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::{Database, Session};
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::Format;
 
@@ -137,7 +137,7 @@ async fn clients_that_vanish_leave_nothing_behind() {
         .map(|(name, sql)| (*name, *sql, rows(&mut client(&definitions, "pullup", sql), name)))
         .collect();
 
-    let observer = Session::open(SessionOptions::default()).await.unwrap();
+    let observer = Database::in_memory().await.unwrap().session();
     for definition in data::definitions(&Workload::TPCH, Format::Parquet, &location) {
         observer.run(&definition).await.unwrap();
     }

@@ -15,17 +15,18 @@ use support::compression::{COMPRESSIONS, gzip, in_members, zstd};
 use support::oracle::{Oracle, Row};
 use support::rows::{assert_same, canonical};
 use support::topology::NodeProcess;
-use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
 use thermocline_storage::{NodeConfig, PushbackPolicy};
 
-async fn session(settings: Settings, pushback: PushbackPolicy) -> Session {
+async fn session(partition_size: &str, pushback: PushbackPolicy) -> Session {
     let embedded = NodeConfig { pushback, ..NodeConfig::default() };
-    Session::open(SessionOptions { settings, embedded, ..SessionOptions::default() }).await.unwrap()
+    let options = OpenOptions { embedded, ..OpenOptions::default() }.with("partition_size", partition_size);
+    Database::open(options, |_| {}).await.unwrap().session()
 }
 
 async fn fresh() -> Session {
-    session(Settings::default(), PushbackPolicy::Adaptive).await
+    session("16MiB", PushbackPolicy::Adaptive).await
 }
 
 /// Rows of random records, some of which have line breaks within quotes.
@@ -63,7 +64,7 @@ const QUERIES: &[&str] = &[
 async fn check(session: &Session, expected: &[Vec<Row>], context: &str) {
     for mode in Mode::ALL {
         session.set("mode", mode.name()).unwrap();
-        session.engine().cache.clear();
+        session.engine().cache().clear();
         for state in ["cold", "warm"] {
             for (sql, expected) in QUERIES.iter().zip(expected) {
                 let context = format!("{context} {mode} {state}: {sql}");
@@ -74,7 +75,7 @@ async fn check(session: &Session, expected: &[Vec<Row>], context: &str) {
     }
     // A part of the columns cached, so that bitmaps travel.
     for cached in ["SELECT sum(k) FROM t", "SELECT sum(price), max(note) FROM t", "SELECT max(day), sum(id) FROM t"] {
-        session.engine().cache.clear();
+        session.engine().cache().clear();
         session.set("mode", "caching").unwrap();
         session.run(cached).await.unwrap();
         session.set("mode", "hybrid").unwrap();
@@ -149,9 +150,8 @@ async fn compressed_objects_in_every_mode() {
     let objects = Objects::new();
     for kind in ["gz", "zst", "bz2", "mixed"] {
         let location = objects.folder.path().join(kind);
-        let settings = || Settings { partition_size: 64 << 10, ..Settings::default() };
         for pushback in [PushbackPolicy::Never, PushbackPolicy::Half, PushbackPolicy::Always] {
-            let session = session(settings(), pushback).await;
+            let session = session("64KiB", pushback).await;
             session.run(&create(location.to_str().unwrap(), "")).await.unwrap();
             check(&session, &objects.expected, &format!("{kind} {pushback:?}")).await;
             // Nothing of what is cached moves again.
@@ -163,7 +163,7 @@ async fn compressed_objects_in_every_mode() {
             assert_eq!(again.stats.bytes_from_storage, 0, "{kind}: bytes moved with everything cached");
         }
         // An object that cannot be cut is one partition, of its stored size.
-        let session = session(settings(), PushbackPolicy::Never).await;
+        let session = session("64KiB", PushbackPolicy::Never).await;
         session.run(&create(location.to_str().unwrap(), "")).await.unwrap();
         let partitions = session
             .run("SELECT object, rows, stored_bytes FROM system.partitions WHERE object NOT LIKE '%.csv' ORDER BY object")
@@ -420,7 +420,7 @@ async fn reopened(statements: &[&str], tables: &[&str]) -> (Vec<Vec<Row>>, Vec<V
     let folder = tempfile::tempdir().unwrap();
     let open = || async {
         let directory = Some(folder.path().join("db"));
-        Session::open(SessionOptions { directory, ..SessionOptions::default() }).await.unwrap()
+        Database::open(OpenOptions { directory, ..OpenOptions::default() }, |_| {}).await.unwrap().session()
     };
     let described = |session: Session| async move {
         let mut all = vec![];
@@ -713,7 +713,7 @@ async fn results_of_dictionary_types() {
         session.run(&create(&location, "")).await.unwrap();
         for mode in Mode::ALL {
             session.set("mode", mode.name()).unwrap();
-            session.engine().cache.clear();
+            session.engine().cache().clear();
             for state in ["cold", "warm"] {
                 for (sql, oracle) in queries {
                     let context = format!("{location} {mode} {state}: {sql}");
@@ -744,8 +744,8 @@ async fn joins_without_an_equality_beyond_the_memory_limit() {
         let session = fresh().await;
         session.run(&create(path.to_str().unwrap(), "").replace("STORED AS CSV", "STORED AS PARQUET")).await.unwrap();
         session.set("mode", mode.name()).unwrap();
-        for limit in ["24K", "96K", "256K", "1M", "2G"] {
-            session.run(&format!("SET datafusion.runtime.memory_limit = '{limit}'")).await.unwrap();
+        for limit in ["24KiB", "96KiB", "256KiB", "1MiB", "2GiB"] {
+            session.run(&format!("ALTER DATABASE SET query_memory_limit = '{limit}'")).await.unwrap();
             for state in ["cold", "warm"] {
                 for (sql, expected) in [inner, exists].into_iter().zip(&expected) {
                     let context = format!("{mode} {limit} {state}: {sql}");

@@ -204,6 +204,10 @@ classes! {
     ReadOnly "25006",
     /// Not what the operator allows.
     InsufficientPrivilege "42501",
+    /// A setting that cannot be changed here, or not any more.
+    CannotChangeSetting "55P02",
+    /// More queries than run at once.
+    TooManyQueries "53300",
     /// The session waited too long with an open transaction.
     IdleTimeout "25P03",
     /// Sessions' transactions that wait for each other.

@@ -25,9 +25,9 @@ use super::definition::TableDefinition;
 use super::location::{Location, Nodes};
 use super::snapshot::{Listing, Snapshot};
 use super::unread::UnreadObjects;
+use crate::query::QueryContext;
 use crate::scan::HybridScanExec;
-use crate::session::QueryContext;
-use crate::settings::Settings;
+use crate::settings::QuerySettings;
 
 /// A table over objects at storage nodes.
 #[derive(Debug)]
@@ -48,7 +48,12 @@ impl ExternalTable {
     /// # Errors
     /// If a location is not allowed, missing or unreachable, no location holds an object of the format, or an object is
     /// corrupt.
-    pub async fn create(definition: TableDefinition, nodes: &Nodes, settings: &Settings) -> Result<Self> {
+    pub async fn create(
+        definition: TableDefinition,
+        nodes: &Nodes,
+        settings: &QuerySettings,
+        partition_size: u64,
+    ) -> Result<Self> {
         definition.locations.iter().try_for_each(|location| settings.allowed_locations.check(location))?;
         let options = thermocline_storage::RemoteOptions {
             request_timeout: settings.request_timeout,
@@ -71,7 +76,7 @@ impl ExternalTable {
         }
         let schema = match (&definition.columns, &definition.format) {
             (Some(columns), _) => Arc::clone(columns),
-            (None, FileFormat::Parquet) => listing.parquet_schema(settings.partition_size).await?,
+            (None, FileFormat::Parquet) => listing.parquet_schema(partition_size).await?,
             (None, FileFormat::Csv(csv)) => infer_csv_schema(&definition.name, &listing, &csv_options(csv)).await?,
         };
         if schema.fields().is_empty() {
@@ -82,9 +87,9 @@ impl ExternalTable {
             let readable = CsvDecoder::try_new(Arc::clone(&schema), &csv_options(csv), all, 1);
             readable.map_err(|error| plan_datafusion_err!("table {}: {error}", definition.name))?;
         }
-        let latest = Mutex::new((settings.partition_size, Snapshot::empty(&schema)));
+        let latest = Mutex::new((partition_size, Snapshot::empty(&schema)));
         let table = Self { definition, schema, locations, latest, unread: Mutex::default() };
-        table.snapshot(settings).await?;
+        table.snapshot(partition_size).await?;
         Ok(table)
     }
 
@@ -92,22 +97,22 @@ impl ExternalTable {
     ///
     /// # Errors
     /// If a node cannot be reached or an object is corrupt.
-    pub async fn snapshot(&self, settings: &Settings) -> Result<Arc<Snapshot>> {
-        let (partition_size, known) = self.latest.lock().clone();
+    pub async fn snapshot(&self, partition_size: u64) -> Result<Arc<Snapshot>> {
+        let (known_size, known) = self.latest.lock().clone();
         let listed = Listing::fetch(&self.locations, &self.definition.format, &known).await;
         let mut listing = listed.map_err(|error| error.context(format!("table {}", self.definition.name)))?;
         *self.unread.lock() = std::mem::take(&mut listing.unread);
-        let known = if partition_size == settings.partition_size { known } else { Snapshot::empty(&self.schema) };
+        let known = if known_size == partition_size { known } else { Snapshot::empty(&self.schema) };
         let snapshot = Snapshot::plan(
             listing,
             &known,
             &self.definition.format,
             &self.schema,
-            settings.partition_size,
+            partition_size,
             self.definition.columns.is_none(),
         )
         .await?;
-        *self.latest.lock() = (settings.partition_size, Arc::clone(&snapshot));
+        *self.latest.lock() = (partition_size, Arc::clone(&snapshot));
         Ok(snapshot)
     }
 
@@ -198,7 +203,7 @@ impl TableProvider for ExternalTable {
         filters: &[Expr],
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let query = QueryContext::of(state.config());
+        let query = QueryContext::of(state.config())?;
         let snapshot = query.snapshot(self).await?;
         let output: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
         let predicate = match conjunction(filters.iter().cloned()) {

@@ -1,4 +1,4 @@
-//! `DB/catalog.sql`: the definitions as readable SQL.
+//! Files of readable SQL in a database's directory.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -6,30 +6,41 @@ use std::path::{Path, PathBuf};
 
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 
-/// First line of the file.
-const HEADER: &str = "-- Thermocline catalog. Written by the database; edit it only while no session has it open.\n";
+/// First line of the catalog.
+const CATALOG_HEADER: &str =
+    "-- Thermocline catalog. Written by the database; edit it only while no session has it open.\n";
 
-/// Its name.
-const NAME: &str = "catalog.sql";
+/// Name of the catalog: the definitions of external tables, views and indexes.
+const CATALOG: &str = "catalog.sql";
 
-/// The catalog file of one database directory, or of a backup of one.
+/// A file of statements in one database directory, or in a backup of one.
 #[derive(Debug)]
-pub struct CatalogFile {
+pub struct SqlFile {
     path: PathBuf,
+    header: &'static str,
 }
 
-impl CatalogFile {
+impl SqlFile {
     /// The catalog of the database in `directory`, which is made if it is not there.
     ///
     /// # Errors
     /// If the directory cannot be made.
-    pub fn open(directory: &Path) -> Result<Self> {
+    pub fn catalog(directory: &Path) -> Result<Self> {
+        Self::open(directory, CATALOG, CATALOG_HEADER)
+    }
+
+    /// The file of this name in `directory`, which is made if it is not there; the file itself is not. `header` is its
+    /// first line, a comment.
+    ///
+    /// # Errors
+    /// If the directory cannot be made.
+    pub fn open(directory: &Path, name: &str, header: &'static str) -> Result<Self> {
         if directory.is_file() {
             return exec_err!("database {}: it is a file, not a directory", directory.display());
         }
         fs::create_dir_all(directory)
             .map_err(|error| exec_datafusion_err!("database {}: {error}", directory.display()))?;
-        Ok(Self { path: directory.join(NAME) })
+        Ok(Self { path: directory.join(name), header })
     }
 
     /// Where it is.
@@ -61,12 +72,12 @@ impl CatalogFile {
     /// If the directory cannot be written.
     pub fn write(&self, statements: impl IntoIterator<Item = String>) -> Result<()> {
         self.replace(|file| {
-            file.write_all(HEADER.as_bytes())?;
+            file.write_all(self.header.as_bytes())?;
             statements.into_iter().try_for_each(|statement| writeln!(file, "\n{statement}"))
         })
     }
 
-    /// Writes the same into another directory; nothing if there is no catalog.
+    /// Writes the same into another directory; nothing if there is none.
     ///
     /// # Errors
     /// If it cannot be read, or the other directory cannot be written.
@@ -75,7 +86,8 @@ impl CatalogFile {
             return Ok(());
         }
         let text = self.read()?;
-        Self { path: directory.join(NAME) }.replace(|file| file.write_all(text.as_bytes()))
+        let name = self.path.file_name().unwrap_or_default();
+        Self { path: directory.join(name), header: self.header }.replace(|file| file.write_all(text.as_bytes()))
     }
 
     fn replace(&self, write: impl FnOnce(&mut File) -> io::Result<()>) -> Result<()> {
@@ -94,6 +106,6 @@ impl CatalogFile {
     }
 
     fn failed(&self, error: &io::Error) -> DataFusionError {
-        exec_datafusion_err!("catalog {}: {error}", self.path.display())
+        exec_datafusion_err!("{}: {error}", self.path.display())
     }
 }

@@ -17,7 +17,7 @@ mod unread;
 pub use definition::TableDefinition;
 pub(crate) use definition::{declared_time_zone, quote_name};
 pub use external_table::ExternalTable;
-pub use files::CatalogFile;
+pub use files::SqlFile;
 pub use location::{Location, Nodes};
 pub use partition::{Partition, PlannedObject};
 pub use partition_set::PartitionSet;

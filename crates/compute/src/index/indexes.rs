@@ -14,7 +14,6 @@ use tokio::task::JoinSet;
 
 use super::IndexDefinition;
 use crate::catalog::{ExternalTable, PlannedObject, Snapshot};
-use crate::settings::Settings;
 
 /// Index objects that a statement has made at once; nodes have slots of their own.
 const BUILDS_AT_ONCE: usize = 4;
@@ -161,14 +160,14 @@ impl Indexes {
     }
 
     /// Asks the nodes what there is of each index, for `system.indexes`.
-    pub(crate) async fn rows(&self, tables: &[Arc<ExternalTable>], settings: &Settings) -> Vec<IndexRow> {
+    pub(crate) async fn rows(&self, tables: &[Arc<ExternalTable>], partition_size: u64) -> Vec<IndexRow> {
         let mut rows = vec![];
         for definition in self.all() {
             let counted = async {
                 let Some(table) = tables.iter().find(|table| table.definition.name == definition.table) else {
                     return plan_err!("there is no table {}", definition.table);
                 };
-                let snapshot = table.snapshot(settings).await?;
+                let snapshot = table.snapshot(partition_size).await?;
                 let objects = snapshot.objects.len() as u64;
                 Ok((objects, statuses(&definition, table, snapshot.objects.clone()).await?))
             };

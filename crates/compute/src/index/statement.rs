@@ -79,10 +79,10 @@ fn object_name(name: &ast::ObjectName, what: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::session::Session;
+    use crate::dialect::parse;
 
     fn understood(sql: &str) -> Result<Option<IndexStatement>> {
-        IndexStatement::of(&Session::parse(sql).unwrap().pop().unwrap())
+        IndexStatement::of(&parse(sql).unwrap().pop().unwrap())
     }
 
     #[test]

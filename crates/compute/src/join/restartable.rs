@@ -109,7 +109,7 @@ impl ExecutionPlan for RestartableExec {
         }
         if !self.restarts {
             return resources_err!(
-                "the smaller side of a join without an equality does not fit in memory: raise datafusion.runtime.memory_limit"
+                "the smaller side of a join without an equality does not fit in memory: raise query_memory_limit"
             );
         }
         reset_plan_states(Arc::clone(&self.input))?.execute(partition, context)

@@ -14,7 +14,7 @@ use thermocline_pushdown::{KeySet, is_hashable};
 
 use crate::join::{BuildKeys, CollectKeysExec, FilterMaker};
 use crate::scan::HybridScanExec;
-use crate::settings::Settings;
+use crate::settings::QuerySettings;
 
 /// Largest Bloom filter of keys that only rows in memory are tested against: about a hundred thousand.
 /// More seldom drop seven rows in eight, and every partition of a build side, however small, fills and
@@ -29,7 +29,7 @@ const HERE_BYTES_MAX: usize = 128 << 10;
 /// keys can be hashed, the join's build side also collects them into a Bloom filter.
 pub(super) fn connect_joins(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let mut used: Vec<u64> = vec![];
-    let mut settings: Option<Settings> = None;
+    let mut settings: Option<QuerySettings> = None;
     let mut link_is_free = true;
     plan.apply(|node| {
         if let Some(scan) = node.downcast_ref::<HybridScanExec>() {

@@ -19,7 +19,7 @@ use thermocline_pushdown::validate::check_operator;
 use super::bloom_join::connect_joins;
 use crate::join::RestartableExec;
 use crate::scan::HybridScanExec;
-use crate::settings::{PushdownOperators, Settings};
+use crate::settings::{PushdownOperators, QuerySettings};
 
 /// The rule `separate` (FlexPushdownDB section 4.2).
 ///
@@ -61,7 +61,8 @@ fn marked(node: Arc<dyn ExecutionPlan>, reason: &str) -> Result<Transformed<Arc<
 
 impl PhysicalOptimizerRule for Separate {
     fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
-        let operators = config.extensions.get::<Settings>().map_or(PushdownOperators::All, |s| s.pushdown_operators);
+        let operators =
+            config.extensions.get::<QuerySettings>().map_or(PushdownOperators::All, |s| s.pushdown_operators);
         let plan = match operators {
             PushdownOperators::All => plan.transform_up(|node| self.separate(node)).data()?,
             PushdownOperators::Filters => plan,

@@ -14,7 +14,7 @@ const ROWS_PER_FIND: f64 = 100.0;
 
 /// The indexes that storage nodes may use for `scan`; `None` if there are none.
 pub(super) fn indexes_of(scan: &HybridScanExec) -> Option<Arc<Indexes>> {
-    let indexes = &scan.query().engine().indexes;
+    let indexes = &scan.query().resources().indexes;
     let some = scan.query().settings().indexes && !indexes.of_table(scan.table_name()).is_empty();
     some.then(|| Arc::clone(indexes))
 }
@@ -45,7 +45,7 @@ impl<'a> ByIndex<'a> {
             return None;
         }
         let expected = scan.expected();
-        let observed = scan.query().engine().experience.observed(scan.shape(), expected, None);
+        let observed = scan.query().resources().experience.observed(scan.shape(), expected, None);
         let selectivity = observed.selectivity.unwrap_or(expected.selectivity);
         Some(Self { scan, indexes, lookups, selectivity })
     }

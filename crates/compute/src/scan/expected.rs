@@ -22,7 +22,7 @@ impl ExpectedAnswer {
     /// That of `scan`: as executions have shown it, or as statistics say.
     pub(super) fn of(scan: &HybridScanExec) -> Self {
         let all_rows = scan.partitions().iter().map(|(_, partition)| partition.rows).sum();
-        let observed = scan.query().engine().experience.observed(scan.shape(), scan.expected(), None);
+        let observed = scan.query().resources().experience.observed(scan.shape(), scan.expected(), None);
         if let Some(per_row) = observed.answer_bytes {
             return Self { bytes: Some(per_row * all_rows as f64), each: false, rows: all_rows };
         }

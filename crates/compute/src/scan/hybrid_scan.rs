@@ -40,8 +40,8 @@ use super::run::{ScanRun, output};
 use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use crate::join::FilterMaker;
 use crate::learning::{Expected, Shape};
-use crate::session::QueryContext;
-use crate::settings::Settings;
+use crate::query::QueryContext;
+use crate::settings::QuerySettings;
 
 /// All partitions of a table, each by the route that the router picks for it, with the fragment
 /// applied on whichever side the partition is processed.
@@ -338,7 +338,7 @@ impl HybridScanExec {
         let nodes: HashSet<&str> = partitions.iter().map(|(object, _)| object.node.label()).collect();
         let of_each = |bytes: f64| bytes / nodes.len().max(1) as f64;
         // Without filters, a node's answers are what they were seen to be, and never more than is stored.
-        let observed = self.query().engine().experience.observed(self.shape, self.expected(), None).answer_bytes;
+        let observed = self.query().resources().experience.observed(self.shape, self.expected(), None).answer_bytes;
         let mut answers = of_each(observed.map_or(stored as f64, |bytes| (bytes * rows as f64).min(stored as f64)));
         let mut request_bytes_left = Limits::default().encoded_bytes_max / 2;
         let mut useful = vec![];
@@ -394,7 +394,7 @@ impl HybridScanExec {
     }
 
     /// The settings of the query.
-    pub(crate) fn settings(&self) -> &Settings {
+    pub(crate) fn settings(&self) -> &QuerySettings {
         self.query().settings()
     }
 

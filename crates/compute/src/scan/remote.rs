@@ -26,7 +26,7 @@ use super::arrow_message::ArrowMessages;
 use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
-use crate::session::QueryContext;
+use crate::query::QueryContext;
 
 /// Stored bytes of one object, through its node.
 #[derive(Debug)]

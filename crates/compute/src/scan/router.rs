@@ -36,7 +36,7 @@ pub(super) struct Work {
 ///                       it may not ---------------------------------> pullup
 /// ```
 pub(super) fn route(scan: &HybridScanExec, metrics: &ScanMetrics) -> Vec<Work> {
-    let engine = scan.query().engine();
+    let engine = scan.query().resources();
     let mode = scan.query().settings().mode;
     let mut requests = segment_requests(scan);
     let by_index = pushed_by_index(scan, &requests);
@@ -104,7 +104,7 @@ pub(super) fn preview(scan: &HybridScanExec) -> Vec<(Route, usize)> {
     let requests = segment_requests(scan);
     let by_index = pushed_by_index(scan, &requests);
     let cached = if mode.caches() {
-        scan.query().engine().cache.peek(&requests)
+        scan.query().resources().cache.peek(&requests)
     } else {
         vec![(vec![], false); scan.partitions().len()]
     };
@@ -147,7 +147,7 @@ fn pushed_by_index(scan: &HybridScanExec, requests: &[Vec<SegmentRequest>]) -> V
         return vec![false; scan.partitions().len()];
     };
     let cached = match scan.query().settings().mode.caches() {
-        true => scan.query().engine().cache.peek(requests),
+        true => scan.query().resources().cache.peek(requests),
         false => vec![(vec![false], false); requests.len()],
     };
     let pays = scan.partitions().iter().map(|(object, partition)| by_index.pays(object, partition));
@@ -158,7 +158,7 @@ fn pushed_by_index(scan: &HybridScanExec, requests: &[Vec<SegmentRequest>]) -> V
 pub(super) fn pushdown_pays(scan: &HybridScanExec, object: &PlannedObject, partition: &Partition) -> bool {
     let raw_is_smaller = || {
         let place = Place::new(&object.path, partition.range);
-        scan.query().engine().experience.raw_is_smaller(scan.shape(), scan.expected(), place)
+        scan.query().resources().experience.raw_is_smaller(scan.shape(), scan.expected(), place)
     };
     let may = scan.query().settings().mode.pushes() && scan.encoded().is_some();
     // Parquet's own bytes, and those of compressed text, are smaller than Arrow's for the same rows; a
@@ -171,7 +171,7 @@ pub(super) fn pushdown_pays(scan: &HybridScanExec, object: &PlannedObject, parti
 /// at most this many bytes per row read, as far as executions have shown.
 fn pays_without_link(scan: &HybridScanExec) -> bool {
     const ANSWER_BYTES_PER_ROW_MAX: f64 = 0.25;
-    let observed = scan.query().engine().experience.observed(scan.shape(), scan.expected(), None).answer_bytes;
+    let observed = scan.query().resources().experience.observed(scan.shape(), scan.expected(), None).answer_bytes;
     scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 

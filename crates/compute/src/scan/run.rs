@@ -35,7 +35,7 @@ use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
 use crate::catalog::{Partition, PlannedObject};
 use crate::learning::{Expected, Place, Shape};
-use crate::session::QueryContext;
+use crate::query::{QueryContext, RunningScan};
 use crate::settings::WireCompression;
 
 /// Batches that wait for the operators above, per partition in flight.
@@ -82,6 +82,7 @@ pub(super) struct ScanRun {
     /// Expectations from statistics, which what is learnt of `shape` corrects.
     statistics: Expected,
     pub(super) metrics: ScanMetrics,
+    _running: RunningScan,
     pub(super) context: Arc<TaskContext>,
     /// The same for reading segments.
     segment_context: Arc<TaskContext>,
@@ -112,10 +113,11 @@ impl ScanRun {
             }
         }
         let settings = query.settings();
-        let in_flight =
-            |bytes: u64| (settings.bytes_in_flight / bytes).clamp(1, settings.partitions_in_flight as u64) as usize;
+        let running = query.resources().begin_scan();
+        let bytes_in_flight = running.bytes_in_flight(settings.bytes_in_flight);
+        let in_flight = |bytes: u64| (bytes_in_flight / bytes).clamp(1, settings.partitions_in_flight as u64) as usize;
         let pushed_left = AtomicUsize::new(pushed.len());
-        let group = |works| grouped(works, scan.columns(), settings.partition_size, in_flight(largest));
+        let group = |works| grouped(works, scan.columns(), query.limits().partition_size, in_flight(largest));
         let (fetched, pushed) = (group(fetched), group(pushed));
         let of_groups = fetched.iter().chain(&pushed).map(|group| group.stored_bytes(scan.columns())).max();
         let in_flight = in_flight(largest.max(of_groups.unwrap_or(0)));
@@ -151,6 +153,7 @@ impl ScanRun {
             statistics: scan.expected(),
             query,
             metrics,
+            _running: running,
             context: Arc::clone(context),
             segment_context: with_batches_of(CHUNK_ROWS, context),
         })
@@ -205,13 +208,13 @@ impl ScanRun {
     /// are known.
     pub(super) fn observe(&self, works: &[Work], selected: Option<u64>, answer_bytes: Option<u64>) {
         let rows = works.iter().map(|work| work.partition.rows).sum();
-        let experience = &self.query.engine().experience;
+        let experience = &self.query.resources().experience;
         experience.observe(self.shape, self.statistics, (&places(works), rows), selected, answer_bytes);
     }
 
     /// Remembers whether the stored bytes of partitions were smaller than the answer.
     pub(super) fn learn_raw_is_smaller(&self, shape: Shape, works: &[Work], smaller: bool) {
-        self.query.engine().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);
+        self.query.resources().experience.learn_raw_is_smaller(shape, self.statistics, &places(works), smaller);
     }
 
     pub(super) fn compression(&self, object: &PlannedObject) -> Compression {

@@ -7,13 +7,14 @@ use datafusion::catalog::{MemTable, Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
 use super::columns::Columns;
 
 /// Makes the rows.
-type Rows<T> = Box<dyn Fn() -> BoxFuture<'static, Result<Vec<T>>> + Send + Sync>;
+type Rows<T> = Box<dyn Fn(&SessionConfig) -> BoxFuture<'static, Result<Vec<T>>> + Send + Sync>;
 
 /// A table whose rows are made when a query is planned, not when the table is looked up.
 pub struct SystemTable<T> {
@@ -29,13 +30,13 @@ impl<T> fmt::Debug for SystemTable<T> {
 }
 
 impl<T> SystemTable<T> {
-    /// A table of what `rows` makes.
-    pub fn new<F>(columns: Columns<T>, rows: impl Fn() -> F + Send + Sync + 'static) -> Self
+    /// A table of what `rows` makes for a statement with this configuration.
+    pub fn new<F>(columns: Columns<T>, rows: impl Fn(&SessionConfig) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = Result<Vec<T>>> + Send + 'static,
     {
         let schema = columns.schema();
-        Self { columns, schema, rows: Box::new(move || rows().boxed()) }
+        Self { columns, schema, rows: Box::new(move |config| rows(config).boxed()) }
     }
 }
 
@@ -56,7 +57,7 @@ impl<T: Send + Sync + 'static> TableProvider for SystemTable<T> {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let rows = self.columns.batch(&(self.rows)().await?)?;
+        let rows = self.columns.batch(&(self.rows)(state.config()).await?)?;
         MemTable::try_new(self.schema(), vec![vec![rows]])?.scan(state, projection, filters, limit).await
     }
 }

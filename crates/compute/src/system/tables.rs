@@ -1,4 +1,4 @@
-//! What the tables of schema `system` hold of this engine.
+//! What the tables of schema `system` hold of this resources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,11 +15,10 @@ use super::columns::Columns;
 use super::table::SystemTable;
 use crate::catalog::{ExternalTable, Partition, PlannedObject, UnreadObject};
 use crate::index::IndexRow;
-use crate::session::{Engine, QueryRecord};
-use crate::settings::Settings;
+use crate::query::{QueryRecord, Resources};
 
-/// Makes a table as a session with these settings sees it.
-type Make = fn(&Arc<Engine>, Settings) -> Arc<dyn TableProvider>;
+/// Makes a table.
+type Make = fn(&Arc<Resources>) -> Arc<dyn TableProvider>;
 
 /// The tables, by name.
 pub(super) const TABLES: &[(&str, Make)] = &[
@@ -29,20 +28,19 @@ pub(super) const TABLES: &[(&str, Make)] = &[
     ("queries", queries),
     ("storage_nodes", storage_nodes),
     ("indexes", indexes),
-    ("settings", settings),
 ];
 
 /// A table of rows that this process knows.
 fn known<T: Send + Sync + 'static>(
-    engine: &Arc<Engine>,
+    resources: &Arc<Resources>,
     columns: Columns<T>,
-    rows: impl Fn(&Engine) -> Vec<T> + Send + Sync + 'static,
+    rows: impl Fn(&Resources) -> Vec<T> + Send + Sync + 'static,
 ) -> Arc<dyn TableProvider> {
-    let engine = Arc::clone(engine);
-    Arc::new(SystemTable::new(columns, move || std::future::ready(Ok(rows(&engine)))))
+    let resources = Arc::clone(resources);
+    Arc::new(SystemTable::new(columns, move |_| std::future::ready(Ok(rows(&resources)))))
 }
 
-fn segments(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+fn segments(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let columns = Columns::default()
         .text("table_name", |(segment, _): &(SegmentInfo, String)| &segment.key.object.table)
         .text("object", |(segment, _)| segment.key.object.object.as_str())
@@ -54,16 +52,16 @@ fn segments(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .number("accesses", |(segment, _)| segment.uses.accesses)
         .float("benefit", |(segment, _)| segment.benefit)
         .boolean("pinned", |(segment, _)| segment.pinned);
-    known(engine, columns, |engine| {
+    known(resources, columns, |resources| {
         let with_partition = |segment: SegmentInfo| {
             let partition = segment.key.partition.to_string();
             (segment, partition)
         };
-        engine.cache.segments().into_iter().map(with_partition).collect()
+        resources.cache.segments().into_iter().map(with_partition).collect()
     })
 }
 
-fn partitions(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+fn partitions(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     struct Row {
         table: String,
         object: Arc<PlannedObject>,
@@ -79,9 +77,9 @@ fn partitions(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .text("partition", |row| &row.range)
         .number("rows", |row| row.partition.rows)
         .number("stored_bytes", |row| row.stored_bytes);
-    known(engine, columns, |engine| {
+    known(resources, columns, |resources| {
         let mut rows = vec![];
-        for table in engine.tables() {
+        for table in resources.tables() {
             let columns: Vec<usize> = (0..table.schema().fields().len()).collect();
             rows.extend(table.latest().partitions().map(|(object, partition)| Row {
                 table: table.definition.name.clone(),
@@ -95,23 +93,23 @@ fn partitions(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
     })
 }
 
-fn unread_objects(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+fn unread_objects(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let columns = Columns::default()
         .text("table_name", |(table, _): &(String, UnreadObject)| table)
         .text("node", |(_, entry)| &entry.node)
         .text("object", |(_, entry)| &entry.path)
         .number("bytes", |(_, entry)| entry.bytes)
         .text("reason", |(_, entry)| &entry.reason);
-    known(engine, columns, |engine| {
+    known(resources, columns, |resources| {
         let of = |table: Arc<ExternalTable>| {
             let name = table.definition.name.clone();
             table.unread().entries.into_iter().map(move |entry| (name.clone(), entry))
         };
-        engine.tables().into_iter().flat_map(of).collect()
+        resources.tables().into_iter().flat_map(of).collect()
     })
 }
 
-fn queries(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+fn queries(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let route = |route| move |row: &QueryRecord| row.stats.partitions(route);
     let columns = Columns::default()
         .text("query_id", |row: &QueryRecord| row.id.as_str())
@@ -134,7 +132,7 @@ fn queries(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .number("segments_evicted", |row| row.stats.segments_evicted)
         .float("dollars", |row| row.dollars)
         .optional_text("error", |row| row.error.as_deref());
-    known(engine, columns, Engine::queries)
+    known(resources, columns, Resources::queries)
 }
 
 /// The longest wait for a node's status, and the nodes that are asked at once.
@@ -145,8 +143,8 @@ const STATUSES_AT_ONCE: usize = 64;
 type NodeRow = (NodeClient, Result<NodeStatus, String>);
 
 /// Every node; one that cannot be reached is a row as well.
-async fn statuses(engine: &Engine) -> Vec<NodeRow> {
-    stream::iter(engine.nodes.all())
+async fn statuses(resources: &Resources) -> Vec<NodeRow> {
+    stream::iter(resources.nodes.all())
         .map(|node| async move {
             let status = match tokio::time::timeout(STATUS_WAIT, node.status()).await {
                 Ok(status) => status.map_err(|error| error.to_string()),
@@ -159,7 +157,7 @@ async fn statuses(engine: &Engine) -> Vec<NodeRow> {
         .await
 }
 
-fn storage_nodes(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
+fn storage_nodes(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let said = |of: fn(&NodeStatus) -> u64| move |(_, status): &NodeRow| status.as_ref().ok().map(of);
     let columns = Columns::default()
         .text("node", |(node, _): &NodeRow| node.label())
@@ -182,14 +180,14 @@ fn storage_nodes(engine: &Arc<Engine>, _: Settings) -> Arc<dyn TableProvider> {
         .optional_number("memory_used", said(|status| status.memory_used))
         .optional_number("memory_limit", said(|status| status.memory_limit))
         .optional_text("error", |(_, status)| status.as_ref().err().map(String::as_str));
-    let engine = Arc::clone(engine);
-    Arc::new(SystemTable::new(columns, move || {
-        let engine = Arc::clone(&engine);
-        async move { Ok(statuses(&engine).await) }
+    let resources = Arc::clone(resources);
+    Arc::new(SystemTable::new(columns, move |_| {
+        let resources = Arc::clone(&resources);
+        async move { Ok(statuses(&resources).await) }
     }))
 }
 
-fn indexes(engine: &Arc<Engine>, settings: Settings) -> Arc<dyn TableProvider> {
+fn indexes(resources: &Arc<Resources>) -> Arc<dyn TableProvider> {
     let columns = Columns::default()
         .text("index_name", |row: &IndexRow| &row.definition.name)
         .text("table_name", |row| &row.definition.table)
@@ -200,17 +198,12 @@ fn indexes(engine: &Arc<Engine>, settings: Settings) -> Arc<dyn TableProvider> {
         .optional_number("rows", |row| row.rows)
         .optional_number("bytes", |row| row.bytes)
         .optional_text("error", |row| row.error.as_deref());
-    let engine = Arc::clone(engine);
-    Arc::new(SystemTable::new(columns, move || {
-        let (engine, settings) = (Arc::clone(&engine), settings.clone());
-        async move { Ok(engine.indexes.rows(&engine.tables(), &settings).await) }
+    let resources = Arc::clone(resources);
+    Arc::new(SystemTable::new(columns, move |_| {
+        let resources = Arc::clone(&resources);
+        async move {
+            let partition_size = resources.settings().partition_size;
+            Ok(resources.indexes.rows(&resources.tables(), partition_size).await)
+        }
     }))
-}
-
-fn settings(engine: &Arc<Engine>, settings: Settings) -> Arc<dyn TableProvider> {
-    let columns = Columns::default()
-        .text("name", |row: &(String, String, &'static str)| &row.0)
-        .text("value", |row| &row.1)
-        .text("description", |row| row.2);
-    known(engine, columns, move |_| settings.rows())
 }

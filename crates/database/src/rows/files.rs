@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use thermocline_compute::CatalogFile;
+use thermocline_compute::SqlFile;
 use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk};
 
 use crate::bridge::external;
@@ -17,6 +17,7 @@ pub const LOCK: &str = "lock";
 /// ```text
 /// DB/lock          held while the database is open; says which process has it
 /// DB/catalog.sql   external tables, views and their indexes
+/// DB/settings.sql  settings that ALTER DATABASE SET has changed
 /// DB/rows/         log and snapshots of row tables; there is none before the first row table
 /// DB/rows.id       says of which database DB/rows is, so that it is noticed if that is gone
 /// ```
@@ -57,8 +58,8 @@ impl DatabaseFiles {
     ///
     /// # Errors
     /// If the directory is gone and cannot be made again.
-    pub fn catalog(&self) -> Result<CatalogFile> {
-        CatalogFile::open(&self.path)
+    pub fn catalog(&self) -> Result<SqlFile> {
+        SqlFile::catalog(&self.path)
     }
 
     /// The directory of row tables.

@@ -12,18 +12,21 @@
 
 mod copied;
 mod files;
-mod maintenance;
 mod mark;
 mod outbox;
+mod query;
 mod row_session;
 mod scan;
 mod schema;
+mod settings;
 mod snapshot;
 mod store;
 mod table;
 
-pub use files::DatabaseFiles;
-pub use maintenance::{check, restore, restore_until};
+pub use files::{DatabaseFiles, LOCK, ROWS};
+pub use mark::RowMark;
+pub use query::RowQuery;
 pub use row_session::RowSession;
 pub use schema::RowSchema;
-pub use store::{RowSettings, RowStore};
+pub use settings::{ROW_SETTINGS, RowSettings};
+pub use store::RowStore;

@@ -6,7 +6,7 @@ use datafusion::common::Result;
 use parking_lot::Mutex;
 use thermocline_transactions::database::Session;
 use thermocline_transactions::interrupt::{Cause, Interrupt};
-use thermocline_transactions::schema::{Schema, TableDefinition};
+use thermocline_transactions::schema::Schema;
 
 use super::store::RowStore;
 use crate::bridge::{blocking, external};
@@ -67,15 +67,7 @@ impl RowSession {
 
     /// All definitions of row tables as they are now; none while they are being [recovered](RowSession::recovered).
     pub fn schema(&self) -> Schema {
-        self.shared.store.started().map(|database| database.schema()).unwrap_or_default()
-    }
-
-    /// How many partitions have rows of a table that no other one has.
-    pub fn partitions_of(&self, table: &TableDefinition) -> usize {
-        match (table.partition_by, self.shared.store.started()) {
-            (Some(_), Some(database)) => database.identity().partitions.into(),
-            _ => 1,
-        }
+        self.shared.store.schema()
     }
 
     /// Whether a transaction is open.
@@ -161,17 +153,13 @@ impl RowSession {
         blocking(move || shared.run(work)).await?.map_err(external)
     }
 
-    /// Ends the session and, if nobody else uses it, the row engine: what it acknowledged is durable then.
+    /// Ends the session, which rolls back its transaction.
     ///
     /// # Errors
-    /// If the log could not be written.
+    /// If it panics, which is a bug.
     pub async fn close(&self) -> Result<()> {
         let shared = Arc::clone(&self.shared);
-        let closed = blocking(move || {
-            drop(shared.session.lock().take());
-            shared.store.close()
-        });
-        closed.await?.map_err(external)
+        blocking(move || drop(shared.session.lock().take())).await
     }
 
     /// Ends the transaction, if one is open, as an error of a statement does.

@@ -5,38 +5,40 @@ use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use thermocline_transactions::interrupt::Interrupt;
 
-use super::row_session::RowSession;
+use super::store::RowStore;
 use super::table::RowTable;
+use crate::bridge::{blocking, external};
 
-/// Row tables, by name, as one session sees them.
+/// Row tables, by name.
 #[derive(Debug)]
 pub struct RowSchema {
-    session: RowSession,
+    store: Arc<RowStore>,
 }
 
 impl RowSchema {
-    /// The row tables of a session.
-    pub fn new(session: RowSession) -> Self {
-        Self { session }
+    /// The row tables of a database.
+    pub fn new(store: Arc<RowStore>) -> Self {
+        Self { store }
     }
 }
 
 #[async_trait]
 impl SchemaProvider for RowSchema {
     fn table_names(&self) -> Vec<String> {
-        self.session.schema().tables().map(|table| table.name.to_string()).collect()
+        self.store.schema().tables().map(|table| table.name.to_string()).collect()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        if self.session.store().is_unusable() {
-            self.session.recovered(&Arc::new(Interrupt::new(None))).await?;
+        if self.store.is_unusable() {
+            let store = Arc::clone(&self.store);
+            blocking(move || store.recovered(&Interrupt::new(None))).await?.map_err(external)?;
         }
-        let schema = self.session.schema();
+        let schema = self.store.schema();
         let table = schema.tables().find(|table| &*table.name == name);
-        Ok(table.map(|table| Arc::new(RowTable::new(self.session.clone(), Arc::clone(table))) as _))
+        Ok(table.map(|table| Arc::new(RowTable::new(Arc::clone(table))) as _))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.session.schema().table(name).is_ok()
+        self.store.schema().table(name).is_ok()
     }
 }

@@ -202,16 +202,15 @@ impl QuerySnapshot {
 mod tests {
     use std::time::Duration;
 
+    use super::super::settings::RowSettings;
+    use super::super::store::RowStore;
+    use super::*;
     use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::execution::memory_pool::UnboundedMemoryPool;
-    use thermocline_compute::Settings;
-
-    use super::super::store::{RowSettings, RowStore};
-    use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn it_begins_also_if_the_first_who_waits_for_it_gives_up() {
-        let session = RowSession::new(Arc::new(RowStore::new(None, RowSettings::of(&Settings::default()))));
+        let session = RowSession::new(Arc::new(RowStore::new(None, RowSettings::default())));
         let mut holder = session.store().database().unwrap().session();
         for sql in ["CREATE TABLE t (k BIGINT PRIMARY KEY)", "INSERT INTO t VALUES (1)", "BEGIN", "DELETE FROM t"] {
             holder.execute(sql, &[]).unwrap();

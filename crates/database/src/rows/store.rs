@@ -3,83 +3,18 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use datafusion::common::{exec_datafusion_err, exec_err};
 use parking_lot::{Condvar, Mutex};
-use thermocline_compute::Settings;
-use thermocline_transactions::database::{Database, Notice, Opening, Settings as EngineSettings, SnapshotStatus};
-use thermocline_transactions::disk::{Faults, RealDisk, SimulatedDisk};
+use thermocline_transactions::database::{Database, Opening, Settings as EngineSettings, SnapshotStatus};
+use thermocline_transactions::disk::{Faults, SimulatedDisk};
 use thermocline_transactions::interrupt::{Cause, Interrupt, POLL_INTERVAL};
-use thermocline_transactions::log::LogSettings;
 use thermocline_transactions::recovery::{Progress, ReadOnly};
+use thermocline_transactions::schema::{Schema, TableDefinition};
 use thermocline_transactions::{Error, Result};
 
 use super::copied::CopiedTables;
-use super::files::{DatabaseFiles, ROWS};
+use super::files::DatabaseFiles;
 use super::mark::RowMark;
-use crate::bridge::external;
-
-/// The share of a partition's running transaction in the memory: what is needed to take it back.
-const UNDO_SHARE: u64 = 4;
-
-/// Rows that a query may read in the row engine outside of a transaction; one that reads more runs in the analytic
-/// engine, over a snapshot: see [`Session`](crate::Session). Its partitions are held for as long as it reads, up to
-/// a microsecond for a row that is grouped, which is what others wait for; to begin in the analytic engine costs a few
-/// milliseconds, which is what the query itself waits for. So many rows take about as long either way.
-const QUERY_ROWS_MAX: u64 = 20_000;
-
-/// How the row engine of a database runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RowSettings {
-    /// Executor partitions of a new one, and, if they are given, of any.
-    pub partitions: u16,
-    /// Whether somebody has said how many: a database that has another number gets this one when it is opened. On a
-    /// machine with other cores than the last nobody has, and it keeps its own.
-    pub partitions_given: bool,
-    /// Bytes that tables and working memory may take together.
-    pub memory_bytes_max: u64,
-    /// How long a session may do nothing inside a transaction.
-    pub idle_max: std::time::Duration,
-    /// Group commit.
-    pub commit_interval_us: u32,
-    /// Bytes of the log that are synced without waiting for more.
-    pub commit_bytes: usize,
-    /// Whether a commit is told only once it is durable.
-    pub synchronous_commit: bool,
-}
-
-impl RowSettings {
-    /// What a session's settings say.
-    pub fn of(settings: &Settings) -> Self {
-        Self {
-            partitions: settings.executor_partitions,
-            partitions_given: settings.executor_partitions_given,
-            memory_bytes_max: settings.row_memory_limit,
-            idle_max: settings.idle_transaction_timeout,
-            commit_interval_us: u32::try_from(settings.commit_interval.as_micros()).unwrap_or(u32::MAX),
-            commit_bytes: settings.commit_size,
-            synchronous_commit: settings.synchronous_commit,
-        }
-    }
-
-    fn engine(&self) -> EngineSettings {
-        EngineSettings {
-            partitions: self.partitions,
-            repartition: self.partitions_given,
-            memory_bytes_max: self.memory_bytes_max,
-            undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
-            idle_timeout: self.idle_max,
-            query_rows_max: Some(QUERY_ROWS_MAX),
-            log: LogSettings {
-                commit_interval_us: self.commit_interval_us,
-                commit_bytes: self.commit_bytes,
-                synchronous_commit: self.synchronous_commit,
-                ..LogSettings::default()
-            },
-            notices: Arc::new(|notice: &Notice| tracing::warn!("{notice}")),
-            ..EngineSettings::default()
-        }
-    }
-}
+use super::settings::RowSettings;
 
 /// Bytes of files that are read before the database counts as open: what takes no longer than a person notices.
 const AT_ONCE_BYTES: u64 = 8 << 20;
@@ -244,6 +179,19 @@ impl RowStore {
         Ok(database)
     }
 
+    /// All definitions of row tables as they are now; none while they are being [recovered](RowStore::recovered).
+    pub fn schema(&self) -> Schema {
+        self.started().map(|database| database.schema()).unwrap_or_default()
+    }
+
+    /// How many partitions have rows of a table that no other one has.
+    pub fn partitions_of(&self, table: &TableDefinition) -> usize {
+        match (table.partition_by, self.started()) {
+            (Some(_), Some(database)) => database.identity().partitions.into(),
+            _ => 1,
+        }
+    }
+
     fn opening(&self, files: &DatabaseFiles) -> Result<Opening> {
         if let Some(mark) = RowMark::read(files.path())? {
             mark.check(files.path())?;
@@ -266,31 +214,9 @@ impl RowStore {
         Some(database.snapshot_status())
     }
 
-    /// Writes a backup into a new directory: the rows as of one moment, and the catalog as it is then.
-    ///
-    /// # Errors
-    /// If there is no database directory, or the backup's is there already or cannot be written.
-    pub fn backup(&self, into: &Path) -> datafusion::common::Result<()> {
-        let Some(files) = &self.files else { return exec_err!("a database without a directory has no backup") };
-        let catalog = files.catalog()?;
-        let database = self.started();
-        if database.is_none() && !catalog.exists() {
-            return exec_err!("there is nothing to back up: no row tables, and no definitions of external ones");
-        }
-        let failed = |error: std::io::Error| exec_datafusion_err!("backup {}: {error}", into.display());
-        std::fs::create_dir(into).map_err(failed)?;
-        let copied = database.map_or(Ok(()), |database| {
-            let rows = RealDisk::open_or_create(into.join(ROWS))?;
-            database.backup(&rows).map(|_| ())
-        });
-        let copied = copied.map_err(external).and_then(|()| catalog.copy_to(into));
-        if copied.is_err()
-            && let Err(error) = std::fs::remove_dir_all(into)
-        {
-            // It was made here, so nobody else's files are in it.
-            tracing::warn!("what was copied is no backup, and is left in {}: {error}", into.display());
-        }
-        copied
+    /// The database's directory; `None` if rows are in memory only.
+    pub const fn files(&self) -> Option<&DatabaseFiles> {
+        self.files.as_ref()
     }
 
     /// Stops it, unless somebody still uses it, in which case the last to leave stops it.
@@ -344,7 +270,8 @@ impl RowStore {
                 () => "idle_transaction_timeout",
             };
             return Err(format!(
-                "thermocline.{name} is decided when the database's row tables are opened: give it with --set"
+                "{name} is decided when the database's row tables are opened: give it with --set, or ALTER DATABASE SET {name} \
+                 for the next time"
             ));
         }
         if let State::Started(database) = &*state {

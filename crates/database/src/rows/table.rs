@@ -7,18 +7,16 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::Result;
 use datafusion::logical_expr::{Expr, TableType};
 use datafusion::physical_plan::ExecutionPlan;
-use thermocline_compute::QueryContext;
 use thermocline_transactions::schema::TableDefinition;
 
-use super::row_session::RowSession;
+use super::query::RowQuery;
 use super::scan::RowScanExec;
-use super::snapshot::{QuerySnapshot, Request};
+use super::snapshot::Request;
 use crate::arrow::schema_of;
 use crate::bridge::external;
 
 /// A row table as DataFusion sees it: read only, and whole.
 pub struct RowTable {
-    session: RowSession,
     definition: Arc<TableDefinition>,
     schema: SchemaRef,
     /// For `SHOW CREATE TABLE`, once it is asked for.
@@ -32,10 +30,10 @@ impl fmt::Debug for RowTable {
 }
 
 impl RowTable {
-    /// A table of a session.
-    pub fn new(session: RowSession, definition: Arc<TableDefinition>) -> Self {
+    /// The table of this definition, which is that of the time when a statement is planned.
+    pub fn new(definition: Arc<TableDefinition>) -> Self {
         let schema = schema_of(&definition);
-        Self { session, definition, schema, sql: OnceLock::new() }
+        Self { definition, schema, sql: OnceLock::new() }
     }
 }
 
@@ -61,15 +59,15 @@ impl TableProvider for RowTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let columns = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let query = RowQuery::of(state.config())?;
         // A view may have been planned when the table was another one.
-        let definitions = self.session.schema();
+        let definitions = query.session.schema();
         let now = definitions.table(&self.definition.name).map_err(external)?;
         let now = if now.columns.starts_with(&self.definition.columns) { now } else { &self.definition };
-        let snapshot = QueryContext::of(state.config()).shared::<QuerySnapshot>();
-        let rows = snapshot.rows_of(&self.session, now).await?;
+        let rows = query.snapshot.rows_of(&query.session, now).await?;
         let schema = Arc::new(self.schema.project(&columns)?);
-        let partitions = self.session.partitions_of(now);
+        let partitions = query.session.store().partitions_of(now);
         let request = Request::new(Arc::clone(now), columns, schema, partitions, &state.runtime_env().memory_pool);
-        Ok(Arc::new(RowScanExec::new(snapshot.register(&self.session, request), rows)))
+        Ok(Arc::new(RowScanExec::new(query.snapshot.register(&query.session, request), rows)))
     }
 }

@@ -17,12 +17,12 @@ use thermocline_transactions::types::{DataType, Value, ValueRef, parse_text};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
-use super::route::{Route, simple};
+use super::route::Route;
 use super::session::Session;
-use super::statement::Statement;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
 use crate::copy::{CopyFormat, RowReader, RowWriter};
+use crate::statement::{Statement, simple};
 
 /// What `COPY ... FROM STDIN` reads and `COPY ... TO STDOUT` writes: what whoever runs a statement gives it.
 #[derive(Default)]
@@ -113,7 +113,7 @@ impl Session {
         interrupt: &Arc<Interrupt>,
     ) -> Result<u64> {
         let name = simple(table).unwrap_or_else(|| table.to_string());
-        if self.analytic.has_relation(&name) {
+        if self.engine().has_relation(&name) {
             return plan_err!("{name} is no row table: external tables are read only, write objects to their location");
         }
         let schema = self.row_schema();

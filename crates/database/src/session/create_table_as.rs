@@ -4,19 +4,20 @@ use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::Result;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
-use thermocline_compute::{QueryStream, written_type};
+use thermocline_compute::QueryStream;
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 
 use super::insert::{load_all, of_texts};
-use super::route::{Route, simple};
+use super::prepared_statements::written_type;
+use super::route::Route;
 use super::session::{Session, is_of_planning};
-use super::statement::Statement;
 use crate::arrow::{check_assignment, column_type};
 use crate::bridge::{external, row_error};
 use crate::rows::RowStore;
+use crate::statement::{Statement, simple};
 
 /// `CREATE TABLE t (PRIMARY KEY (k)) AS SELECT ...`:
 ///
@@ -40,7 +41,7 @@ impl Session {
         let name = simple(&table.name).unwrap_or_default();
         let exists = || Class::DuplicateTable.error(format_args!("table \"{name}\" already exists"));
         if self.row_schema().table(&name).is_ok() {
-            return if table.if_not_exists { Ok(self.analytic.nothing()) } else { Err(external(exists())) };
+            return if table.if_not_exists { Ok(self.engine().nothing()) } else { Err(external(exists())) };
         }
         check_key(&table, &name, &query)?;
         let rows = match self.analytic(query.clone(), interrupt).await {
@@ -72,7 +73,7 @@ impl Session {
         let begin = move |session: &mut RowsSession| Filling::begin(session, store, &definition, &defined);
         let filling = match self.rows.statement(interrupt, begin).await {
             Err(error) if may_exist && matches!(row_error(&error), Some(Error::User(Class::DuplicateTable, _))) => {
-                return Ok(self.analytic.nothing());
+                return Ok(self.engine().nothing());
             }
             filling => filling?,
         };

@@ -13,8 +13,8 @@ use thermocline_transactions::types::ValueRef;
 
 use super::insert;
 use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
-use super::statement::Statement;
 use crate::bridge::external;
+use crate::statement::Statement;
 
 /// `EXPLAIN` of what the row engine may run:
 ///
@@ -82,7 +82,7 @@ impl Session {
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
         let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
         let Some(explain) = explain.into_iter().next() else { return plan_err!("there is no query to explain") };
-        let below = self.analytic.collect(self.analytic(explain, interrupt).await?).await?;
+        let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
             true => "in the open transaction, which holds the partitions of the rows",
             false => "in one transaction if they are few, otherwise in batches that are seen together at the end",
@@ -93,7 +93,7 @@ impl Session {
             .collect();
         let first = RecordBatch::try_new(Arc::clone(&below.schema), first)?;
         let all = concat_batches(&below.schema, [first].iter().chain(&below.batches))?;
-        Ok(self.analytic.answer(below.schema, vec![all]))
+        Ok(self.engine().answer(below.schema, vec![all]))
     }
 }
 

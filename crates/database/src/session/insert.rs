@@ -5,16 +5,17 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
-use thermocline_compute::{folded, written_type};
+use thermocline_compute::folded;
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
 use thermocline_transactions::{Class, Error, Result as RowResult};
 use tokio::sync::mpsc::Receiver;
 
-use super::statement::Statement;
+use super::prepared_statements::written_type;
 use crate::arrow::{Source, becomes_text, check_assignment};
 use crate::bridge::external;
+use crate::statement::Statement;
 
 /// Rows of a query that go in by one transaction that holds all partitions, which takes fewer milliseconds than a load
 /// has syncs.

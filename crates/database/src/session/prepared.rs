@@ -3,30 +3,30 @@ use std::sync::Arc;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
-use thermocline_compute::{QueryStream, check_depth, check_preparable};
+use thermocline_compute::{QueryStream, check_depth};
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::DataType as RowType;
 
-use super::headings::Headings;
 use super::insert;
+use super::prepared_statements::{PARAMETERS_MAX, check_preparable};
 use super::route::Route;
 use super::session::{Session, is_beyond_rows, is_not_here, is_undefined_table};
-use super::statement::Statement;
 use crate::bridge::external;
+use crate::statement::{Headings, Statement};
 
 /// PREPARE and EXECUTE:
 ///
 /// ```text
 /// PREPARE -----> the engine that would run the statement says the types of its parameters' places
 /// EXECUTE -----> the statement with its parameters, which goes the way of any statement
-/// DEALLOCATE --> analytic engine, which keeps them
+/// DEALLOCATE --> forgotten
 /// ```
 impl Session {
     /// What people see above the columns of a statement's rows; EXECUTE has the headings of what it executes.
     pub fn headings(&self, statement: &Statement) -> Headings {
         if let Some(Parsed::Statement(ast)) = &statement.parsed
             && let Ast::Execute { name: Some(name), .. } = ast.as_ref()
-            && let Some(prepared) = self.analytic.prepared(name)
+            && let Some(prepared) = self.prepared().statement(name)
         {
             return Headings::of(Some(&Parsed::Statement(Box::new(prepared))));
         }
@@ -39,7 +39,7 @@ impl Session {
             return Ok(statement);
         }
         let Some(parsed) = statement.parsed else { return Ok(statement) };
-        let parsed = self.analytic.executed(parsed)?;
+        let parsed = self.prepared().executed(parsed)?;
         let text = parsed.to_string();
         check_depth(&text)?;
         Ok(Statement { text: text.into(), line: statement.line, parsed: Some(parsed) })
@@ -54,15 +54,29 @@ impl Session {
         let text = inner.to_string().into();
         let prepared = Statement { text, line: statement.line, parsed: Some(Parsed::Statement(inner.clone())) };
         let places = self.places(data_types, inner, &prepared).await?;
-        self.analytic.prepare(name, data_types, &places, inner)?;
-        Ok(self.analytic.nothing())
+        self.prepared().prepare(name, data_types, &places, inner)?;
+        Ok(self.engine().nothing())
+    }
+
+    pub(super) fn deallocate(&self, statement: &Statement) -> Result<QueryStream> {
+        if let Some(Parsed::Statement(ast)) = &statement.parsed
+            && let Ast::Deallocate { name, .. } = ast.as_ref()
+        {
+            self.prepared().remove(name)?;
+        }
+        Ok(self.engine().nothing())
+    }
+
+    async fn parameter_types(&self, declared: &[DataType], ast: &Ast) -> Result<Vec<Option<RowType>>> {
+        let options = self.options(self.own().lock().deadline());
+        self.engine().parameter_types(declared, ast, PARAMETERS_MAX, &options).await
     }
 
     /// The types of the places of a statement's parameters, by position; `None` where nothing says one.
     async fn places(&self, declared: &[DataType], ast: &Ast, statement: &Statement) -> Result<Vec<Option<RowType>>> {
         let route = self.route(statement)?;
         if !matches!(route, Route::Rows | Route::RowsFirst | Route::Insert) {
-            return self.analytic.parameter_types(declared, ast).await;
+            return self.parameter_types(declared, ast).await;
         }
         let text = Arc::clone(&statement.text);
         match self.rows.run(move |session| session.prepare(&text)).await {
@@ -71,13 +85,13 @@ impl Session {
                 Ok(prepared.parameters().iter().copied().map(Some).collect())
             }
             Err(error) if route == Route::RowsFirst && is_beyond_rows(&error) => {
-                self.analytic.parameter_types(declared, ast).await
+                self.parameter_types(declared, ast).await
             }
             Err(error) if route == Route::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
                 let Ast::Insert(insert) = ast else { return Err(error) };
                 let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
                 match Statement::analytic(&plan.query)? {
-                    Parsed::Statement(query) => self.analytic.parameter_types(declared, &query).await,
+                    Parsed::Statement(query) => self.parameter_types(declared, &query).await,
                     _ => Err(error),
                 }
             }

@@ -4,14 +4,11 @@ use datafusion::common::{Result, TableReference, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
-    FromTable, Insert, ObjectName, ObjectNamePart, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
-    TableWithJoins,
+    FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
-use thermocline_compute::folded;
 use thermocline_transactions::schema::Schema;
 
-use super::column_names::check_view;
-use super::statement::Statement;
+use crate::statement::{Statement, check_view, simple};
 
 /// What is done with a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +25,8 @@ pub enum Route {
     Describe(String),
     /// A statement gets a name.
     Prepare,
+    /// A name is forgotten.
+    Deallocate,
     /// A row table is made of the rows of a query.
     CreateTableAs,
     /// Rows go between a file and a row table, or from a query into a file.
@@ -83,6 +82,7 @@ impl Names<'_> {
                 if table.query.is_some() { Route::CreateTableAs } else { Route::Rows }
             }
             Ast::Prepare { .. } => Route::Prepare,
+            Ast::Deallocate { .. } => Route::Deallocate,
             Ast::Copy { .. } => Route::Copy,
             Ast::CreateIndex(index) => {
                 let name = index.name.as_ref().and_then(simple);
@@ -154,7 +154,7 @@ impl Names<'_> {
 }
 
 /// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine
-/// has, and a change of settings.
+/// has.
 pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool) -> bool {
     let Some(parsed @ Parsed::Statement(ast)) = &statement.parsed else { return false };
     match ast.as_ref() {
@@ -166,17 +166,6 @@ pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool)
             };
             tables.iter().all(is_analytic)
         }),
-        Ast::Set(_) => true,
         _ => false,
-    }
-}
-
-/// The name of something in schema `public`; `None` for names in other schemas.
-pub(super) fn simple(name: &ObjectName) -> Option<String> {
-    let part = |part: &ObjectNamePart| part.as_ident().map(folded);
-    match name.0.as_slice() {
-        [name] => part(name),
-        [schema, name] if part(schema).as_deref() == Some("public") => part(name),
-        _ => None,
     }
 }

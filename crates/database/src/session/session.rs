@@ -1,17 +1,20 @@
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::TryStreamExt;
+use parking_lot::Mutex;
 use thermocline_compute::{
-    Engine, HeapGauges, QueryContext, QueryResult, QueryStream, Session as Analytic, Settings, StatementTimeout,
+    AnalyticEngine, CurrentQuery, QueryContext, QueryResult, QuerySettings, QueryStream, StatementOptions,
+    StatementTimeout,
 };
 use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
-use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::{Class, Error};
 use tokio::sync::mpsc::{Receiver, channel};
@@ -19,13 +22,15 @@ use tokio::sync::mpsc::{Receiver, channel};
 use super::copy::Streams;
 use super::describe::describe;
 use super::insert;
-use super::open::OpenOptions;
+use super::prepared_statements::Prepared;
 use super::route::{Names, Route, needs_no_rows};
-use super::statement::Statement;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
-use crate::rows::{DatabaseFiles, RowSchema, RowSession, RowSettings, RowStore};
-use crate::system;
+use crate::database::Database;
+use crate::maintenance;
+use crate::rows::{RowQuery, RowSession};
+use crate::settings::{SessionSettings, SettingsInUse};
+use crate::statement::{SettingStatement, Statement};
 
 /// Batches of a query that wait to be loaded.
 const BATCHES_AHEAD: usize = 2;
@@ -46,65 +51,50 @@ const BATCHES_AHEAD: usize = 2;
 /// also what the row engine says of a query outside of a transaction that reads many rows
 /// (`thermocline_transactions::database::Settings::query_rows_max`): it would hold its partitions meanwhile, which a
 /// snapshot does not.
+///
+/// Clones are the same session, which runs one statement at a time. It is closed when the last of them is gone.
 #[derive(Debug, Clone)]
 pub struct Session {
-    pub(super) analytic: Analytic,
     pub(super) rows: RowSession,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    database: Database,
+    /// What it has set.
+    settings: Arc<Mutex<SessionSettings>>,
+    /// What PREPARE has named.
+    prepared: Prepared,
+    /// The query of the analytic engine that runs.
+    current: CurrentQuery,
 }
 
 impl Session {
-    /// A database without a directory, at default settings.
-    ///
-    /// # Errors
-    /// If no runtime can be made.
-    pub async fn in_memory() -> Result<Self> {
-        Self::open(OpenOptions::default(), |_| {}).await
+    /// A session of this database, at its settings.
+    pub(crate) fn new(database: Database) -> Self {
+        let rows = RowSession::new(Arc::clone(database.rows()));
+        let settings = Arc::new(Mutex::new(database.own_settings().session()));
+        let shared = Shared { database, settings, prepared: Prepared::default(), current: CurrentQuery::default() };
+        Self { rows, shared: Arc::new(shared) }
     }
 
-    /// Opens a database: takes its directory, recovers its row tables, restores what its catalog defines.
-    /// `progress` hears how far recovery is, which goes on behind this if it takes long: statements that may need row
-    /// tables wait for it, and so does this if the catalog has a view of one.
-    ///
-    /// # Errors
-    /// If the directory cannot be used, is another process's, or holds what cannot be read.
-    pub async fn open(options: OpenOptions, progress: impl FnMut(&Progress) + Send + 'static) -> Result<Self> {
-        let settings = RowSettings::of(&options.settings);
-        let files = options.directory.as_deref().map(DatabaseFiles::open).transpose()?;
-        let store = Arc::new(RowStore::new(files, settings));
-        let recovering = Arc::clone(&store);
-        blocking(move || recovering.recover(progress)).await?.map_err(external)?;
-        let rows = RowSession::new(store);
-        let store = Arc::clone(rows.store());
-        let guests = move || {
-            let used = store.started().map_or(0, |database| database.memory().used_bytes());
-            usize::try_from(used).unwrap_or(usize::MAX)
-        };
-        let heap = options.allocated.map(|allocated| HeapGauges { allocated, guests: Arc::new(guests) });
-        let mut analytic = options.analytic();
-        analytic.heap = heap;
-        analytic.settings.executor_partitions = rows.store().settings().partitions;
-        analytic.guests = Some(Arc::new(RowSchema::new(rows.clone())));
-        analytic.system_tables = system::tables(&rows);
-        Ok(Self { analytic: Analytic::open(analytic).await?, rows })
+    /// The database that it is of.
+    pub fn database(&self) -> &Database {
+        &self.shared.database
     }
 
-    /// Ends the session, waits for what still runs in the row engine, and says whether all of it is durable.
+    /// Ends the session, which rolls back its transaction. The database stays open.
     ///
     /// # Errors
-    /// If the log could not be written.
+    /// If it panics, which is a bug.
     pub async fn close(&self) -> Result<()> {
         self.rows.close().await
     }
 
-    /// Why nothing can be written to row tables, what they show and how to go on; `None` if they can be written.
-    /// Whoever tries gets that as an error with SQLSTATE 25006, but whoever only reads has to be told, too.
-    pub fn read_only(&self) -> Option<ReadOnly> {
-        self.rows.store().read_only()
-    }
-
-    /// What this session shares with others of the process, on the analytic side.
-    pub fn engine(&self) -> &Arc<Engine> {
-        self.analytic.engine()
+    /// The analytic engine of its database.
+    pub fn engine(&self) -> &Arc<AnalyticEngine> {
+        self.database().engine()
     }
 
     /// All definitions of row tables and procedures as they are now.
@@ -112,33 +102,45 @@ impl Session {
         self.rows.schema()
     }
 
-    /// The settings as they are now.
-    pub fn settings(&self) -> Settings {
-        self.analytic.settings()
+    /// The session's settings as they are now.
+    pub fn settings(&self) -> QuerySettings {
+        self.own().lock().query()
     }
 
-    /// Changes a setting, as `SET` does. The prefix `thermocline.` may be left out.
-    ///
-    /// # Errors
-    /// If there is no such setting, the value does not fit it, or it cannot be changed any more.
-    pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        let before = self.settings();
-        self.analytic.set(name, value)?;
-        self.apply(&before)
+    pub(super) fn own(&self) -> &Mutex<SessionSettings> {
+        &self.shared.settings
     }
 
-    /// Tells the row engine of changed settings, and takes back what it does not accept.
-    fn apply(&self, before: &Settings) -> Result<()> {
-        let Err(why) = self.rows.store().change(&RowSettings::of(&self.settings())) else { return Ok(()) };
-        for (name, value, _) in before.rows() {
-            self.analytic.set(&name, &value)?;
+    pub(super) fn prepared(&self) -> &Prepared {
+        &self.shared.prepared
+    }
+
+    pub(super) fn settings_in_use(&self) -> SettingsInUse {
+        SettingsInUse {
+            database: Arc::clone(self.database().own_settings()),
+            session: Arc::clone(&self.shared.settings),
         }
-        plan_err!("{why}")
+    }
+
+    /// What a statement brings with it to the analytic engine.
+    pub(super) fn options(&self, deadline: Option<Instant>) -> StatementOptions {
+        let (rows, in_use) = (self.rows.clone(), Arc::new(self.settings_in_use()));
+        let begin = move |config: &mut SessionConfig| {
+            config.set_extension(Arc::new(RowQuery::new(rows.clone())));
+            config.set_extension(Arc::clone(&in_use));
+        };
+        StatementOptions {
+            config: self.own().lock().config.clone(),
+            deadline,
+            current: self.shared.current.clone(),
+            begin: Some(Arc::new(begin)),
+            runs_at_once: self.in_transaction(),
+        }
     }
 
     /// The query of the analytic engine that runs now.
     pub fn current(&self) -> Option<Arc<QueryContext>> {
-        self.analytic.current()
+        self.shared.current.get()
     }
 
     /// Whether a transaction is open.
@@ -187,7 +189,7 @@ impl Session {
     /// As [`Session::run`].
     pub async fn run_with(&self, statement: Statement, streams: Streams) -> Result<QueryResult> {
         let rows = self.stream_with(statement, streams).await?;
-        let collected = self.analytic.collect(rows).await;
+        let collected = self.engine().collect(rows).await;
         self.transaction_of(collected).await
     }
 
@@ -206,19 +208,23 @@ impl Session {
     /// As [`Session::run`].
     pub async fn stream_with(&self, statement: Statement, streams: Streams) -> Result<QueryStream> {
         // One for all that is done for it, in whichever engine: its timeout counts from now on.
-        let interrupt = Arc::new(Interrupt::new(self.settings().statement_timeout));
+        let interrupt = Arc::new(Interrupt::new(self.own().lock().statement_timeout));
         let statement = match self.executed(statement) {
             Ok(statement) => statement,
             Err(error) => return self.transaction_of(Err(error)).await,
         };
-        if self.rows.store().is_unusable() && !needs_no_rows(&statement, |name| self.analytic.has_relation(name)) {
+        if self.rows.has_failed() && !statement.ends_transaction() {
+            return Err(external(Error::failed_transaction()));
+        }
+        if let Some(setting) = SettingStatement::of(&statement)? {
+            let changed = self.setting(&setting);
+            return self.transaction_of(changed).await;
+        }
+        if self.rows.store().is_unusable() && !needs_no_rows(&statement, |name| self.engine().has_relation(name)) {
             self.rows.recovered(&interrupt).await?;
         }
         if let Some(into) = statement.backup_to()? {
             return self.backup(into).await;
-        }
-        if self.rows.has_failed() && !statement.ends_transaction() {
-            return Err(external(Error::failed_transaction()));
         }
         let route = self.route(&statement);
         // One that is there is not created again.
@@ -232,8 +238,9 @@ impl Session {
             Ok(Route::Describe(name)) => self.describe(&name),
             Ok(Route::Copy) => self.copy(&statement, streams, &interrupt).await,
             Ok(Route::Prepare) => self.prepare(&statement).await,
+            Ok(Route::Deallocate) => self.deallocate(&statement),
             Ok(Route::CreateTableAs) => self.create_table_as(statement, &interrupt).await,
-            Ok(Route::Nothing) => Ok(self.analytic.nothing()),
+            Ok(Route::Nothing) => Ok(self.engine().nothing()),
             Ok(Route::Analytic) => self.analytic(statement, &interrupt).await,
             Err(error) => Err(error),
         };
@@ -258,8 +265,8 @@ impl Session {
         let schema = self.rows.schema();
         let names = Names {
             rows: &schema,
-            has_relation: &|name| self.analytic.has_relation(name),
-            has_index: &|name| self.analytic.has_index(name),
+            has_relation: &|name| self.engine().has_relation(name),
+            has_index: &|name| self.engine().has_index(name),
         };
         names.route(statement)
     }
@@ -287,9 +294,9 @@ impl Session {
         // It is a path, whatever it looks like.
         let path = std::path::absolute(&into)?;
         self.settings().allowed_locations.check(&path.to_string_lossy())?;
-        let store = Arc::clone(self.rows.store());
-        blocking(move || store.backup(&into)).await??;
-        Ok(self.analytic.nothing())
+        let database = self.database().clone();
+        blocking(move || maintenance::backup(&database, &into)).await??;
+        Ok(self.engine().nothing())
     }
 
     pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
@@ -352,13 +359,14 @@ impl Session {
     /// Runs the query of an INSERT in the analytic engine.
     async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
         let query = Statement::analytic(&plan.query)?;
-        let mut rows = self.analytic.stream_until(query, interrupt.deadline()).await?;
+        let options = self.options(interrupt.deadline());
+        let mut rows = self.engine().stream(query, &options).await?;
         if let Some(texts) = plan.query_of_texts(&rows.schema)? {
-            rows = self.analytic.stream_until(Statement::analytic(&texts)?, interrupt.deadline()).await?;
+            rows = self.engine().stream(Statement::analytic(&texts)?, &options).await?;
         }
         let one = plan.with_parameters(&rows.schema)?;
         let batches = if self.in_transaction() || !plan.is_load() {
-            self.analytic.collect(rows).await?.batches
+            self.engine().collect(rows).await?.batches
         } else {
             let mut first = vec![];
             loop {
@@ -421,23 +429,20 @@ impl Session {
     fn describe(&self, name: &str) -> Result<QueryStream> {
         let schema = self.rows.schema();
         let columns = describe(schema.table(name).map_err(external)?)?;
-        Ok(self.analytic.answer(columns.schema(), vec![columns]))
+        Ok(self.engine().answer(columns.schema(), vec![columns]))
     }
 
     pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<QueryStream> {
         // It may have been stopped while the row engine had it.
         interrupt.check().map_err(external)?;
         let Some(parsed) = statement.parsed else { return plan_err!("{} is not a query", statement.text) };
-        let before = self.settings();
-        let stream = self.analytic.stream_until(parsed, interrupt.deadline()).await?;
-        self.apply(&before)?;
-        Ok(stream)
+        self.engine().stream(parsed, &self.options(interrupt.deadline())).await
     }
 
     pub(super) fn answer(&self, answer: &Answer) -> Result<QueryStream> {
         let mut stream = match batches(answer)? {
-            Some((schema, batches)) => self.analytic.answer(schema, batches),
-            None => self.analytic.nothing(),
+            Some((schema, batches)) => self.engine().answer(schema, batches),
+            None => self.engine().nothing(),
         };
         stream.affected = (!stream.has_rows).then_some(answer.affected);
         Ok(stream)
@@ -485,7 +490,7 @@ mod tests {
 
     /// A session, and another one that holds all partitions of a table with a row.
     async fn held() -> (Session, RowsSession) {
-        let session = Session::in_memory().await.unwrap();
+        let session = Database::in_memory().await.unwrap().session();
         session.run("CREATE TABLE t (k BIGINT PRIMARY KEY)").await.unwrap();
         session.run("INSERT INTO t VALUES (1)").await.unwrap();
         let mut holder = session.rows.store().database().unwrap().session();

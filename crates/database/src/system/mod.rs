@@ -1,4 +1,4 @@
-//! What the database knows about its row tables: tables of schema `system`.
+//! What the database knows about its row tables and settings: tables of schema `system`.
 
 mod executors;
 mod memory;
@@ -11,37 +11,40 @@ use datafusion::catalog::TableProvider;
 use thermocline_compute::{Columns, SystemTable};
 use thermocline_transactions::database::{Session, Statistics};
 
-use crate::rows::RowSession;
+use crate::rows::{RowQuery, RowStore};
+use crate::settings;
 
-/// The tables, by name, as one session sees them.
-pub fn tables(session: &RowSession) -> Vec<(String, Arc<dyn TableProvider>)> {
+/// The tables, by name.
+pub fn tables(store: &Arc<RowStore>) -> Vec<(String, Arc<dyn TableProvider>)> {
     vec![
-        ("tables".to_owned(), table(session, tables::columns(), tables::rows)),
-        ("memory".to_owned(), table(session, memory::columns(), memory::rows)),
-        ("snapshots".to_owned(), of_snapshots(session)),
-        ("executors".to_owned(), table(session, executors::columns(), executors::rows)),
+        ("tables".to_owned(), table(tables::columns(), tables::rows)),
+        ("memory".to_owned(), table(memory::columns(), memory::rows)),
+        ("snapshots".to_owned(), of_snapshots(store)),
+        ("executors".to_owned(), table(executors::columns(), executors::rows)),
+        ("settings".to_owned(), of_settings()),
     ]
 }
 
 /// A table made of what became of snapshots; without rows if there can be none. It waits for no partition.
-fn of_snapshots(session: &RowSession) -> Arc<dyn TableProvider> {
-    let session = session.clone();
-    Arc::new(SystemTable::new(snapshots::columns(), move || {
-        let status = session.store().snapshot_status();
+fn of_snapshots(store: &Arc<RowStore>) -> Arc<dyn TableProvider> {
+    let store = Arc::clone(store);
+    Arc::new(SystemTable::new(snapshots::columns(), move |_| {
+        let status = store.snapshot_status();
         async move { Ok(status.map(snapshots::row).into_iter().collect()) }
     }))
 }
 
+/// The settings of the session that asks.
+fn of_settings() -> Arc<dyn TableProvider> {
+    Arc::new(SystemTable::new(settings::columns(), |config| std::future::ready(Ok(settings::rows_in_use(config)))))
+}
+
 /// A table made of what the row engine holds in memory; without rows if it has not been started.
-fn table<T: Send + Sync + 'static>(
-    session: &RowSession,
-    columns: Columns<T>,
-    rows: fn(&Statistics) -> Vec<T>,
-) -> Arc<dyn TableProvider> {
-    let session = session.clone();
-    Arc::new(SystemTable::new(columns, move || {
-        let session = session.clone();
+fn table<T: Send + Sync + 'static>(columns: Columns<T>, rows: fn(&Statistics) -> Vec<T>) -> Arc<dyn TableProvider> {
+    Arc::new(SystemTable::new(columns, move |config| {
+        let query = RowQuery::of(config);
         async move {
+            let session = &query?.session;
             match session.store().started() {
                 Some(_) => Ok(rows(&session.part(Session::statistics).await?)),
                 None => Ok(vec![]),

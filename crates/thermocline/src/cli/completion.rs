@@ -6,7 +6,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
-use thermocline_database::Session;
+use thermocline_database::{Database, Session, SettingRow};
 
 /// Keywords that people type. The parser knows many more, which would drown them.
 const KEYWORDS: &[&str] = &[
@@ -152,7 +152,7 @@ impl Words {
     pub fn refresh(&mut self, session: &Session) {
         self.names.clear();
         self.names.extend(SYSTEM_TABLES.iter().map(|&name| name.to_owned()));
-        self.names.extend(session.settings().rows().into_iter().map(|(name, ..)| name));
+        self.names.extend(SettingRow::all(&session.values()).iter().map(|row| row.plain().to_owned()));
         for table in session.engine().tables() {
             self.names.push(table.definition.name.clone());
             self.names.extend(table.schema().fields().iter().map(|field| field.name().clone()));
@@ -224,7 +224,7 @@ mod tests {
 
     async fn words() -> Words {
         let mut words = Words::default();
-        words.refresh(&Session::in_memory().await.unwrap());
+        words.refresh(&Database::in_memory().await.unwrap().session());
         words.names.extend(["lineorder".to_owned(), "lo_orderdate".to_owned()]);
         words
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use thermocline_compute::{Session, SessionOptions};
+use thermocline_database::Database;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::format_size;
 use thermocline_workloads::Workload;
@@ -71,9 +71,10 @@ pub async fn demo(args: DemoArgs) -> Result<()> {
 
     let mut passes = vec![];
     for mode in Mode::ALL {
-        let session = Session::open(SessionOptions::default()).await?;
+        let database = Database::in_memory().await?;
+        database.set("cache_size", CACHE_SIZE)?;
+        let session = database.session();
         session.set("mode", mode.name())?;
-        session.set("cache_size", CACHE_SIZE)?;
         for table in TABLES {
             session
                 .run(&create_table_sql(table, Format::Parquet, &format!("thermocline://{}/{table}", node.address)))

@@ -116,11 +116,11 @@ pub fn notice(line: fmt::Arguments<'_>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thermocline_database::Session;
+    use thermocline_database::Statement;
 
     #[test]
     fn syntax_errors_name_the_place() {
-        let error = Session::parse("SELECT 1;\nSELEC 2").unwrap_err();
+        let error = Statement::parse("SELECT 1;\nSELEC 2").unwrap_err();
         let text = describe(&error);
         assert!(text.starts_with("syntax error: ") && text.contains("Line: 2"), "{text}");
     }

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgMatches, Args};
-use datafusion::common::config::ExtensionOptions;
-use thermocline_database::{OpenOptions, Session};
+use thermocline_database::{Database, OpenOptions, check_setting};
 
 use super::Failure;
 use super::interrupt::Interrupt;
@@ -104,8 +103,9 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
         scripts.push(Source::File("-".into()));
     }
     let mut interrupt = Interrupt::listen(!interactive)?;
-    let session = interrupt.clone().or(open(&arguments)).await??;
+    let database = interrupt.clone().or(open(&arguments)).await??;
     interrupt.reset();
+    let session = database.session();
     let is_stdin_free = !interactive && scripts.iter().all(|script| matches!(script, Source::Text(_)));
     let mut runner = Runner { session, format: arguments.format, timing: true, interrupt, is_stdin_free };
     if interactive {
@@ -120,40 +120,29 @@ pub async fn run(mut arguments: SqlArgs) -> Result<(), Failure> {
     }
     // It may take a snapshot, which nobody has to wait for: the log has everything.
     runner.interrupt.reset();
-    Ok(runner.interrupt.or(runner.session.close()).await??)
+    let closed = async {
+        runner.session.close().await?;
+        database.close().await
+    };
+    Ok(runner.interrupt.clone().or(closed).await??)
 }
 
-/// Opens the session with the settings of the command line.
-async fn open(arguments: &SqlArgs) -> Result<Session, Failure> {
-    let mut options = OpenOptions {
+/// Opens the database with the settings of the command line.
+async fn open(arguments: &SqlArgs) -> Result<Database, Failure> {
+    for (name, value) in &arguments.settings {
+        check_setting(name, value).map_err(|error| match Failure::from(error) {
+            Failure::Failed(message) => Failure::Usage(message),
+            other => other,
+        })?;
+    }
+    let options = OpenOptions {
         directory: arguments.directory.clone(),
+        settings: arguments.settings.clone(),
         allocated: Some(crate::heap::allocated_bytes),
         ..OpenOptions::default()
     };
-    let wrong = |error: datafusion::common::DataFusionError| match Failure::from(error) {
-        Failure::Failed(message) => Failure::Usage(message),
-        other => other,
-    };
-    let mut others = vec![];
-    for (name, value) in &arguments.settings {
-        // Ours count from the start: restoring tables obeys the timeout already.
-        match name.strip_prefix("thermocline.").or_else(|| (!name.contains('.')).then_some(name.as_str())) {
-            Some(name) => options.settings.set(name, value).map_err(wrong)?,
-            None => others.push((name, value)),
-        }
-    }
     let mut progress = RecoveryLine::new(arguments.directory.as_deref());
-    let session = Session::open(options, move |state| progress.show(state)).await?;
-    for (name, value) in others {
-        if name.starts_with("datafusion.runtime.") {
-            // Not options of the session, so only the statement knows them.
-            let sql = format!("SET {name} = '{}'", value.replace('\'', "''"));
-            session.run(&sql).await.map_err(wrong)?;
-        } else {
-            session.set(name, value).map_err(wrong)?;
-        }
-    }
-    Ok(session)
+    Ok(Database::open(options, move |state| progress.show(state)).await?)
 }
 
 /// `3 rows, 0.012 s`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use thermocline_compute::QueryResult;
-use thermocline_database::{OpenOptions, Session};
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Route;
 
 use super::arrays::cell;
@@ -246,11 +246,11 @@ impl<'a> World<'a> {
         let error = |error: &dyn std::fmt::Display| What::Error(error.to_string());
         match &run.cache {
             Cache::Keep => {}
-            Cache::Clear => session.engine().cache.clear(),
+            Cache::Clear => session.engine().cache().clear(),
             Cache::Only(number, columns) => {
                 let (table, read) = (&self.tables[*number], columns.iter().map(|column| format!("count({column})")));
-                session.set("cache_size", "1GiB").map_err(|why| error(&why))?;
-                session.engine().cache.clear();
+                session.database().set("cache_size", "1GiB").map_err(|why| error(&why))?;
+                session.engine().cache().clear();
                 session.set("mode", "caching").map_err(|why| error(&why))?;
                 let sql = format!("SELECT {} FROM {}", read.collect::<Vec<_>>().join(", "), table.name);
                 statement(session, &sql).await?;
@@ -258,15 +258,16 @@ impl<'a> World<'a> {
         }
         for (name, value) in &run.settings {
             let value = match (name.as_str(), &run.cache) {
-                ("thermocline.cache_size", Cache::Only(..)) => session.engine().cache.bytes().0.to_string(),
+                ("thermocline.cache_size", Cache::Only(..)) => session.engine().cache().bytes().0.to_string(),
                 // What is not there is not asked for.
                 _ => value.clone(),
             };
-            statement(session, &format!("SET {name} = '{value}'")).await?;
+            let set = if SHARED.contains(&name.as_str()) { "ALTER DATABASE SET" } else { "SET" };
+            statement(session, &format!("{set} {name} = '{value}'")).await?;
         }
         let result = statement(session, &query.ours()).await?;
-        let limit = session.settings().cache_size;
-        if session.engine().cache.bytes().0 > limit {
+        let limit = session.values().engine.cache_size;
+        if session.engine().cache().bytes().0 > limit {
             return Err(error(&"the cache passed its limit"));
         }
         if !session.settings().bitmaps && result.stats.partitions(Route::Bitmap) > 0 {
@@ -289,9 +290,12 @@ impl<'a> World<'a> {
     }
 }
 
+/// Settings that sessions share.
+const SHARED: [&str; 3] = ["thermocline.cache_policy", "thermocline.cache_size", "thermocline.partition_size"];
+
 async fn open(directory: Option<PathBuf>) -> Session {
     let options = OpenOptions { directory, ..OpenOptions::default() };
-    Session::open(options, |_| {}).await.expect("the session opens")
+    Database::open(options, |_| {}).await.expect("the database opens").session()
 }
 
 /// Runs a statement; a panic is an error.

@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
-use thermocline_database::{Session, sqlstate};
+use thermocline_database::{Database, Session, sqlstate};
 use thermocline_pushdown::{Column, UTC, is_jsonb};
 use thermocline_transactions::types::ValueRef;
 
@@ -60,7 +60,7 @@ pub struct Engines {
 impl Engines {
     pub async fn start() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let session = Session::in_memory().await.unwrap();
+        let session = Database::in_memory().await.unwrap().session();
         for create in [values::create_table("p"), values::create_table("indexed")] {
             session.run(&create).await.unwrap();
         }

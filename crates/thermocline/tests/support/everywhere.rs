@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_database::{Database, OpenOptions, Session};
 use thermocline_pushdown::Mode;
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::Format;
@@ -79,7 +79,7 @@ impl Everywhere {
             let context = format!("{:?} {location} random cache content of seed {seed}", self.format);
             self.random_cache(&half, seed, &context).await;
         }
-        let cache_max = half.engine().cache.limit();
+        let cache_max = half.engine().cache().limit();
         for switches in SWITCHES {
             let session = self.session(location, cache_max).await;
             for (name, value) in *switches {
@@ -99,7 +99,7 @@ impl Everywhere {
         let full = self.session(location, 8 << 30).await;
         for mode in Mode::ALL {
             full.set("mode", mode.name()).unwrap();
-            full.engine().cache.clear();
+            full.engine().cache().clear();
             for state in ["cold", "warm"] {
                 self.run_all(&full, &format!("{format:?} {location} {mode} {state}")).await;
             }
@@ -109,17 +109,17 @@ impl Everywhere {
         self.run_all(&full, "warming").await;
         let sums = self.run_all(&full, &format!("{format:?} {location} fully cached")).await;
         assert_eq!(sums.bytes_from_storage, 0, "{location}: bytes moved with everything cached");
-        let (working_set, _) = full.engine().cache.bytes();
+        let (working_set, _) = full.engine().cache().bytes();
 
         let half = self.session(location, working_set / 2).await;
         for mode in [Mode::Hybrid, Mode::Caching, Mode::Hybrid] {
             half.set("mode", mode.name()).unwrap();
             for policy in ["lru", "lfu"] {
-                half.set("cache_policy", policy).unwrap();
+                half.database().set("cache_policy", policy).unwrap();
                 self.run_all(&half, &format!("{format:?} {location} {mode} half cached, {policy}")).await;
             }
         }
-        assert!(half.engine().cache.bytes_max() <= working_set / 2, "the cache passed its limit");
+        assert!(half.engine().cache().bytes_max() <= working_set / 2, "the cache passed its limit");
         half
     }
 
@@ -128,7 +128,7 @@ impl Everywhere {
         let mut rng = StdRng::seed_from_u64(seed);
         let half = self.workload.queries.len() / 2;
         for mode in [Mode::Hybrid, Mode::Pushdown] {
-            session.engine().cache.clear();
+            session.engine().cache().clear();
             session.set("mode", "caching").unwrap();
             for (_, sql) in self.workload.queries.choose_multiple(&mut rng, half) {
                 session.run(sql).await.unwrap();
@@ -164,8 +164,8 @@ impl Everywhere {
     }
 
     async fn session(&self, location: &str, cache_size: usize) -> Session {
-        let settings = Settings { cache_size, partition_size: 1 << 20, ..Settings::default() };
-        let session = Session::open(SessionOptions { settings, ..SessionOptions::default() }).await.unwrap();
+        let options = OpenOptions::default().with("cache_size", cache_size).with("partition_size", "1MiB");
+        let session = Database::open(options, |_| {}).await.unwrap().session();
         for definition in data::definitions(self.workload, self.format, location) {
             session.run(&definition).await.unwrap();
         }

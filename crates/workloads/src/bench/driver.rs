@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
-use thermocline_compute::Session;
+use thermocline_database::Session;
 
 use super::record::{Counts, Record, result_hash};
 use crate::Workload;
@@ -56,7 +56,7 @@ pub async fn measure(
     mut on_record: impl FnMut(Record, &[RecordBatch]) -> Result<()>,
 ) -> Result<()> {
     for (name, sql) in queries {
-        let settings = session.settings();
+        let (settings, limits) = (session.settings(), session.database().settings().engine);
         let started = Instant::now();
         let result = session.run(sql).await.map_err(|error| error.context(format!("query {name}")))?;
         let seconds = started.elapsed().as_secs_f64();
@@ -65,7 +65,7 @@ pub async fn measure(
             seconds,
             rows: result.rows() as u64,
             result_hash: Some(result_hash(sql, &result.batches)?),
-            counts: Some(Counts::new(&settings, &result.stats, seconds)),
+            counts: Some(Counts::new(&settings, &limits, &result.stats, seconds)),
             ..measurement.record(settings.mode.name(), (name, sql), run)
         };
         on_record(record, &result.batches)?;

@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 use datafusion::common::Result as DataFusionResult;
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
-use thermocline_compute::{QueryStats, Settings};
+use thermocline_compute::{EngineSettings, QuerySettings, QueryStats};
 use thermocline_pushdown::Route;
 
 use super::results::{Row, rows, sort_keys};
@@ -70,11 +70,11 @@ impl Record {
 }
 
 impl Counts {
-    /// What a query's scans did that took `seconds` under `settings`.
-    pub(super) fn new(settings: &Settings, stats: &QueryStats, seconds: f64) -> Self {
+    /// What a query's scans did that took `seconds` under `settings` and `limits`.
+    pub(super) fn new(settings: &QuerySettings, limits: &EngineSettings, stats: &QueryStats, seconds: f64) -> Self {
         Self {
-            policy: settings.cache_policy.name().to_owned(),
-            cache_bytes: settings.cache_size as u64,
+            policy: limits.cache_policy.name().to_owned(),
+            cache_bytes: limits.cache_size as u64,
             bytes_from_storage: stats.bytes_from_storage,
             bytes_to_storage: stats.bytes_to_storage,
             partitions_local: stats.partitions(Route::Local),

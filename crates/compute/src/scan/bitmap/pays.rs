@@ -84,7 +84,7 @@ impl<'a> Chooser<'a> {
         if pushes && expected.selectivity < SELECTIVITY_MIN {
             return otherwise;
         }
-        let experience = &self.scan.query().engine().experience;
+        let experience = &self.scan.query().resources().experience;
         let place = Place::new(&object.path, partition.range);
         let observed = experience.observed(self.scan.shape(), expected, Some(place));
         self.selectivity = observed.selectivity.unwrap_or(expected.selectivity);

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use clap::builder::RangedU64ValueParser;
-use thermocline_compute::Settings;
+use thermocline_database::check_setting;
 use thermocline_pushdown::units::{parse_rate, parse_size};
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, PARTITION_SIZE_MIN};
@@ -51,8 +51,7 @@ pub fn partition_size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence that names the text, if there is none.
 pub fn policy(text: &str) -> Result<String, String> {
-    use datafusion::common::config::ExtensionOptions;
-    Settings::default().set("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.strip_backtrace())
+    check_setting("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.strip_backtrace())
 }
 
 /// A number from `least` to `most`; `what` names it in the error.

@@ -5,7 +5,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::{Result as DataFusionResult, exec_err};
 use serde_json::json;
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};
@@ -192,9 +192,9 @@ impl Side {
     /// bitmaps, one part of what it needs of `lineitem`. There is no room for more.
     async fn prepare(&self, query: &SelectivityQuery, direction: Direction) -> DataFusionResult<()> {
         let session = &self.session;
-        session.engine().cache.clear();
+        session.engine().cache().clear();
         session.set("mode", "caching")?;
-        session.set("cache_size", "1TiB")?;
+        session.database().set("cache_size", "1TiB")?;
         let of_lineitem = if self.bitmaps { direction.cached(query) } else { vec![] };
         // Several uses, so that the columns that are missing do not displace these.
         for _ in 0..3 {
@@ -203,8 +203,8 @@ impl Side {
                 read_columns(session, table, columns).await?;
             }
         }
-        let (bytes, _) = session.engine().cache.bytes();
-        session.set("cache_size", &bytes.to_string())?;
+        let (bytes, _) = session.engine().cache().bytes();
+        session.database().set("cache_size", &bytes.to_string())?;
         session.set("mode", "hybrid")
     }
 }

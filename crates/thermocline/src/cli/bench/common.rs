@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result as DataFusionResult;
-use datafusion::common::config::ExtensionOptions;
-use thermocline_compute::{Session, SessionOptions, Settings};
+use thermocline_database::{Database, OpenOptions, Session, check_setting};
 use thermocline_workloads::Workload;
 use thermocline_workloads::generate::{Format, create_table_sql};
 
@@ -46,11 +45,8 @@ impl CommonArgs {
     /// # Errors
     /// If a setting does not fit.
     pub async fn plain_session(&self) -> DataFusionResult<Session> {
-        let session = Session::open(SessionOptions::default()).await?;
-        for (name, value) in &self.settings {
-            session.set(name, value)?;
-        }
-        Ok(session)
+        let options = OpenOptions { settings: self.settings.clone(), ..OpenOptions::default() };
+        Ok(Database::open(options, |_| {}).await?.session())
     }
 
     /// A session with the given settings and the workload's tables below `location`.
@@ -66,11 +62,9 @@ impl CommonArgs {
     }
 }
 
-/// A setting that exists, with a value that fits, as far as that is known without a session.
+/// A setting that exists, with a value that fits, as far as that is known without a database.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = assignment(text)?;
-    if let Some(ours) = name.strip_prefix("thermocline.").or_else(|| (!name.contains('.')).then_some(name.as_str())) {
-        Settings::default().set(ours, &value).map_err(|error| error.strip_backtrace())?;
-    }
+    check_setting(&name, &value).map_err(|error| error.strip_backtrace())?;
     Ok((name, value))
 }

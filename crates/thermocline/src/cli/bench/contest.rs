@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use serde_json::json;
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use thermocline_workloads::bench::{Measurement, Record, measure};
 
 use super::super::failure::notice;
@@ -127,7 +127,7 @@ impl Contest {
         let Measurement { workload, format, .. } = &self.measurement;
         let session = self.common.session(workload, *format, &format!("thermocline://{}", node.address)).await?;
         // One object, one partition.
-        session.set("partition_size", "64KiB")?;
+        session.database().set("partition_size", "64KiB")?;
         session.set("mode", if trial.strategy == Strategy::No { "pullup" } else { "pushdown" })?;
         // Enough that the node has a choice whenever a slot is free.
         session.set("partitions_in_flight", "32")?;

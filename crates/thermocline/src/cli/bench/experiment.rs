@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::prelude::SessionContext;
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{parse_rate, parse_size};
 use thermocline_workloads::Workload;
@@ -149,8 +149,8 @@ impl Experiment {
         let mut contenders = vec![];
         for mode in &args.modes {
             let session = self.session(&location).await?;
-            session.set("cache_size", &cache_size.to_string())?;
-            session.set("cache_policy", &args.policy)?;
+            session.database().set("cache_size", &cache_size.to_string())?;
+            session.database().set("cache_policy", &args.policy)?;
             session.set("mode", mode.name())?;
             contenders.push(Contender::Session(session));
         }
@@ -224,12 +224,12 @@ impl Experiment {
     /// Bytes that the queries' segments take when all of them are cached.
     async fn working_set(&self, location: &str) -> DataFusionResult<usize> {
         let session = self.session(location).await?;
-        session.set("cache_size", "1TiB")?;
+        session.database().set("cache_size", "1TiB")?;
         session.set("mode", "caching")?;
         for (_, sql) in &self.warmup {
             session.run(sql).await?;
         }
-        Ok(session.engine().cache.bytes().0)
+        Ok(session.engine().cache().bytes().0)
     }
 }
 

@@ -12,7 +12,7 @@ use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
 use serde::Serialize;
 use serde_json::Value;
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use thermocline_workloads::bench::result_hash;
 
 use super::super::Failure;
@@ -126,7 +126,7 @@ pub async fn objects(args: ObjectsArgs) -> Result<(), Failure> {
     say!("{:<34}{:<10}{:>12}{:>12}{:>10}{:>10}", "query", "mode", "min s", "median s", "ratio", "requests");
     let session = args.common.plain_session().await?;
     // Each row group is a partition of its own.
-    session.set("partition_size", "64KiB")?;
+    session.database().set("partition_size", "64KiB")?;
     create(&session, "wide", &data).await?;
     for (name, sql) in [
         ("sum of one column", "SELECT count(*), sum(c1) FROM wide WHERE c2 >= 0".to_owned()),

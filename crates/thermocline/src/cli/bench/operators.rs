@@ -2,7 +2,7 @@
 //! paper.
 
 use datafusion::common::{Result as DataFusionResult, plan_datafusion_err};
-use thermocline_compute::Session;
+use thermocline_database::Session;
 use thermocline_pushdown::units::{format_size, parse_rate};
 use thermocline_workloads::Workload;
 use thermocline_workloads::bench::{Measurement, Record, measure};

@@ -1,0 +1,163 @@
+//! The engine: what it consists of, and what there is to know about it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::{StreamExt, TryStreamExt};
+use parking_lot::RwLock;
+use thermocline_cache::{CountedBuffers, SegmentCache};
+
+use super::execution::QueryStream;
+use super::options::{EngineOptions, StatementOptions};
+use super::public_schema::PublicSchema;
+use super::result::QueryResult;
+use super::state::{base_state, runtime};
+use crate::catalog::{ExternalTable, SqlFile};
+use crate::query::{QueryRecord, Resources};
+use crate::settings::EngineSettings;
+use crate::system::SystemSchema;
+
+/// The analytic engine of a database.
+pub struct AnalyticEngine {
+    pub(super) resources: Arc<Resources>,
+    /// Views, external tables and guests.
+    pub(super) public: Arc<PublicSchema>,
+    /// What every statement begins with; another one when limits of memory change.
+    base: RwLock<SessionState>,
+}
+
+impl fmt::Debug for AnalyticEngine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AnalyticEngine").field("resources", &self.resources).finish_non_exhaustive()
+    }
+}
+
+impl AnalyticEngine {
+    /// Opens a database's external tables and views: restores what its catalog defines. A table whose objects cannot
+    /// be reached now, or a view of one that is gone, is left out with a warning, not forgotten.
+    ///
+    /// # Errors
+    /// If the catalog cannot be read or does not parse.
+    pub async fn open(options: EngineOptions) -> Result<Self> {
+        let catalog = options.directory.as_deref().map(SqlFile::catalog).transpose()?;
+        let runtime = runtime(&options.settings, None)?;
+        let resources = Resources::new(options.settings, catalog, options.embedded, options.heap);
+        let public = Arc::new(PublicSchema::new(Arc::clone(&resources), options.guests));
+        let system = Arc::new(SystemSchema::new(Arc::clone(&resources), options.system_tables));
+        let base = base_state(options.config.clone(), runtime, Arc::clone(&public) as _, system)?;
+        let engine = Self { resources, public, base: RwLock::new(base) };
+        engine.restore(StatementOptions::new(options.config)).await?;
+        Ok(engine)
+    }
+
+    /// What all queries share.
+    pub fn resources(&self) -> &Arc<Resources> {
+        &self.resources
+    }
+
+    /// Cached segments.
+    pub fn cache(&self) -> &SegmentCache {
+        &self.resources.cache
+    }
+
+    /// All external tables, by name.
+    pub fn tables(&self) -> Vec<Arc<ExternalTable>> {
+        self.resources.tables()
+    }
+
+    /// Finished queries, oldest first.
+    pub fn queries(&self) -> Vec<QueryRecord> {
+        self.resources.queries()
+    }
+
+    /// Changes the limits of what queries share. Those that run keep the memory that they have.
+    ///
+    /// # Errors
+    /// If a limit cannot be had; nothing has changed then.
+    pub fn apply(&self, settings: EngineSettings) -> Result<()> {
+        let before = self.resources.settings();
+        if before.query_memory_limit != settings.query_memory_limit
+            || before.temporary_files_limit != settings.temporary_files_limit
+        {
+            let mut base = self.base.write();
+            let runtime = runtime(&settings, Some(base.runtime_env()))?;
+            *base = SessionStateBuilder::from(base.clone()).with_runtime_env(runtime).build();
+        }
+        self.resources.apply(settings);
+        Ok(())
+    }
+
+    /// Whether an external table or a view has this name.
+    pub fn has_relation(&self, name: &str) -> bool {
+        self.resources.table(name).is_some() || self.public.has_view(name) || self.resources.absent(name).is_some()
+    }
+
+    /// Whether an index of an external table has this name.
+    pub fn has_index(&self, name: &str) -> bool {
+        self.resources.indexes.get(name).is_some()
+    }
+
+    /// Where running queries get their memory.
+    pub fn memory_pool(&self) -> Arc<dyn MemoryPool> {
+        Arc::clone(&self.base.read().runtime_env().memory_pool)
+    }
+
+    /// The planner's state for one statement.
+    pub(super) fn state(&self, config: &SessionConfig) -> SessionState {
+        let mut state = self.base.read().clone();
+        *state.config_mut() = config.clone();
+        state
+    }
+
+    /// The same, as DataFusion's door.
+    pub(super) fn context(&self, config: &SessionConfig) -> SessionContext {
+        SessionContext::new_with_state(self.state(config))
+    }
+
+    /// The answer of a statement without rows.
+    pub fn nothing(&self) -> QueryStream {
+        let mut nothing = self.answer(Arc::new(Schema::empty()), vec![]);
+        nothing.has_rows = false;
+        nothing
+    }
+
+    /// The answer of a statement that somebody else has run.
+    pub fn answer(&self, schema: SchemaRef, rows: Vec<RecordBatch>) -> QueryStream {
+        let rows = futures::stream::iter(rows.into_iter().map(Ok)).boxed();
+        QueryStream::new(schema, rows, None)
+    }
+
+    /// Keeps the rows of a statement in memory, within the memory limit.
+    ///
+    /// # Errors
+    /// Those of the statement, and if there is not enough memory.
+    pub async fn collect(&self, mut query: QueryStream) -> Result<QueryResult> {
+        let memory = MemoryConsumer::new("result rows").register(&self.memory_pool());
+        let mut batches = vec![];
+        // An operator may hand on many slices of one array; they hold its memory once.
+        let mut counted = CountedBuffers::default();
+        while let Some(batch) = query.rows.try_next().await? {
+            let bytes = batch.columns().iter().map(|column| counted.add(column.as_ref())).sum();
+            memory.try_grow(bytes).map_err(|error| {
+                exec_datafusion_err!(
+                    "the result is too large to be held in memory; stream it with --format csv ({error})"
+                )
+            })?;
+            batches.push(batch);
+        }
+        Ok(QueryResult {
+            schema: Arc::clone(&query.schema),
+            batches,
+            has_rows: query.has_rows,
+            affected: query.affected,
+            seconds: query.started.elapsed().as_secs_f64(),
+            stats: query.stats(),
+        })
+    }
+}

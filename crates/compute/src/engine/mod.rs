@@ -1,0 +1,31 @@
+//! The analytic engine: statements in, rows out.
+//!
+//! ```text
+//! AnalyticEngine   one for each database: base state of the planner, schemas, what queries share
+//!   stream         a statement with its session's StatementOptions --> definitions, or a plan --> QueryStream
+//! ```
+//!
+//! It keeps nothing of a session: settings, deadline and prepared statements are its caller's.
+
+mod blame;
+mod copy_target;
+mod csv_copy;
+#[expect(clippy::module_inception, reason = "the room is named after what is in it")]
+mod engine;
+mod execution;
+mod index_statements;
+mod interruptible;
+mod memory_pool;
+mod options;
+mod parameters;
+mod public_schema;
+mod restore;
+mod result;
+mod state;
+mod statements;
+
+pub use engine::AnalyticEngine;
+pub use execution::QueryStream;
+pub use options::{CurrentQuery, EngineOptions, StatementOptions};
+pub use result::QueryResult;
+pub use state::default_config;

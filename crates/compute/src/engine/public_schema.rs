@@ -1,0 +1,72 @@
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
+use datafusion::common::{Result, exec_err};
+use datafusion::logical_expr::TableType;
+
+use crate::query::Resources;
+
+/// Users' relations: external tables, views, and another engine's tables.
+#[derive(Debug)]
+pub(super) struct PublicSchema {
+    resources: Arc<Resources>,
+    views: MemorySchemaProvider,
+    /// Tables of another engine, if there is one.
+    guests: Option<Arc<dyn SchemaProvider>>,
+}
+
+impl PublicSchema {
+    pub(super) fn new(resources: Arc<Resources>, guests: Option<Arc<dyn SchemaProvider>>) -> Self {
+        Self { resources, views: MemorySchemaProvider::new(), guests }
+    }
+
+    pub(super) fn has_guest(&self, name: &str) -> bool {
+        self.guests.as_ref().is_some_and(|guests| guests.table_exist(name))
+    }
+
+    pub(super) fn has_view(&self, name: &str) -> bool {
+        self.views.table_exist(name)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for PublicSchema {
+    fn table_names(&self) -> Vec<String> {
+        let mut names = self.views.table_names();
+        names.extend(self.resources.tables().iter().map(|table| table.definition.name.clone()));
+        names.extend(self.guests.iter().flat_map(|guests| guests.table_names()));
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if let Some(table) = self.resources.table(name) {
+            return Ok(Some(table));
+        }
+        if let Some(guests) = &self.guests
+            && let Some(table) = guests.table(name).await?
+        {
+            return Ok(Some(table));
+        }
+        if let Some(absent) = self.resources.absent(name) {
+            return exec_err!("{name} could not be restored when the database was opened: {}", absent.error);
+        }
+        self.views.table(name).await
+    }
+
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        if table.table_type() == TableType::View {
+            self.views.register_table(name, table)
+        } else {
+            exec_err!("{name}: tables are made by CREATE EXTERNAL TABLE")
+        }
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        self.views.deregister_table(name)
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.views.table_exist(name) || self.resources.table(name).is_some() || self.has_guest(name)
+    }
+}

@@ -1,0 +1,105 @@
+//! What a database's catalog defines, when it is opened.
+
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::sql::parser::{ResetStatement, Statement};
+use datafusion::sql::sqlparser::ast::{self, Expr, Set};
+
+use super::engine::AnalyticEngine;
+use super::options::StatementOptions;
+use super::statements::with_time_zone;
+use crate::catalog::TableDefinition;
+use crate::dialect::parse;
+use crate::index::IndexStatement;
+use crate::query::Absent;
+use crate::syntax::folded;
+
+impl AnalyticEngine {
+    /// Restores what the catalog defines. One table that cannot be reached does not keep the others, and
+    /// another engine's tables, from being used.
+    pub(super) async fn restore(&self, mut options: StatementOptions) -> Result<()> {
+        let saved = self.resources.saved_catalog()?;
+        let default_zone = options.config.options().execution.time_zone.clone();
+        for statement in parse(&saved).map_err(|error| error.context("catalog.sql"))? {
+            let sql = statement.to_string();
+            let restored = match time_zone(&statement) {
+                Some(zone) => {
+                    options.config.options_mut().execution.time_zone = zone.or_else(|| default_zone.clone());
+                    Ok(())
+                }
+                None => self.restore_one(statement, &options).await,
+            };
+            restored.map_err(|error| error.context(format!("catalog.sql: {sql}")))?;
+        }
+        Ok(())
+    }
+
+    /// Restores one definition of the catalog file, or keeps it as one that cannot be used.
+    async fn restore_one(&self, statement: Statement, options: &StatementOptions) -> Result<()> {
+        if let Some(index) = IndexStatement::of(&statement)? {
+            return self.index_statement(index, false, options).await;
+        }
+        let (sql, view) = (statement.to_string(), view_name(&statement));
+        let plan = match (self.plan(statement, options).await, view) {
+            (Ok(plan), _) => plan,
+            // What it is a view of is gone.
+            (Err(error), Some(view)) => return self.leave_out_view(view, Some(sql), &error, options),
+            (Err(error), None) => return Err(error),
+        };
+        match plan {
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
+                let TableDefinition { name, sql, .. } = TableDefinition::try_from_statement(&statement)?;
+                let created = self.create_table(&statement, false, options).await;
+                created.or_else(|error| self.leave_out(name, Some(sql), &error))
+            }
+            LogicalPlan::Ddl(DdlStatement::CreateView(view)) => {
+                let (name, sql) = (view.name.table().to_owned(), view.definition.clone());
+                let created = self.define(DdlStatement::CreateView(view), false, options).await;
+                created.or_else(|error| self.leave_out_view(name, sql, &error, options))
+            }
+            _ => exec_err!("it defines nothing that a catalog has"),
+        }
+    }
+
+    fn leave_out_view(
+        &self,
+        name: String,
+        sql: Option<String>,
+        error: &DataFusionError,
+        options: &StatementOptions,
+    ) -> Result<()> {
+        self.resources.set_view(&name, sql.map(|sql| with_time_zone(&sql, options)), false)?;
+        self.leave_out(name, None, error)
+    }
+
+    fn leave_out(&self, name: String, table_sql: Option<String>, error: &DataFusionError) -> Result<()> {
+        let error = error.strip_backtrace();
+        tracing::warn!("{name} is left out until the database is opened again: {error}");
+        self.resources.set_absent(name, Absent { table_sql, error });
+        Ok(())
+    }
+}
+
+/// The time zone of the definitions that follow a statement, if it sets one; `Some(None)` for the default.
+fn time_zone(statement: &Statement) -> Option<Option<String>> {
+    const NAME: &str = "datafusion.execution.time_zone";
+    match statement {
+        Statement::Reset(ResetStatement::Variable(name)) if name.to_string() == NAME => Some(None),
+        Statement::Statement(ast) => match ast.as_ref() {
+            ast::Statement::Set(Set::SingleAssignment { variable, values, .. }) if variable.to_string() == NAME => {
+                let [Expr::Value(zone)] = values.as_slice() else { return None };
+                Some(zone.value.clone().into_string())
+            }
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The view that a statement defines; `None` if it defines something else.
+fn view_name(statement: &Statement) -> Option<String> {
+    let Statement::Statement(inner) = statement else { return None };
+    let ast::Statement::CreateView(view) = inner.as_ref() else { return None };
+    let name = view.name.0.last()?.as_ident()?;
+    Some(folded(name))
+}

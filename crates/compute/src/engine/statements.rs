@@ -1,0 +1,180 @@
+//! Statements: definitions are made, everything else is planned and run.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast;
+
+use super::blame::of_statement;
+use super::engine::AnalyticEngine;
+use super::execution::QueryStream;
+use super::options::StatementOptions;
+use super::state::{Rule, SCHEMA, before_coercion};
+use crate::catalog::{ExternalTable, TableDefinition, declared_time_zone};
+use crate::dialect::{check_plan_size, check_statement_size, in_our_dialect, parse};
+use crate::index::IndexStatement;
+use crate::query::within;
+
+impl AnalyticEngine {
+    /// Runs a parsed statement up to its first rows. Dropping the stream cancels the rest, here and
+    /// at the storage nodes.
+    ///
+    /// If an object changed between planning and reading, the query is planned once more.
+    ///
+    /// # Errors
+    /// If the statement is wrong or fails. A storage node or object that failed is named.
+    pub async fn stream(&self, statement: Statement, options: &StatementOptions) -> Result<QueryStream> {
+        if let Some(statement) = IndexStatement::of(&statement)? {
+            self.index_statement(statement, true, options).await?;
+            return Ok(self.nothing());
+        }
+        let sql = statement.to_string();
+        let plan = within(options.deadline, self.plan(show_tables(statement)?, options)).await??;
+        match plan {
+            // Storage nodes are asked for the table's objects.
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(statement)) => {
+                within(options.deadline, self.create_table(&statement, true, options)).await??;
+                Ok(self.nothing())
+            }
+            LogicalPlan::Ddl(ddl) => {
+                self.define(ddl, true, options).await?;
+                Ok(self.nothing())
+            }
+            LogicalPlan::Dml(_) => {
+                plan_err!("external tables are read only: write objects to their location instead")
+            }
+            LogicalPlan::Statement(statement) => plan_err!("{} is not supported", statement.name()),
+            plan => {
+                // Resolves statements that DataFusion answers itself, such as DESCRIBE.
+                let frame = self.context(&options.config).execute_logical_plan(plan).await?;
+                self.query(sql, frame.into_unoptimized_plan(), options).await
+            }
+        }
+    }
+
+    /// Plans a statement, with the time zone that it says itself, or the session's.
+    pub(super) async fn plan(&self, statement: Statement, options: &StatementOptions) -> Result<LogicalPlan> {
+        let mut state = self.state(&options.config);
+        if let Some(declared) = declared_time_zone(&statement) {
+            state.config_mut().options_mut().execution.time_zone = Some(declared);
+        }
+        // It does not pause, and nobody has to wait for it, as for the physical plan.
+        let planning = SpawnedTask::spawn(async move {
+            check_statement_size(&statement)?;
+            let plan = state.statement_to_plan(in_our_dialect(statement)?).await.map_err(of_statement)?;
+            check_plan_size(&plan)?;
+            Ok(plan)
+        });
+        planning.await.map_err(|error| exec_datafusion_err!("planning ended in an error: {error}"))?
+    }
+
+    /// Makes or drops what a statement defines; with `keep`, in the catalog too.
+    pub(super) async fn define(&self, ddl: DdlStatement, keep: bool, options: &StatementOptions) -> Result<()> {
+        match ddl {
+            DdlStatement::CreateExternalTable(statement) => self.create_table(&statement, keep, options).await,
+            DdlStatement::DropTable(drop) => {
+                let name = drop.name.table();
+                let (table, indexes) = (self.resources.table(name), self.resources.indexes.of_table(name));
+                if !self.resources.drop_table(name)? && !drop.if_exists {
+                    return plan_err!("there is no table {name}");
+                }
+                if let Some(table) = table {
+                    for index in indexes {
+                        self.remove_index_objects(&index, &table).await;
+                    }
+                }
+                Ok(())
+            }
+            DdlStatement::CreateView(mut view) => {
+                let name = view.name.table().to_owned();
+                let sql = view.definition.as_deref().map(|definition| with_time_zone(definition, options));
+                let is_absent = self.resources.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
+                if is_absent || self.resources.table(&name).is_some() || self.public.has_guest(&name) {
+                    return plan_err!("{name} is a table already");
+                }
+                // DataFusion coerces its types at once.
+                let rule = |plan, rule: Rule| rule.analyze(plan, options.config.options());
+                let plan = before_coercion().into_iter().try_fold(Arc::unwrap_or_clone(view.input), rule)?;
+                view.input = Arc::new(plan);
+                let view = LogicalPlan::Ddl(DdlStatement::CreateView(view));
+                self.context(&options.config).execute_logical_plan(view).await?;
+                self.resources.set_view(&name, sql, keep)
+            }
+            DdlStatement::DropView(view) => {
+                let name = view.name.table().to_owned();
+                if self.resources.absent(&name).is_none_or(|absent| absent.table_sql.is_some()) {
+                    let view = LogicalPlan::Ddl(DdlStatement::DropView(view));
+                    self.context(&options.config).execute_logical_plan(view).await?;
+                }
+                self.resources.set_view(&name, None, keep)
+            }
+            DdlStatement::CreateMemoryTable(table) => plan_err!(
+                "table {}: only external tables can be created: CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV LOCATION '...'",
+                table.name
+            ),
+            other => plan_err!("{} is not supported", other.name()),
+        }
+    }
+
+    pub(super) async fn create_table(
+        &self,
+        statement: &CreateExternalTable,
+        keep: bool,
+        options: &StatementOptions,
+    ) -> Result<()> {
+        let definition = TableDefinition::try_from_statement(statement)?;
+        let name = definition.name.clone();
+        if statement.name.schema().is_some_and(|schema| schema != SCHEMA) {
+            return plan_err!("table {}: tables are created in schema {SCHEMA}", statement.name);
+        }
+        if self.public.has_view(&name) {
+            return plan_err!("{name} is a view already");
+        }
+        if self.public.has_guest(&name) {
+            return plan_err!("table {name} already exists");
+        }
+        let exists = self.resources.table(&name).is_some() || self.resources.absent(&name).is_some();
+        match (exists, statement.if_not_exists, statement.or_replace) {
+            (true, true, _) => return Ok(()),
+            (true, false, false) => return plan_err!("table {name} already exists"),
+            _ => {}
+        }
+        let partition_size = self.resources.settings().partition_size;
+        let nodes = &self.resources.nodes;
+        let table = ExternalTable::create(definition, nodes, &options.settings(), partition_size).await?;
+        let unread = table.unread();
+        if keep && unread.total > 0 {
+            tracing::warn!("table {name}: {unread}; system.unread_objects has all of them");
+        }
+        self.resources.add_table(Arc::new(table), statement.or_replace, keep)
+    }
+}
+
+/// A view's definition, with the session's time zone: it is part of what types mean in the definition.
+pub(super) fn with_time_zone(definition: &str, options: &StatementOptions) -> String {
+    match &options.config.options().execution.time_zone {
+        Some(zone) if zone != thermocline_pushdown::UTC => {
+            let (definition, zone) = (definition.trim_end().trim_end_matches(';'), zone.replace('\'', "''"));
+            format!(
+                "SET datafusion.execution.time_zone = '{zone}';\n{definition};\nRESET datafusion.execution.time_zone;"
+            )
+        }
+        _ => definition.to_owned(),
+    }
+}
+
+/// `SHOW TABLES` as users of other databases know it: users' tables, without the catalog's own.
+fn show_tables(statement: Statement) -> Result<Statement> {
+    if let Statement::Statement(inner) = &statement
+        && matches!(inner.as_ref(), ast::Statement::ShowTables { .. })
+        && statement.to_string().eq_ignore_ascii_case("show tables")
+    {
+        let sql = "SELECT table_name, table_type FROM information_schema.tables \
+                   WHERE table_schema = 'public' ORDER BY table_name";
+        return parse(sql)?.pop().ok_or_else(|| exec_datafusion_err!("SHOW TABLES does not parse"));
+    }
+    Ok(statement)
+}

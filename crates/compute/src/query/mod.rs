@@ -1,0 +1,16 @@
+//! One execution of one query, and what all of them share.
+
+mod admission;
+mod cpu_load;
+mod memory_watch;
+mod query_context;
+mod resources;
+mod timeout;
+
+pub(crate) use admission::Turn;
+pub use memory_watch::HeapGauges;
+pub use query_context::{QueryContext, QueryStats};
+pub(crate) use resources::{Absent, RunningScan};
+pub use resources::{QueryRecord, Resources};
+pub use timeout::StatementTimeout;
+pub(crate) use timeout::within;

@@ -1,0 +1,347 @@
+//! What all queries of a database share: the cache, the nodes, definitions, what was observed, what has run.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use parking_lot::{Mutex, RwLock};
+use thermocline_cache::SegmentCache;
+use thermocline_pushdown::QueryId;
+use thermocline_storage::NodeConfig;
+
+use super::admission::Admission;
+use super::cpu_load::CpuLoad;
+use super::memory_watch::{HeapGauges, MemoryWatch};
+use super::query_context::QueryStats;
+use crate::catalog::{ExternalTable, Nodes, SqlFile};
+use crate::index::{IndexDefinition, Indexes};
+use crate::learning::Experience;
+use crate::settings::EngineSettings;
+
+/// Finished queries that `system.queries` remembers.
+const QUERIES_MAX: usize = 10_000;
+
+/// What all queries of a database share.
+///
+/// Order of its locks: whoever holds one takes only those further right, and nobody waits for a query or
+/// a storage node while holding one.
+///
+/// ```text
+///   changing -> definitions -> locks of `indexes`: defined -> keepers -> current -> paused
+///   the cache's, `nodes`', `experience`'s, `queries`', `settings`' and `admission`'s locks: alone
+/// ```
+#[derive(Debug)]
+pub struct Resources {
+    /// Cached segments.
+    pub cache: Arc<SegmentCache>,
+    /// Storage nodes.
+    pub nodes: Arc<Nodes>,
+    /// What earlier executions of fragments selected and sent.
+    pub(crate) experience: Experience,
+    /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
+    /// same; readers of `definitions` do not wait for the file.
+    changing: Mutex<()>,
+    definitions: RwLock<Definitions>,
+    /// Indexes of the tables.
+    pub(crate) indexes: Arc<Indexes>,
+    catalog: Option<SqlFile>,
+    queries: Mutex<VecDeque<QueryRecord>>,
+    next_query: AtomicU64,
+    /// Distinguishes this process's queries from others' in a storage node's log.
+    process: String,
+    /// Share of the cores in use, sent to storage nodes, which push less work back to a busy caller.
+    pub(crate) load: CpuLoad,
+    /// Who looks at the memory of queries; `None` where nobody counts it.
+    pub(crate) memory: Option<Arc<MemoryWatch>>,
+    /// Limits, as they are now.
+    settings: RwLock<EngineSettings>,
+    /// Turns of queries.
+    pub(crate) admission: Arc<Admission>,
+    /// Scans that run.
+    scans: AtomicUsize,
+}
+
+/// A scan that runs, until this is dropped.
+#[derive(Debug)]
+pub(crate) struct RunningScan(Arc<Resources>);
+
+impl RunningScan {
+    /// The stored bytes that it may have in flight: an equal share of what all scans may that run now, and no more than
+    /// `own`. Those that began before keep theirs.
+    pub(crate) fn bytes_in_flight(&self, own: u64) -> u64 {
+        let running = self.0.scans.load(Ordering::Relaxed).max(1) as u64;
+        own.min(self.0.settings.read().total_bytes_in_flight / running)
+    }
+}
+
+impl Drop for RunningScan {
+    fn drop(&mut self) {
+        self.0.scans.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Definitions as in the catalog file, but for indexes.
+#[derive(Debug, Clone, Default)]
+struct Definitions {
+    tables: BTreeMap<String, Arc<ExternalTable>>,
+    /// Tables and views of the catalog that could not be restored, by name.
+    absent: BTreeMap<String, Absent>,
+    /// Views as SQL, in the order of their creation.
+    views: Vec<(String, String)>,
+}
+
+impl Definitions {
+    fn has_table(&self, name: &str) -> bool {
+        self.tables.contains_key(name) || self.absent.get(name).is_some_and(|absent| absent.table_sql.is_some())
+    }
+}
+
+/// A definition that cannot be used until the database is opened again.
+#[derive(Debug, Clone)]
+pub(crate) struct Absent {
+    /// The definition of a table; `None` for a view, which is among the other views.
+    pub(crate) table_sql: Option<String>,
+    /// Why.
+    pub(crate) error: String,
+}
+
+/// One finished query.
+#[derive(Debug, Clone)]
+pub struct QueryRecord {
+    /// Its id.
+    pub id: QueryId,
+    /// The statement.
+    pub sql: String,
+    /// The mode that it ran in.
+    pub mode: &'static str,
+    /// Time from the start of planning to the last row.
+    pub seconds: f64,
+    /// Rows of the result.
+    pub rows: u64,
+    /// Sums over its scans.
+    pub stats: QueryStats,
+    /// Cost under the configured prices.
+    pub dollars: f64,
+    /// Why it failed; `None` if it did not.
+    pub error: Option<String>,
+}
+
+impl Resources {
+    /// Those of a database whose definitions are kept in `catalog`, or nowhere.
+    pub fn new(
+        settings: EngineSettings,
+        catalog: Option<SqlFile>,
+        embedded: NodeConfig,
+        heap: Option<HeapGauges>,
+    ) -> Arc<Self> {
+        let started = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |since| since.as_millis() as u64);
+        let cache = SegmentCache::new(settings.cache_size, Arc::clone(&settings.cache_policy));
+        let nodes = Nodes::new(embedded, settings.footer_cache_size);
+        let memory = heap.map(|heap| {
+            let (cache, nodes) = (Arc::clone(&cache), Arc::clone(&nodes));
+            let elsewhere = move || {
+                let (cached, loading) = cache.bytes();
+                cached + loading + nodes.embedded_bytes()
+            };
+            MemoryWatch::new(heap, elsewhere)
+        });
+        Arc::new(Self {
+            cache,
+            nodes,
+            experience: Experience::default(),
+            changing: Mutex::default(),
+            definitions: RwLock::default(),
+            indexes: Arc::default(),
+            catalog,
+            queries: Mutex::default(),
+            next_query: AtomicU64::new(1),
+            process: format!("{:x}-{started:x}", std::process::id()),
+            load: CpuLoad::new(),
+            memory,
+            admission: Admission::new(settings.queries_in_flight),
+            settings: RwLock::new(settings),
+            scans: AtomicUsize::new(0),
+        })
+    }
+
+    /// The limits as they are now.
+    pub fn settings(&self) -> EngineSettings {
+        self.settings.read().clone()
+    }
+
+    /// Changes the limits of what is here.
+    pub(crate) fn apply(&self, settings: EngineSettings) {
+        self.cache.set_policy(Arc::clone(&settings.cache_policy));
+        if self.nodes.footers().limit() != settings.footer_cache_size {
+            self.nodes.footers().set_limit(settings.footer_cache_size);
+        }
+        if self.cache.limit() != settings.cache_size {
+            self.cache.set_limit(settings.cache_size);
+        }
+        self.admission.set_limit(settings.queries_in_flight);
+        *self.settings.write() = settings;
+    }
+
+    /// Counts a scan as one that runs.
+    pub(crate) fn begin_scan(self: &Arc<Self>) -> RunningScan {
+        self.scans.fetch_add(1, Ordering::Relaxed);
+        RunningScan(Arc::clone(self))
+    }
+
+    pub(crate) fn next_query_id(&self) -> QueryId {
+        QueryId::new(format!("{}-{}", self.process, self.next_query.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// Remembers a finished query, forgetting the oldest if there are too many.
+    pub(crate) fn finished(&self, record: QueryRecord) {
+        let mut queries = self.queries.lock();
+        if queries.len() >= QUERIES_MAX {
+            queries.pop_front();
+        }
+        queries.push_back(record);
+    }
+
+    /// Finished queries, oldest first.
+    pub fn queries(&self) -> Vec<QueryRecord> {
+        self.queries.lock().iter().cloned().collect()
+    }
+
+    /// All external tables, by name.
+    pub fn tables(&self) -> Vec<Arc<ExternalTable>> {
+        self.definitions.read().tables.values().cloned().collect()
+    }
+
+    /// The external table of that name.
+    pub(crate) fn table(&self, name: &str) -> Option<Arc<ExternalTable>> {
+        self.definitions.read().tables.get(name).cloned()
+    }
+
+    /// Keeps a definition that could not be restored: it stays in the catalog, and its use is an error that says why.
+    pub(crate) fn set_absent(&self, name: String, absent: Absent) {
+        let _one_at_a_time = self.changing.lock();
+        self.definitions.write().absent.insert(name, absent);
+    }
+
+    /// The definition of this name, if it could not be restored.
+    pub(crate) fn absent(&self, name: &str) -> Option<Absent> {
+        self.definitions.read().absent.get(name).cloned()
+    }
+
+    /// The catalog file's statements.
+    pub(crate) fn saved_catalog(&self) -> Result<String> {
+        self.catalog.as_ref().map_or_else(|| Ok(String::new()), SqlFile::read)
+    }
+
+    /// Adds a table. With `keep`, the definition is written to the catalog first, so that a table
+    /// that was announced survives.
+    pub(crate) fn add_table(&self, table: Arc<ExternalTable>, replace: bool, keep: bool) -> Result<()> {
+        let name = table.definition.name.clone();
+        self.change(keep, |definitions| {
+            if definitions.tables.contains_key(&name) && !replace {
+                return plan_err!("table {name} already exists");
+            }
+            definitions.absent.remove(&name);
+            definitions.tables.insert(name.clone(), table);
+            Ok(())
+        })?;
+        // Its objects may be other ones, or the same read in another way.
+        self.indexes.of_table(&name).iter().for_each(|index| self.indexes.forget(&index.name));
+        self.cache.remove_table(&name);
+        self.experience.forget_table(&name);
+        Ok(())
+    }
+
+    /// Removes a table and the definitions of its indexes; `false` if there is none of that name.
+    pub(crate) fn drop_table(&self, name: &str) -> Result<bool> {
+        let _one_at_a_time = self.changing.lock();
+        if !self.definitions.read().has_table(name) {
+            return Ok(false);
+        }
+        self.change_alone(true, |definitions| {
+            definitions.tables.remove(name);
+            definitions.absent.remove(name);
+            Ok(())
+        })?;
+        // The catalog has forgotten them with the table.
+        self.indexes.of_table(name).iter().for_each(|index| drop(self.indexes.remove(&index.name)));
+        self.cache.remove_table(name);
+        self.experience.forget_table(name);
+        Ok(true)
+    }
+
+    /// Adds an index; with `keep`, to the catalog too.
+    pub(crate) fn add_index(&self, definition: IndexDefinition, keep: bool) -> Result<()> {
+        let _one_at_a_time = self.changing.lock();
+        let definitions = self.definitions.read();
+        let name = definition.name.clone();
+        if !definitions.has_table(&definition.table) {
+            return plan_err!("index {name}: there is no table {}", definition.table);
+        }
+        self.indexes.add(definition)?;
+        if keep && let Err(error) = self.save(&definitions) {
+            self.indexes.remove(&name);
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// Forgets an index; `None` if there is none of that name. Its objects stay where they are.
+    pub(crate) fn drop_index(&self, name: &str) -> Result<Option<IndexDefinition>> {
+        let _one_at_a_time = self.changing.lock();
+        let Some(definition) = self.indexes.remove(name) else {
+            return Ok(None);
+        };
+        if let Err(error) = self.save(&self.definitions.read()) {
+            self.indexes.add(definition)?;
+            return Err(error);
+        }
+        Ok(Some(definition))
+    }
+
+    /// Records (`Some`) or forgets (`None`) a view's definition.
+    pub(crate) fn set_view(&self, name: &str, sql: Option<String>, keep: bool) -> Result<()> {
+        self.change(keep, |definitions| {
+            definitions.views.retain(|(known, _)| known != name);
+            definitions.absent.remove(name);
+            definitions.views.extend(sql.map(|sql| (name.to_owned(), sql)));
+            Ok(())
+        })
+    }
+
+    /// Applies `change`; with `keep`, once the catalog file says the same. If either fails, nothing has changed.
+    fn change<T>(&self, keep: bool, change: impl FnOnce(&mut Definitions) -> Result<T>) -> Result<T> {
+        let _one_at_a_time = self.changing.lock();
+        self.change_alone(keep, change)
+    }
+
+    /// The same for who holds `changing`.
+    fn change_alone<T>(&self, keep: bool, change: impl FnOnce(&mut Definitions) -> Result<T>) -> Result<T> {
+        if !keep {
+            return change(&mut self.definitions.write());
+        }
+        let mut next = self.definitions.read().clone();
+        let done = change(&mut next)?;
+        self.save(&next)?;
+        *self.definitions.write() = next;
+        Ok(done)
+    }
+
+    /// Writes the catalog file. Indexes whose table is gone are left out.
+    fn save(&self, definitions: &Definitions) -> Result<()> {
+        let Some(catalog) = &self.catalog else {
+            return Ok(());
+        };
+        let tables = definitions.tables.values().map(|table| table.definition.sql.clone());
+        let tables = tables.chain(definitions.absent.values().filter_map(|absent| absent.table_sql.clone()));
+        let views = definitions.views.iter().map(|(_, sql)| format!("{};", sql.trim_end().trim_end_matches(';')));
+        let mut indexes = self.indexes.all();
+        indexes.retain(|index| definitions.has_table(&index.table));
+        let indexes = indexes.iter().map(IndexDefinition::sql);
+        catalog
+            .write(tables.chain(views).chain(indexes))
+            .map_err(|error| exec_datafusion_err!("the definition is not kept: {error}"))
+    }
+}

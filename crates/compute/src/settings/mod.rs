@@ -1,0 +1,12 @@
+//! Settings that this engine contributes to a database's.
+//!
+//! ```text
+//! EngineSettings   what all queries share: caches, memory        scope database
+//! QuerySettings    what each session sets for its own queries    scope session
+//! ```
+
+mod engine;
+mod query;
+
+pub use engine::{ENGINE_SETTINGS, EngineSettings};
+pub use query::{PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression};

@@ -1,0 +1,149 @@
+//! Backups of open databases; checks and restores of those that nobody has open.
+
+use std::path::Path;
+
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use thermocline_compute::SqlFile;
+use thermocline_transactions::backup;
+use thermocline_transactions::check::Report;
+use thermocline_transactions::database::Database as RowEngine;
+use thermocline_transactions::disk::RealDisk;
+use thermocline_transactions::ids::Sequence;
+use thermocline_transactions::recovery::Progress;
+use thermocline_transactions::snapshot::{Manifest, list_snapshots};
+
+use crate::bridge::external;
+use crate::database::Database;
+use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark};
+use crate::settings::SettingsFile;
+use crate::statement::Statement;
+
+/// Writes a backup into a new directory: the rows as of one moment, and the catalog and the settings as they are then.
+///
+/// # Errors
+/// If there is no database directory, or the backup's is there already or cannot be written.
+pub fn backup(database: &Database, into: &Path) -> Result<()> {
+    let Some(files) = database.rows().files() else { return exec_err!("a database without a directory has no backup") };
+    let (catalog, settings) = (files.catalog()?, SettingsFile::open(files.path())?);
+    let rows = database.rows().started();
+    if rows.is_none() && !catalog.exists() {
+        return exec_err!("there is nothing to back up: no row tables, and no definitions of external ones");
+    }
+    let failed = |error: std::io::Error| exec_datafusion_err!("backup {}: {error}", into.display());
+    std::fs::create_dir(into).map_err(failed)?;
+    let copied = rows.map_or(Ok(()), |rows| {
+        let disk = RealDisk::open_or_create(into.join(ROWS))?;
+        rows.backup(&disk).map(|_| ())
+    });
+    let copied = copied.map_err(external).and_then(|()| catalog.copy_to(into)).and_then(|()| settings.copy_to(into));
+    if copied.is_err()
+        && let Err(error) = std::fs::remove_dir_all(into)
+    {
+        // It was made here, so nobody else's files are in it.
+        tracing::warn!("what was copied is no backup, and is left in {}: {error}", into.display());
+    }
+    copied
+}
+
+/// Verifies all checksums and invariants of a database's row tables, and that its catalog and its settings parse; `None`
+/// if it has no row tables.
+///
+/// # Errors
+/// If the database cannot be read, another process has it, or its row tables are gone.
+pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Option<Report>> {
+    let files = DatabaseFiles::open_existing(database)?;
+    let catalog = files.catalog()?;
+    Statement::parse(&catalog.read()?).map_err(|error| error.context(catalog.path().display().to_string()))?;
+    SettingsFile::open(database)?.read()?;
+    if let Some(mark) = RowMark::read(database).map_err(external)? {
+        mark.check(database).map_err(external)?;
+    }
+    if !files.has_rows() {
+        return Ok(None);
+    }
+    let disk = RealDisk::open(files.rows()).map_err(external)?;
+    RowEngine::check(&disk, vec![], progress).map(Some).map_err(external)
+}
+
+/// Makes the state that a database's row tables had after this record of their log a new database, with what its
+/// catalog defines now. Changes nothing in the database, which nobody may have open.
+///
+/// # Errors
+/// If there is no such state, or the new database is there already. Nothing of it is left then.
+pub fn restore_until(from: &Path, database: &Path, until: Sequence, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
+    if !from.join(ROWS).is_dir() {
+        return exec_err!("{} has no row tables, so there is no log record to go back to", from.display());
+    }
+    let source = DatabaseFiles::open_existing(from)?;
+    let files = new_database(database)?;
+    let mut restored = restore_rows_until(&source, &files, until, progress).map_err(external);
+    restored = restored.and_then(|()| source.catalog()?.copy_to(database));
+    restored = restored.and_then(|()| SettingsFile::open(from)?.copy_to(database));
+    cleared_unless_whole(restored, &files)
+}
+
+fn restore_rows_until(
+    from: &DatabaseFiles,
+    files: &DatabaseFiles,
+    until: Sequence,
+    progress: &mut dyn FnMut(&Progress),
+) -> thermocline_transactions::Result<()> {
+    let rows = RealDisk::open(from.rows())?;
+    // First, as in `restore_rows`.
+    if let Some(mark) = RowMark::read(from.path())? {
+        mark.write(files.path())?;
+    }
+    let manifest = RowEngine::restore_until(&rows, files.disk()?, vec![], until, progress)?;
+    RowMark { database: manifest.identity().database }.write(files.path())
+}
+
+/// Takes a directory for a database that is not there yet.
+fn new_database(database: &Path) -> Result<DatabaseFiles> {
+    let mut entries = database.read_dir().into_iter().flatten();
+    if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
+        return exec_err!("{} is in the way: what is restored needs a new directory", database.display());
+    }
+    DatabaseFiles::open(database)
+}
+
+/// Removes what is not whole.
+fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<()> {
+    if restored.is_err()
+        && let Err(error) = files.clear()
+    {
+        let path = files.path().display();
+        tracing::warn!("what was restored is not whole, and is left in {path}: {error}");
+    }
+    restored
+}
+
+/// Makes the content of a backup a new database.
+///
+/// # Errors
+/// If the backup is not whole, or the database is there already. Nothing of it is left then.
+pub fn restore(from: &Path, database: &Path) -> Result<()> {
+    if !from.is_dir() {
+        return exec_err!("{} is no backup: there is no such directory", from.display());
+    }
+    let (from_rows, from_catalog) = (from.join(ROWS), SqlFile::catalog(from)?);
+    if !from_rows.exists() && !from_catalog.exists() {
+        return exec_err!("{} is no backup: it has neither row tables nor a catalog", from.display());
+    }
+    let files = new_database(database)?;
+    let restored = match from_rows.exists() {
+        true => restore_rows(&from_rows, &files).map_err(external),
+        false => Ok(()),
+    };
+    let restored = restored.and_then(|()| from_catalog.copy_to(database));
+    cleared_unless_whole(restored.and_then(|()| SettingsFile::open(from)?.copy_to(database)), &files)
+}
+
+fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions::Result<()> {
+    let backup = RealDisk::open(from)?;
+    // First, so that what is not copied to its end does not open as an empty database.
+    if let Some(position) = list_snapshots(&backup)?.last() {
+        let manifest = Manifest::read(&backup, *position)?;
+        RowMark { database: manifest.identity().database }.write(files.path())?;
+    }
+    backup::restore(&backup, &*files.disk()?).map(|_| ())
+}

@@ -1,0 +1,137 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use thermocline_pushdown::units::{
+    at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
+};
+use thermocline_transactions::database::{Notice, Settings as EngineSettings};
+use thermocline_transactions::log::LogSettings;
+use thermocline_types::{Scope, Setting};
+
+/// The share of a partition's running transaction in the memory: what is needed to take it back.
+const UNDO_SHARE: u64 = 4;
+
+/// Rows that a query may read in the row engine outside of a transaction; one that reads more runs in the analytic
+/// engine, over a snapshot: see [`Session`](crate::Session). Its partitions are held for as long as it reads, up to
+/// a microsecond for a row that is grouped, which is what others wait for; to begin in the analytic engine costs a few
+/// milliseconds, which is what the query itself waits for. So many rows take about as long either way.
+const QUERY_ROWS_MAX: u64 = 20_000;
+
+/// How the row engine of a database runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowSettings {
+    /// Executor partitions of a new one, and, if they are given, of any.
+    pub partitions: u16,
+    /// Whether somebody has said how many: a database that has another number gets this one when it is opened. On a
+    /// machine with other cores than the last nobody has, and it keeps its own.
+    pub partitions_given: bool,
+    /// Bytes that tables and working memory may take together.
+    pub memory_bytes_max: u64,
+    /// How long a session may do nothing inside a transaction.
+    pub idle_max: Duration,
+    /// Group commit.
+    pub commit_interval_us: u32,
+    /// Bytes of the log that are synced without waiting for more.
+    pub commit_bytes: usize,
+    /// Whether a commit is told only once it is durable.
+    pub synchronous_commit: bool,
+}
+
+impl Default for RowSettings {
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        Self {
+            partitions: u16::try_from(cores).unwrap_or(u16::MAX),
+            partitions_given: false,
+            memory_bytes_max: 1 << 30,
+            idle_max: Duration::from_secs(60),
+            commit_interval_us: 200,
+            commit_bytes: 1 << 20,
+            synchronous_commit: true,
+        }
+    }
+}
+
+/// What all sessions of a database share in the row engine.
+pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
+    Setting {
+        name: "executor_partitions",
+        scope: Scope::Opening,
+        unit: "count",
+        description: "partitions of row tables, one for each core unless set; decided when a database gets its first one, \
+                      and changed where it is opened with another number",
+        get: |s| s.partitions.to_string(),
+        set: |s, text| {
+            let count = parse_count(text, 1)?;
+            s.partitions = u16::try_from(count).map_err(|_| format!("{text} is above {}", u16::MAX))?;
+            s.partitions_given = true;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "row_memory_limit",
+        scope: Scope::Database,
+        unit: "bytes",
+        description: "bytes that row tables and their indexes may take",
+        get: |s| exact_size(s.memory_bytes_max),
+        set: |s, text| at_least(parse_size(text)?, 1 << 20, text).map(|size| s.memory_bytes_max = size),
+    },
+    Setting {
+        name: "commit_interval",
+        scope: Scope::Opening,
+        unit: "time",
+        description: "how long a commit waits at most for others to share its sync, such as 200us",
+        get: |s| format_duration(Duration::from_micros(s.commit_interval_us.into())),
+        set: |s, text| {
+            let micros = u32::try_from(parse_duration(text)?.as_micros());
+            s.commit_interval_us = micros.map_err(|_| format!("{text} is more than an hour"))?;
+            Ok(())
+        },
+    },
+    Setting {
+        name: "commit_size",
+        scope: Scope::Opening,
+        unit: "bytes",
+        description: "bytes of the log that are synced without waiting for more",
+        get: |s| exact_size(s.commit_bytes as u64),
+        set: |s, text| at_least(parse_size(text)?, 1, text).map(|size| s.commit_bytes = size as usize),
+    },
+    Setting {
+        name: "synchronous_commit",
+        scope: Scope::Opening,
+        unit: "switch",
+        description: "whether commits wait until they are durable: on or off",
+        get: |s| on_off(s.synchronous_commit).to_owned(),
+        set: |s, text| parse_switch(text).map(|on| s.synchronous_commit = on),
+    },
+    Setting {
+        name: "idle_transaction_timeout",
+        scope: Scope::Opening,
+        unit: "time",
+        description: "longest that a session may do nothing inside a transaction, such as 60s",
+        get: |s| format_duration(s.idle_max),
+        set: |s, text| parse_duration(text).map(|time| s.idle_max = time.max(Duration::from_millis(1))),
+    },
+];
+
+impl RowSettings {
+    /// The row engine's own form.
+    pub(super) fn engine(&self) -> EngineSettings {
+        EngineSettings {
+            partitions: self.partitions,
+            repartition: self.partitions_given,
+            memory_bytes_max: self.memory_bytes_max,
+            undo_bytes_max: usize::try_from(self.memory_bytes_max / UNDO_SHARE).unwrap_or(usize::MAX),
+            idle_timeout: self.idle_max,
+            query_rows_max: Some(QUERY_ROWS_MAX),
+            log: LogSettings {
+                commit_interval_us: self.commit_interval_us,
+                commit_bytes: self.commit_bytes,
+                synchronous_commit: self.synchronous_commit,
+                ..LogSettings::default()
+            },
+            notices: Arc::new(|notice: &Notice| tracing::warn!("{notice}")),
+            ..EngineSettings::default()
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Prepared statements.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::common::{Result, plan_err};
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, Expr, Ident, ObjectName, Statement as Ast, UnaryOperator, Value, visit_expressions,
+    visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::parser::Parser;
+use parking_lot::Mutex;
+use thermocline_compute::{SqlDialect, folded};
+use thermocline_pushdown::external;
+use thermocline_types::{Class, DataType as SqlType};
+
+/// The most parameters of a statement, as in PostgreSQL's protocol.
+pub(super) const PARAMETERS_MAX: usize = 65_535;
+/// The longest text that parameters may make of a statement.
+const EXECUTED_BYTES_MAX: usize = 16 << 20;
+/// Bytes of all prepared statements of a session.
+const PREPARED_BYTES_MAX: usize = 256 << 20;
+/// Bytes of the shortest prepared statement in memory, and of each character of a longer one.
+const TEMPLATE_BYTES: usize = 4096;
+const BYTES_PER_CHARACTER: usize = 32;
+/// Functions that give another value each time.
+const VARYING: [&str; 3] = ["gen_random_uuid", "random", "uuid"];
+
+/// Statements with parameters, by name.
+///
+/// ```text
+/// PREPARE p AS ... id = $1      the type of $1: declared, or that of its place, which an engine says
+/// EXECUTE p('7')           -->  ... id = CAST('7' AS BIGINT), which runs as if it were written so
+/// ```
+///
+/// DataFusion plans them once and cuts every parameter to the type of its place: 2.5 for an integer would be 2. Here
+/// it is assigned as in an INSERT, and what the two engines make of it is what they make of any statement.
+#[derive(Debug, Default)]
+pub(super) struct Prepared(Mutex<HashMap<String, Template>>);
+
+/// A statement with parameters.
+#[derive(Debug, Clone)]
+struct Template {
+    /// By position; where there is none, a parameter is as it is written.
+    types: Vec<Option<ParameterType>>,
+    /// How many parameters the statement has.
+    parameters: usize,
+    statement: Box<Ast>,
+    /// An estimate of what it takes in memory.
+    bytes: usize,
+}
+
+/// What a parameter becomes.
+#[derive(Debug, Clone)]
+enum ParameterType {
+    /// What PREPARE says.
+    Declared(DataType),
+    /// That of its place.
+    Place(SqlType),
+}
+
+impl Prepared {
+    /// Keeps a statement for EXECUTE, with the types of the places of its parameters.
+    ///
+    /// # Errors
+    /// If there is one with this name, it is none that can be prepared, or all together take too much memory (54000).
+    pub(super) fn prepare(
+        &self,
+        name: &Ident,
+        declared: &[DataType],
+        places: &[Option<SqlType>],
+        of: &Ast,
+    ) -> Result<()> {
+        check_preparable(of)?;
+        let parameters = parameters(of).max(declared.len());
+        if parameters > PARAMETERS_MAX {
+            return Err(external(Class::UndefinedParameter.error(format_args!("there is no parameter ${parameters}"))));
+        }
+        let declared = declared.iter().cloned().map(ParameterType::Declared).map(Some);
+        let places = places.iter().map(|place| place.map(ParameterType::Place));
+        let types = declared.clone().chain(places.skip(declared.len())).take(parameters).collect();
+        let bytes = TEMPLATE_BYTES + BYTES_PER_CHARACTER.saturating_mul(of.to_string().len());
+        self.add(folded(name), Template { types, parameters, statement: Box::new(of.clone()), bytes })
+    }
+
+    /// The statement that PREPARE gave a name, with its parameters as `$1`, `$2`.
+    pub(super) fn statement(&self, name: &ObjectName) -> Option<Ast> {
+        let named = self.0.lock();
+        named.get(&last_name(name)?).map(|template| (*template.statement).clone())
+    }
+
+    /// The statement that EXECUTE stands for, also below EXPLAIN; any other statement as it is.
+    ///
+    /// # Errors
+    /// If there is none of this name, there are fewer or more parameters than the statement has, or one depends on a
+    /// row or is not of the type of its place.
+    pub(super) fn executed(&self, statement: Statement) -> Result<Statement> {
+        Ok(match statement {
+            Statement::Statement(ast) => Statement::Statement(match ast.as_ref() {
+                Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
+                    let given = parameters.iter().chain(using.iter().map(|using| &using.expr));
+                    self.filled(name, &given.collect::<Vec<_>>())?
+                }
+                _ => ast,
+            }),
+            Statement::Explain(mut explain) => {
+                *explain.statement = self.executed(*explain.statement)?;
+                Statement::Explain(explain)
+            }
+            other => other,
+        })
+    }
+
+    fn add(&self, name: String, template: Template) -> Result<()> {
+        let mut named = self.0.lock();
+        if named.contains_key(&name) {
+            let message = format!("prepared statement \"{name}\" already exists");
+            return Err(external(Class::DuplicateStatement.error(message)));
+        }
+        let bytes = named.values().map(|template| template.bytes).fold(template.bytes, usize::saturating_add);
+        if bytes > PREPARED_BYTES_MAX {
+            let message = format!("prepared statements of a session that take more than {PREPARED_BYTES_MAX} bytes");
+            return Err(external(Class::LimitExceeded.error(message)));
+        }
+        named.insert(name, template);
+        Ok(())
+    }
+
+    /// Forgets a statement, or all of them.
+    ///
+    /// # Errors
+    /// 26000 if there is none of this name.
+    pub(super) fn remove(&self, name: &Ident) -> Result<()> {
+        let mut named = self.0.lock();
+        if name.quote_style.is_none() && name.value.eq_ignore_ascii_case("all") {
+            named.clear();
+            return Ok(());
+        }
+        let name = folded(name);
+        named.remove(&name).map(drop).ok_or_else(|| undefined(&name))
+    }
+
+    fn filled(&self, name: &ObjectName, given: &[&Expr]) -> Result<Box<Ast>> {
+        let known = last_name(name).and_then(|name| self.0.lock().get(&name).cloned());
+        let Template { types, parameters, statement, .. } = known.ok_or_else(|| undefined(name))?;
+        if parameters != given.len() {
+            let message = format!("{name} has {parameters} parameters, and {} are given", given.len());
+            return Err(external(Class::Syntax.error(message)));
+        }
+        let mut values = Vec::with_capacity(given.len());
+        for (position, value) in given.iter().enumerate() {
+            check_constant(value, name, position + 1)?;
+            let of = types.get(position).and_then(Option::as_ref);
+            let value = assigned(value, of, position + 1)?;
+            values.push((value.to_string().len(), value));
+        }
+        let (mut inner, mut bytes) = (statement, 0);
+        let filled = visit_expressions_mut(inner.as_mut(), |part| {
+            let number = placeholder(part).unwrap_or_default();
+            if let Some((length, value)) = number.checked_sub(1).and_then(|position| values.get(position)) {
+                bytes += length;
+                if bytes > EXECUTED_BYTES_MAX {
+                    return ControlFlow::Break(());
+                }
+                *part = value.clone();
+            }
+            ControlFlow::Continue(())
+        });
+        if filled.is_break() {
+            let message = format!("{name} with its parameters is longer than {EXECUTED_BYTES_MAX} bytes");
+            return Err(external(Class::LimitExceeded.error(message)));
+        }
+        Ok(inner)
+    }
+}
+
+fn undefined(name: &dyn std::fmt::Display) -> datafusion::common::DataFusionError {
+    external(Class::UndefinedStatement.error(format_args!("prepared statement \"{name}\" does not exist")))
+}
+
+/// Refuses a statement that PREPARE does not take.
+///
+/// # Errors
+/// 42601, unless it is a query, INSERT, UPDATE or DELETE.
+pub fn check_preparable(statement: &Ast) -> Result<()> {
+    match statement {
+        Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => Ok(()),
+        _ => Err(external(Class::Syntax.error("PREPARE is for SELECT, VALUES, INSERT, UPDATE and DELETE"))),
+    }
+}
+
+fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> {
+    let found = visit_expressions(value, |part| match part {
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_) | Expr::Subquery(_) | Expr::Exists { .. } => {
+            ControlFlow::Break(part.to_string())
+        }
+        _ if placeholder(part).is_some() => ControlFlow::Break(part.to_string()),
+        _ => ControlFlow::Continue(()),
+    });
+    // A parameter stands for one value, and would have another for each row.
+    let varying = visit_expressions(value, |part| match part {
+        Expr::Function(call) => match last_name(&call.name) {
+            Some(function) if VARYING.contains(&function.as_str()) => ControlFlow::Break(function),
+            _ => ControlFlow::Continue(()),
+        },
+        _ => ControlFlow::Continue(()),
+    });
+    if let ControlFlow::Break(function) = varying {
+        let message = format!("parameter {number} of {name} calls {function}(): give its value instead");
+        return Err(external(Class::Unsupported.error(message)));
+    }
+    match found {
+        ControlFlow::Break(part) => plan_err!("parameter {number} of {name} is {part}, which is not a constant"),
+        ControlFlow::Continue(()) => Ok(()),
+    }
+}
+
+/// A parameter as it stands in the statement.
+fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<Expr> {
+    let as_written = || Expr::Nested(Box::new(value.clone()));
+    let to = match of {
+        None => return Ok(as_written()),
+        Some(ParameterType::Declared(written)) => written.clone(),
+        Some(ParameterType::Place(place)) => {
+            let (place, literal) = (*place, Literal::of(value));
+            if let Literal::Typed(given) = literal
+                && !given.assigns_to(place)
+                && !place.is_text()
+            {
+                let message = format!("parameter ${number} of type {given} cannot be coerced to the type {place}");
+                return Err(external(Class::TypeMismatch.error(message)));
+            }
+            match (literal, place) {
+                // These have any number of digits.
+                (_, SqlType::Numeric | SqlType::Decimal { .. })
+                | (Literal::Typed(SqlType::BigInt), SqlType::BigInt)
+                | (Literal::Text, SqlType::Text | SqlType::Varchar(_)) => return Ok(as_written()),
+                _ => written_type(place.unbounded())?,
+            }
+        }
+    };
+    let expr = Box::new(value.clone());
+    Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type: to, array: false, format: None })
+}
+
+/// What is known of a parameter before it is evaluated.
+#[derive(Clone, Copy)]
+enum Literal {
+    /// A text, which takes any type.
+    Text,
+    Typed(SqlType),
+    /// NULL, or an expression.
+    Other,
+}
+
+impl Literal {
+    fn of(value: &Expr) -> Self {
+        match value {
+            Expr::Nested(inner) => Self::of(inner),
+            Expr::UnaryOp { op: UnaryOperator::Minus | UnaryOperator::Plus, expr } => match Self::of(expr) {
+                number @ Self::Typed(of) if of.is_number() => number,
+                _ => Self::Other,
+            },
+            Expr::Value(value) => match &value.value {
+                Value::Boolean(_) => Self::Typed(SqlType::Boolean),
+                Value::Number(digits, _) if digits.contains(['e', 'E']) => Self::Typed(SqlType::Double),
+                Value::Number(digits, _) if digits.parse::<i64>().is_ok() => Self::Typed(SqlType::BigInt),
+                Value::Number(..) => Self::Typed(SqlType::Numeric),
+                Value::SingleQuotedString(_) | Value::DollarQuotedString(_) => Self::Text,
+                _ => Self::Other,
+            },
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A type as it is written in SQL.
+///
+/// # Errors
+/// If the parser does not know it, which cannot be.
+pub fn written_type(of: SqlType) -> Result<DataType> {
+    let text = of.to_string();
+    let parsed =
+        Parser::new(&SqlDialect::of(text.len())).try_with_sql(&text).and_then(|mut parser| parser.parse_data_type());
+    Ok(parsed?)
+}
+
+fn parameters(statement: &Ast) -> usize {
+    let mut last = 0;
+    let _ = visit_expressions(statement, |part| {
+        last = last.max(placeholder(part).unwrap_or_default());
+        ControlFlow::<()>::Continue(())
+    });
+    last
+}
+
+/// The number of a parameter, from 1.
+fn placeholder(expression: &Expr) -> Option<usize> {
+    match expression {
+        Expr::Value(value) => match &value.value {
+            Value::Placeholder(text) => text.strip_prefix('$')?.parse().ok(),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn last_name(name: &ObjectName) -> Option<String> {
+    match name.0.as_slice() {
+        [name] => name.as_ident().map(folded),
+        _ => None,
+    }
+}

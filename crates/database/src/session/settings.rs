@@ -1,0 +1,98 @@
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::common::Result;
+use thermocline_compute::QueryStream;
+use thermocline_pushdown::external;
+use thermocline_types::Class;
+
+use super::session::Session;
+use crate::settings::{Name, SettingRow, Values};
+use crate::statement::{Change, SettingStatement};
+
+/// `SET`, `RESET`, `SHOW` and `ALTER DATABASE`.
+impl Session {
+    pub(super) fn setting(&self, statement: &SettingStatement) -> Result<QueryStream> {
+        match statement {
+            SettingStatement::Session(change) => self.change(change)?,
+            SettingStatement::AlterDatabase(change) => self.database().own_settings().alter(change)?,
+            SettingStatement::Show(written) => {
+                let name = Name::find(written)?;
+                let unknown = || external(Class::UndefinedObject.error(format_args!("there is no setting {written}")));
+                let value = self.values().get(&name).ok_or_else(unknown)?;
+                return self.texts(&[(name.plain(), vec![value])]);
+            }
+            SettingStatement::ShowAll => {
+                let rows = SettingRow::all(&self.values());
+                let column = |of: fn(&SettingRow) -> &str| rows.iter().map(|row| of(row).to_owned()).collect();
+                return self.texts(&[
+                    ("name", column(SettingRow::plain)),
+                    ("setting", column(|row| &row.value)),
+                    ("description", column(|row| row.description)),
+                ]);
+            }
+        }
+        Ok(self.engine().nothing())
+    }
+
+    /// Changes a setting, as `SET` does. The prefix `thermocline.` may be left out.
+    ///
+    /// # Errors
+    /// 42704 if there is no such setting, 22023 if the value does not fit, 55P02 if all sessions share it.
+    pub fn set(&self, name: &str, value: &str) -> Result<()> {
+        self.change(&Change::Set(name.to_owned(), value.to_owned()))
+    }
+
+    /// The values that this session's statements see.
+    pub fn values(&self) -> Values {
+        self.settings_in_use().values()
+    }
+
+    fn change(&self, change: &Change) -> Result<()> {
+        // The database's are what a session that has set nothing begins with.
+        let database = self.database().settings();
+        let mut values = database.seen_by(self.own().lock().clone());
+        match change {
+            Change::Set(written, value) => {
+                let name = own_name(written, value)?;
+                values.set(&name, value)?;
+                values.session.note(&name, true);
+            }
+            Change::Reset(written) => {
+                let name = own_name(written, "...")?;
+                values.set(&name, &database.get(&name).unwrap_or_default())?;
+                values.session.note(&name, false);
+            }
+            Change::ResetAll => {
+                for name in values.session.own_names() {
+                    let name = Name::find(&name)?;
+                    values.set(&name, &database.get(&name).unwrap_or_default())?;
+                    values.session.note(&name, false);
+                }
+            }
+        }
+        *self.own().lock() = values.session;
+        Ok(())
+    }
+
+    fn texts(&self, columns: &[(&str, Vec<String>)]) -> Result<QueryStream> {
+        let arrays =
+            columns.iter().map(|(name, values)| (*name, Arc::new(StringArray::from_iter_values(values)) as ArrayRef));
+        let rows = RecordBatch::try_from_iter(arrays)?;
+        Ok(self.engine().answer(rows.schema(), vec![rows]))
+    }
+}
+
+/// A setting of sessions.
+fn own_name(written: &str, value: &str) -> Result<Name> {
+    let name = Name::find(written)?;
+    if name.is_shared() {
+        let message = format!(
+            "{} is shared by all sessions of the database: ALTER DATABASE SET {} = '{value}' changes it for all",
+            name.plain(),
+            name.plain()
+        );
+        return Err(external(Class::CannotChangeSetting.error(message)));
+    }
+    Ok(name)
+}

@@ -1,0 +1,174 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::common::Result;
+use parking_lot::Mutex;
+use thermocline_compute::AnalyticEngine;
+use thermocline_pushdown::external;
+use thermocline_types::{Class, Scope};
+
+use super::file::SettingsFile;
+use super::name::Name;
+use super::session::SessionSettings;
+use super::values::{Source, Values};
+use crate::rows::RowStore;
+use crate::statement::Change;
+
+/// The settings of a database: what its sessions share, and what new ones begin with.
+#[derive(Debug)]
+pub struct DatabaseSettings {
+    values: Mutex<Values>,
+    /// Without anybody's.
+    built_in: Values,
+    /// `None` for a database without a directory.
+    file: Option<SettingsFile>,
+    /// What the file has, by name.
+    kept: Mutex<BTreeMap<String, String>>,
+    /// What the database was opened with, by name.
+    given: BTreeMap<String, String>,
+    /// Who is told of changes, once they are there.
+    engines: OnceLock<(Arc<AnalyticEngine>, Arc<RowStore>)>,
+}
+
+impl DatabaseSettings {
+    /// Reads what the directory keeps; `given` takes its place.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a value does not fit its setting.
+    pub fn open(built_in: Values, file: Option<SettingsFile>, given: &[(String, String)]) -> Result<Self> {
+        let kept = file.as_ref().map_or_else(|| Ok(BTreeMap::new()), SettingsFile::read)?;
+        let mut values = built_in.clone();
+        let mut by_name = BTreeMap::new();
+        for (written, value) in given {
+            let name = Name::find(written)?;
+            values.set(&name, value)?;
+            values.note(&name, Source::Given);
+            by_name.insert(name.plain().to_owned(), value.clone());
+        }
+        for (name, value) in kept.iter().filter(|(name, _)| !by_name.contains_key(*name)) {
+            let name = Name::find(name)?;
+            values.set(&name, value).map_err(|error| error.context("settings.sql"))?;
+            values.note(&name, Source::Database);
+        }
+        let (values, kept) = (Mutex::new(values), Mutex::new(kept));
+        Ok(Self { values, built_in, file, kept, given: by_name, engines: OnceLock::new() })
+    }
+
+    /// Has changes told to the engines from now on.
+    pub fn follow(&self, engine: Arc<AnalyticEngine>, rows: Arc<RowStore>) {
+        // A database is opened once.
+        let _ = self.engines.set((engine, rows));
+    }
+
+    /// The values now.
+    pub fn values(&self) -> Values {
+        let mut values = self.values.lock().clone();
+        if let Some((_, rows)) = self.engines.get() {
+            // A database that was there has its own number of partitions.
+            values.rows = rows.settings();
+        }
+        values
+    }
+
+    /// What a new session begins with.
+    pub fn session(&self) -> SessionSettings {
+        self.values.lock().session.clone()
+    }
+
+    /// Changes a value as if the database had been opened with it: for this process, and not in the directory.
+    ///
+    /// # Errors
+    /// 42704, 22023, or 55P02 if it is decided when the database is opened.
+    pub fn set(&self, written: &str, value: &str) -> Result<()> {
+        self.change(&Name::find(written)?, value, Source::Given)
+    }
+
+    /// Runs `ALTER DATABASE`: changes values, and keeps them in the directory.
+    ///
+    /// # Errors
+    /// As [`DatabaseSettings::set`], and if the directory cannot be written; nothing has changed then.
+    pub fn alter(&self, change: &Change) -> Result<()> {
+        match change {
+            Change::Set(written, value) => self.alter_one(&Name::find(written)?, Some(value)),
+            Change::Reset(written) => self.alter_one(&Name::find(written)?, None),
+            Change::ResetAll => {
+                let names: Vec<_> = self.kept.lock().keys().cloned().collect();
+                names.iter().try_for_each(|name| self.alter_one(&Name::find(name)?, None))
+            }
+        }
+    }
+
+    fn alter_one(&self, name: &Name, value: Option<&str>) -> Result<()> {
+        let mut kept = self.kept.lock();
+        let mut next = kept.clone();
+        let source = match value {
+            Some(value) => {
+                next.insert(name.plain().to_owned(), value.to_owned());
+                Source::Database
+            }
+            None => {
+                next.remove(name.plain());
+                if self.given.contains_key(name.plain()) { Source::Given } else { Source::Default }
+            }
+        };
+        let value = match (value, self.given.get(name.plain())) {
+            (Some(value), _) => value.to_owned(),
+            (None, Some(given)) => given.clone(),
+            (None, None) => self.built_in.get(name).unwrap_or_default(),
+        };
+        let before = self.values.lock().clone();
+        match self.change(name, &value, source) {
+            // It is kept for the next opening.
+            Err(error) if self.file.is_some() && is_decided_at_opening(name) => {
+                before.clone().set(name, &value)?;
+                tracing::warn!("{}: {}", name.plain(), error.strip_backtrace());
+            }
+            changed => changed?,
+        }
+        if let Some(file) = &self.file
+            && let Err(error) = file.write(&next)
+        {
+            let _ = self.tell(&before);
+            *self.values.lock() = before;
+            return Err(error);
+        }
+        *kept = next;
+        Ok(())
+    }
+
+    fn change(&self, name: &Name, value: &str, source: Source) -> Result<()> {
+        let mut values = self.values.lock();
+        let mut next = values.clone();
+        if let Some((_, rows)) = self.engines.get() {
+            next.rows = rows.settings();
+        }
+        next.set(name, value)?;
+        next.note(name, source);
+        match name {
+            Name::Engine(setting) if setting.scope == Scope::Opening => return Err(too_late(name)),
+            Name::Engine(_) | Name::Rows(_) => self.tell(&next)?,
+            Name::Query(_) | Name::Session(_) | Name::Library(_) => {}
+        }
+        *values = next;
+        Ok(())
+    }
+
+    /// Tells the engines of values.
+    fn tell(&self, values: &Values) -> Result<()> {
+        let Some((engine, rows)) = self.engines.get() else { return Ok(()) };
+        rows.change(&values.rows).map_err(|why| external(Class::CannotChangeSetting.error(why)))?;
+        engine.apply(values.engine.clone())
+    }
+}
+
+fn is_decided_at_opening(name: &Name) -> bool {
+    name.scope() == Scope::Opening
+}
+
+fn too_late(name: &Name) -> datafusion::common::DataFusionError {
+    let name = name.plain();
+    let message = format!(
+        "{name} is decided when the database is opened: give it with --set, or ALTER DATABASE SET {name} for the next time"
+    );
+    external(Class::CannotChangeSetting.error(message))
+}

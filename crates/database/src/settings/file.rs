@@ -1,0 +1,66 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use datafusion::common::{Result, exec_err};
+use thermocline_compute::SqlFile;
+
+use super::name::Name;
+use crate::statement::{Change, SettingStatement, Statement};
+
+/// First line of the file.
+const HEADER: &str =
+    "-- Thermocline settings. Written by ALTER DATABASE SET; edit it only while no process has the database.\n";
+/// Its name.
+const NAME: &str = "settings.sql";
+
+/// `DB/settings.sql`: what `ALTER DATABASE SET` has set.
+#[derive(Debug)]
+pub struct SettingsFile(SqlFile);
+
+impl SettingsFile {
+    /// That of the database, or of the backup, in `directory`.
+    ///
+    /// # Errors
+    /// If the directory cannot be made.
+    pub fn open(directory: &Path) -> Result<Self> {
+        SqlFile::open(directory, NAME, HEADER).map(Self)
+    }
+
+    /// Values by name; none if there is no file.
+    ///
+    /// # Errors
+    /// If it cannot be read, or has something else than settings.
+    pub fn read(&self) -> Result<BTreeMap<String, String>> {
+        let place = || self.0.path().display().to_string();
+        let mut values = BTreeMap::new();
+        for statement in Statement::parse(&self.0.read()?).map_err(|error| error.context(place()))? {
+            let in_line = |what: &dyn std::fmt::Display| format!("{}, line {}: {what}", place(), statement.line);
+            match SettingStatement::of(&statement)? {
+                Some(SettingStatement::AlterDatabase(Change::Set(name, value))) => {
+                    let name = Name::find(&name).map_err(|error| error.context(in_line(&statement.text)))?;
+                    values.insert(name.plain().to_owned(), value);
+                }
+                _ => return exec_err!("{}", in_line(&"expected ALTER DATABASE SET name = 'value'")),
+            }
+        }
+        Ok(values)
+    }
+
+    /// Replaces all values.
+    ///
+    /// # Errors
+    /// If the directory cannot be written.
+    pub fn write(&self, values: &BTreeMap<String, String>) -> Result<()> {
+        let line =
+            |(name, value): (&String, &String)| format!("ALTER DATABASE SET {name} = '{}';", value.replace('\'', "''"));
+        self.0.write(values.iter().map(line))
+    }
+
+    /// Writes the same into another directory; nothing if there are none.
+    ///
+    /// # Errors
+    /// If it cannot be read, or the other directory cannot be written.
+    pub fn copy_to(&self, directory: &Path) -> Result<()> {
+        self.0.copy_to(directory)
+    }
+}

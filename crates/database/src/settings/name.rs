@@ -1,0 +1,155 @@
+use datafusion::common::Result;
+use thermocline_compute::{ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
+use thermocline_pushdown::external;
+use thermocline_types::{Class, Scope, Setting};
+
+use super::session::{SESSION_SETTINGS, SessionSettings};
+use crate::rows::{ROW_SETTINGS, RowSettings};
+
+/// Prefix of our own settings, which may be left out.
+pub const PREFIX: &str = "thermocline.";
+/// Options of the library that sessions may set.
+const LIBRARY: [&str; 4] =
+    ["datafusion.execution.", "datafusion.optimizer.", "datafusion.explain.", "datafusion.format."];
+/// Other names of settings.
+const ALIASES: [(&str, &str); 5] = [
+    ("time.zone", "timezone"),
+    ("time_zone", "timezone"),
+    ("datafusion.execution.time_zone", "timezone"),
+    ("datafusion.runtime.memory_limit", "query_memory_limit"),
+    ("datafusion.runtime.max_temp_directory_size", "temporary_files_limit"),
+];
+
+/// A setting that there is.
+#[derive(Debug, Clone)]
+pub enum Name {
+    Engine(&'static Setting<EngineSettings>),
+    Rows(&'static Setting<RowSettings>),
+    Query(&'static Setting<QuerySettings>),
+    Session(&'static Setting<SessionSettings>),
+    /// By its whole name.
+    Library(String),
+}
+
+impl Name {
+    /// The setting of this name.
+    ///
+    /// # Errors
+    /// 42704, with a name that may be meant.
+    pub fn find(written: &str) -> Result<Self> {
+        let lower = written.trim().to_ascii_lowercase();
+        let plain = lower.strip_prefix(PREFIX).unwrap_or(&lower);
+        let plain = ALIASES.iter().find(|(alias, _)| *alias == plain).map_or(plain, |(_, name)| *name);
+        if let Some(found) = Self::all().into_iter().find(|name| name.plain() == plain) {
+            return Ok(found);
+        }
+        if LIBRARY.iter().any(|prefix| plain.starts_with(prefix)) {
+            return Ok(Self::Library(plain.to_owned()));
+        }
+        let nearest = Self::all().into_iter().map(|name| (distance(plain, name.plain()), name));
+        let nearest = nearest.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= 3);
+        let mend = match nearest {
+            Some((_, name)) => format!("; did you mean {}?", name.plain()),
+            None => "; SHOW ALL lists all".to_owned(),
+        };
+        Err(external(Class::UndefinedObject.error(format_args!("there is no setting {written}{mend}"))))
+    }
+
+    /// All settings but the library's.
+    pub fn all() -> Vec<Self> {
+        let engine = ENGINE_SETTINGS.iter().map(Self::Engine);
+        let rows = ROW_SETTINGS.iter().map(Self::Rows);
+        let query = QUERY_SETTINGS.iter().map(Self::Query);
+        engine.chain(rows).chain(query).chain(SESSION_SETTINGS.iter().map(Self::Session)).collect()
+    }
+
+    /// The name without prefix, as it is written in SQL.
+    pub fn plain(&self) -> &str {
+        match self {
+            Self::Engine(setting) => setting.name,
+            Self::Rows(setting) => setting.name,
+            Self::Query(setting) => setting.name,
+            Self::Session(setting) => setting.name,
+            Self::Library(name) => name,
+        }
+    }
+
+    /// Who shares its value.
+    pub const fn scope(&self) -> Scope {
+        match self {
+            Self::Engine(setting) => setting.scope,
+            Self::Rows(setting) => setting.scope,
+            Self::Query(_) | Self::Session(_) | Self::Library(_) => Scope::Session,
+        }
+    }
+
+    /// Whether all sessions have one value of it.
+    pub fn is_shared(&self) -> bool {
+        self.scope() != Scope::Session
+    }
+
+    /// What its values are.
+    pub const fn unit(&self) -> &'static str {
+        match self {
+            Self::Engine(setting) => setting.unit,
+            Self::Rows(setting) => setting.unit,
+            Self::Query(setting) => setting.unit,
+            Self::Session(setting) => setting.unit,
+            Self::Library(_) => "text",
+        }
+    }
+
+    /// What it is for; the library's are described by itself.
+    pub const fn description(&self) -> &'static str {
+        match self {
+            Self::Engine(setting) => setting.description,
+            Self::Rows(setting) => setting.description,
+            Self::Query(setting) => setting.description,
+            Self::Session(setting) => setting.description,
+            Self::Library(_) => "an option of DataFusion, which plans analytic queries",
+        }
+    }
+}
+
+/// Insertions, deletions and replacements that make one name of another.
+fn distance(from: &str, to: &str) -> usize {
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (i, a) in from.bytes().enumerate().take(64) {
+        let mut diagonal = std::mem::replace(row.first_mut().unwrap_or(&mut 0), i + 1);
+        let mut left = i + 1;
+        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = *cell;
+            *cell = replaced.min(*cell + 1).min(left + 1);
+            left = *cell;
+        }
+    }
+    row.last().copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_with_and_without_prefix() {
+        for written in ["mode", "Thermocline.MODE", " mode "] {
+            assert_eq!(Name::find(written).unwrap().plain(), "mode");
+        }
+        assert_eq!(Name::find("datafusion.runtime.memory_limit").unwrap().plain(), "query_memory_limit");
+        assert_eq!(Name::find("datafusion.execution.batch_size").unwrap().plain(), "datafusion.execution.batch_size");
+        for (written, said) in [("cachesize", "cache_size"), ("mod", "mode"), ("nothing_like_it", "SHOW ALL")] {
+            let error = Name::find(written).unwrap_err().to_string();
+            assert!(error.contains(written) && error.contains(said), "{error}");
+        }
+        // What would change the meaning of statements is nobody's to set.
+        assert!(Name::find("datafusion.sql_parser.dialect").is_err());
+        assert!(Name::find("datafusion.catalog.default_schema").is_err());
+    }
+
+    #[test]
+    fn distances_are_small_between_similar_names() {
+        assert_eq!([distance("mode", "mode"), distance("mod", "mode"), distance("mdoe", "mode")], [0, 1, 2]);
+        assert_eq!(distance("", "mode"), 4);
+    }
+}

@@ -1,0 +1,21 @@
+//! Statements: cut out of scripts, parsed, and what their texts alone say.
+
+mod column_names;
+mod copy_statement;
+mod headings;
+mod names;
+mod scanner;
+mod script;
+mod setting_statement;
+mod sort_keys;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod statement;
+mod token;
+
+pub use column_names::check_view;
+pub use headings::Headings;
+pub use names::simple;
+pub use scanner::{Completeness, Scanner};
+pub use script::{Part, Script};
+pub use setting_statement::{Change, SettingStatement};
+pub use statement::Statement;

@@ -1,0 +1,12 @@
+use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
+use thermocline_compute::folded;
+
+/// The name of something in schema `public`; `None` for names in other schemas.
+pub fn simple(name: &ObjectName) -> Option<String> {
+    let part = |part: &ObjectNamePart| part.as_ident().map(folded);
+    match name.0.as_slice() {
+        [name] => part(name),
+        [schema, name] if part(schema).as_deref() == Some("public") => part(name),
+        _ => None,
+    }
+}

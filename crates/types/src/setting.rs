@@ -1,0 +1,47 @@
+//! Settings: values that users change by name.
+
+use std::fmt;
+
+/// Who shares the value of a setting, and when it may change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Each session has its own; the database has that of new ones.
+    Session,
+    /// All sessions of a database share one.
+    Database,
+    /// As [`Scope::Database`], decided when the database is opened.
+    Opening,
+}
+
+impl Scope {
+    /// The name in `system.settings`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Database => "database",
+            Self::Opening => "opening",
+        }
+    }
+}
+
+/// One setting of a group `G`, which an engine contributes: its name, and how its value is read and written.
+pub struct Setting<G: 'static> {
+    /// The name, without a prefix.
+    pub name: &'static str,
+    /// Who shares it.
+    pub scope: Scope,
+    /// What its values are: `bytes`, `time`, `switch`, `count`, `number`, `text`, or the words to choose from.
+    pub unit: &'static str,
+    /// What it is for, in one phrase.
+    pub description: &'static str,
+    /// The value as `SHOW` prints it and `SET` reads it.
+    pub get: fn(&G) -> String,
+    /// Reads a value; the error is a sentence that names it.
+    pub set: fn(&mut G, &str) -> Result<(), String>,
+}
+
+impl<G> fmt::Debug for Setting<G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setting").field("name", &self.name).field("scope", &self.scope).finish_non_exhaustive()
+    }
+}
