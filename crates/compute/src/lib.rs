@@ -44,6 +44,6 @@ pub use scan::HybridScanExec;
 pub use settings::{
     ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
 };
-pub use syntax::{any_expression, folded};
+pub use syntax::{any_expression, folded, folded_word};
 pub use system::{Columns, SystemTable};
 pub use thermocline_storage::NodeConfig;

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::common::Result;
 use thermocline_compute::{AnalyticEngine, EngineOptions, HeapGauges, NodeConfig, default_config};
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 
 use crate::bridge::{blocking, external};
+use crate::error::Result;
 use crate::rows::{DatabaseFiles, RowSchema, RowStore};
 use crate::session::Session;
 use crate::settings::{DatabaseSettings, SettingsFile, Values};
@@ -109,7 +109,7 @@ impl Database {
     /// # Errors
     /// 42704 if there is no such setting, 22023 if the value does not fit, 55P02 if it is decided at opening.
     pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        self.settings.set(name, value)
+        Ok(self.settings.set(name, value)?)
     }
 
     /// The settings of all sessions, and those that new ones begin with.
@@ -124,7 +124,7 @@ impl Database {
     /// If the log could not be written.
     pub async fn close(&self) -> Result<()> {
         let rows = Arc::clone(&self.rows);
-        blocking(move || rows.close()).await?.map_err(external)
+        Ok(blocking(move || rows.close()).await??)
     }
 
     /// Why nothing can be written to row tables, what they show and how to go on; `None` if they can be written.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! ```no_run
-//! # async fn example() -> datafusion::common::Result<()> {
+//! # async fn example() -> thermocline_database::Result<()> {
 //! use thermocline_database::Database;
 //!
 //! let session = Database::in_memory().await?.session();
@@ -28,6 +28,7 @@ mod arrow;
 mod bridge;
 mod copy;
 mod database;
+mod error;
 mod maintenance;
 mod rows;
 mod session;
@@ -36,7 +37,9 @@ mod statement;
 mod system;
 
 pub use database::{Database, OpenOptions};
+pub use error::{Action, Error, Position, Result};
 pub use maintenance::{check, restore, restore_until};
-pub use session::{Session, Streams, sqlstate};
+pub use session::{QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
 pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement};
+pub use thermocline_compute::QueryResult;

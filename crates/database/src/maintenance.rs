@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::Result;
 use thermocline_compute::SqlFile;
+use thermocline_pushdown::{user_err, user_error};
 use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;
 use thermocline_transactions::database::Database as RowEngine;
@@ -11,9 +12,11 @@ use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::Sequence;
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::snapshot::{Manifest, list_snapshots};
+use thermocline_types::Class;
 
 use crate::bridge::external;
 use crate::database::Database;
+use crate::error::Error;
 use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark};
 use crate::settings::SettingsFile;
 use crate::statement::Statement;
@@ -23,13 +26,18 @@ use crate::statement::Statement;
 /// # Errors
 /// If there is no database directory, or the backup's is there already or cannot be written.
 pub fn backup(database: &Database, into: &Path) -> Result<()> {
-    let Some(files) = database.rows().files() else { return exec_err!("a database without a directory has no backup") };
+    let Some(files) = database.rows().files() else {
+        return user_err!(NotInState, "a database without a directory has no backup");
+    };
     let (catalog, settings) = (files.catalog()?, SettingsFile::open(files.path())?);
     let rows = database.rows().started();
     if rows.is_none() && !catalog.exists() {
-        return exec_err!("there is nothing to back up: no row tables, and no definitions of external ones");
+        return user_err!(
+            NotInState,
+            "there is nothing to back up: no row tables, and no definitions of external ones"
+        );
     }
-    let failed = |error: std::io::Error| exec_datafusion_err!("backup {}: {error}", into.display());
+    let failed = |error: std::io::Error| user_error!(NotInState, "backup {}: {error}", into.display());
     std::fs::create_dir(into).map_err(failed)?;
     let copied = rows.map_or(Ok(()), |rows| {
         let disk = RealDisk::open_or_create(into.join(ROWS))?;
@@ -50,7 +58,7 @@ pub fn backup(database: &Database, into: &Path) -> Result<()> {
 ///
 /// # Errors
 /// If the database cannot be read, another process has it, or its row tables are gone.
-pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Option<Report>> {
+pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Option<Report>, Error> {
     let files = DatabaseFiles::open_existing(database)?;
     let catalog = files.catalog()?;
     Statement::parse(&catalog.read()?).map_err(|error| error.context(catalog.path().display().to_string()))?;
@@ -62,7 +70,7 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
         return Ok(None);
     }
     let disk = RealDisk::open(files.rows()).map_err(external)?;
-    RowEngine::check(&disk, vec![], progress).map(Some).map_err(external)
+    Ok(RowEngine::check(&disk, vec![], progress).map(Some)?)
 }
 
 /// Makes the state that a database's row tables had after this record of their log a new database, with what its
@@ -70,16 +78,21 @@ pub fn check(database: &Path, progress: &mut dyn FnMut(&Progress)) -> Result<Opt
 ///
 /// # Errors
 /// If there is no such state, or the new database is there already. Nothing of it is left then.
-pub fn restore_until(from: &Path, database: &Path, until: Sequence, progress: &mut dyn FnMut(&Progress)) -> Result<()> {
+pub fn restore_until(
+    from: &Path,
+    database: &Path,
+    until: Sequence,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(), Error> {
     if !from.join(ROWS).is_dir() {
-        return exec_err!("{} has no row tables, so there is no log record to go back to", from.display());
+        return not_now(format_args!("{} has no row tables, so there is no log record to go back to", from.display()));
     }
     let source = DatabaseFiles::open_existing(from)?;
     let files = new_database(database)?;
     let mut restored = restore_rows_until(&source, &files, until, progress).map_err(external);
     restored = restored.and_then(|()| source.catalog()?.copy_to(database));
     restored = restored.and_then(|()| SettingsFile::open(from)?.copy_to(database));
-    cleared_unless_whole(restored, &files)
+    Ok(cleared_unless_whole(restored, &files)?)
 }
 
 fn restore_rows_until(
@@ -97,11 +110,15 @@ fn restore_rows_until(
     RowMark { database: manifest.identity().database }.write(files.path())
 }
 
+fn not_now<T>(what: impl std::fmt::Display) -> Result<T, Error> {
+    Err(Class::NotInState.error(what).into())
+}
+
 /// Takes a directory for a database that is not there yet.
 fn new_database(database: &Path) -> Result<DatabaseFiles> {
     let mut entries = database.read_dir().into_iter().flatten();
     if entries.any(|entry| entry.is_ok_and(|entry| entry.file_name() != LOCK)) {
-        return exec_err!("{} is in the way: what is restored needs a new directory", database.display());
+        return user_err!(NotInState, "{} is in the way: what is restored needs a new directory", database.display());
     }
     DatabaseFiles::open(database)
 }
@@ -121,13 +138,13 @@ fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<(
 ///
 /// # Errors
 /// If the backup is not whole, or the database is there already. Nothing of it is left then.
-pub fn restore(from: &Path, database: &Path) -> Result<()> {
+pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
     if !from.is_dir() {
-        return exec_err!("{} is no backup: there is no such directory", from.display());
+        return not_now(format_args!("{} is no backup: there is no such directory", from.display()));
     }
     let (from_rows, from_catalog) = (from.join(ROWS), SqlFile::catalog(from)?);
     if !from_rows.exists() && !from_catalog.exists() {
-        return exec_err!("{} is no backup: it has neither row tables nor a catalog", from.display());
+        return not_now(format_args!("{} is no backup: it has neither row tables nor a catalog", from.display()));
     }
     let files = new_database(database)?;
     let restored = match from_rows.exists() {
@@ -135,7 +152,7 @@ pub fn restore(from: &Path, database: &Path) -> Result<()> {
         false => Ok(()),
     };
     let restored = restored.and_then(|()| from_catalog.copy_to(database));
-    cleared_unless_whole(restored.and_then(|()| SettingsFile::open(from)?.copy_to(database)), &files)
+    Ok(cleared_unless_whole(restored.and_then(|()| SettingsFile::open(from)?.copy_to(database)), &files)?)
 }
 
 fn restore_rows(from: &Path, files: &DatabaseFiles) -> thermocline_transactions::Result<()> {

@@ -12,7 +12,7 @@ use datafusion::logical_expr::{
     Signature, Volatility,
 };
 
-use crate::sql::external;
+use crate::sql::{external, sql_type};
 
 /// Name of the function that adds.
 pub(crate) const CHECKED_ADD: &str = "checked_add";
@@ -85,7 +85,9 @@ impl Operation {
             Err(ArrowError::ArithmeticOverflow(what)) => {
                 // Arrow says `Overflow happened on: 2147483647 + 1`.
                 let (_, terms) = what.split_once(": ").unwrap_or(("", &what));
-                Err(out_of_range(&format!("number out of range for {}: {terms}", left.get().0.data_type())))
+                let of = left.get().0.data_type();
+                let of = sql_type(of).map_or_else(|| of.to_string(), |of| of.to_string());
+                Err(out_of_range(&format!("number out of range for {of}: {terms}")))
             }
             Err(ArrowError::DivideByZero) => Err(external(thermocline_types::division_by_zero())),
             Err(error) => Err(DataFusionError::from(error)),

@@ -16,6 +16,9 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, GroupsAccumulator, ReversedUDAF, Signature,
 };
 use datafusion::physical_expr::NullState;
+use thermocline_types::Class;
+
+use crate::sql::external;
 
 /// DataFusion's `sum`, except that sums of integers and decimals are taken in 128 bits and are an error
 /// if their type does not hold them. What partial sums pass on is these 128 bits, so that no order of
@@ -55,7 +58,7 @@ fn out_of_range(result: &DataType) -> DataFusionError {
         DataType::Decimal128(precision, scale) => (format!("DECIMAL({precision}, {scale})"), ""),
         other => (other.to_string(), ""),
     };
-    DataFusionError::Execution(format!("sum out of range for {name}{wider}"))
+    external(Class::OutOfRange.error(format_args!("sum out of range for {name}{wider}")))
 }
 
 /// Sums as an array of the result type. Where `nulls` has no value, the sum is 0.

@@ -76,5 +76,5 @@ pub use sql::{
     casts_otherwise, characters_of_bytes, external, interval_length, is_jsonb, jsonb_array, jsonb_choice, jsonb_key,
     jsonb_scalar, operate, sql_cast, sql_type, with_sql_texts, written_functions,
 };
-pub use thermocline_types::{UUID_BYTES, canonical_f32, canonical_f64, parse_uuid};
+pub use thermocline_types::{Class, UUID_BYTES, canonical_f32, canonical_f64, parse_uuid};
 pub use validate::Limits;

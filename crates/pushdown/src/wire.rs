@@ -597,6 +597,9 @@ pub struct ErrorDetail {
     /// bytes; 0 for none.
     #[prost(uint64, tag = "3")]
     pub pushback_token: u64,
+    /// The SQLSTATE of an error that SQL has one for; empty for others.
+    #[prost(string, tag = "4")]
+    pub sqlstate: String,
 }
 
 /// Load of a node, and what it has done so far.

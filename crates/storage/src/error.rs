@@ -1,5 +1,6 @@
 //! Errors of a storage node, by what the caller must do.
 
+use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
 use prost::Message;
 use thermocline_pushdown::wire::{ErrorDetail, ErrorKind};
@@ -17,12 +18,14 @@ pub struct NodeError {
     /// With [`ErrorKind::PushedBack`]: what to name when the stored bytes are fetched; `None` if the
     /// node keeps no slot for that.
     pub pushback: Option<PushbackToken>,
+    /// The SQLSTATE of an error that SQL has one for, such as a division by zero; `None` for others.
+    pub sqlstate: Option<String>,
 }
 
 impl NodeError {
     /// An error of `kind`.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), pushback: None }
+        Self { kind, message: message.into(), pushback: None, sqlstate: None }
     }
 
     /// The answer of a node that would rather send the stored bytes.
@@ -118,13 +121,31 @@ impl From<DataFusionError> for NodeError {
             DataFusionError::Internal(message) => message.clone(),
             _ => error.strip_backtrace(),
         };
-        NodeError::new(kind, message)
+        NodeError { sqlstate: sqlstate(&error), ..NodeError::new(kind, message) }
     }
+}
+
+/// The SQLSTATE of an error that SQL has one for.
+fn sqlstate(error: &DataFusionError) -> Option<String> {
+    let state = match error.find_root() {
+        DataFusionError::External(inner) => inner.downcast_ref::<thermocline_types::Error>()?.sqlstate(),
+        DataFusionError::ArrowError(error, _) if matches!(**error, ArrowError::DivideByZero) => "22012",
+        DataFusionError::ArrowError(error, _) if matches!(**error, ArrowError::ArithmeticOverflow(_)) => "22003",
+        _ => return None,
+    };
+    Some(state.to_owned())
 }
 
 impl From<object_store::Error> for NodeError {
     fn from(error: object_store::Error) -> Self {
-        let kind = match &error {
+        Self::from_store(&error)
+    }
+}
+
+impl NodeError {
+    /// The error of an object store.
+    pub fn from_store(error: &object_store::Error) -> Self {
+        let kind = match error {
             object_store::Error::NotFound { .. } => ErrorKind::NotFound,
             object_store::Error::Precondition { .. } | object_store::Error::NotModified { .. } => {
                 ErrorKind::VersionChanged
@@ -157,6 +178,7 @@ impl From<NodeError> for Status {
             kind: error.kind as i32,
             message: error.message.clone(),
             pushback_token: error.pushback.map_or(0, PushbackToken::number),
+            sqlstate: error.sqlstate.unwrap_or_default(),
         };
         Status::with_details(code, error.message, detail.encode_to_vec().into())
     }
@@ -171,7 +193,10 @@ impl From<Status> for NodeError {
             && let Ok(kind) = ErrorKind::try_from(detail.kind)
         {
             let pushback = PushbackToken::new(detail.pushback_token);
-            return NodeError { pushback, ..NodeError::new(kind, detail.message) };
+            // What a peer says is none unless it has five letters or digits.
+            let is_state = |state: &String| state.len() == 5 && state.bytes().all(|byte| byte.is_ascii_alphanumeric());
+            let sqlstate = Some(detail.sqlstate).filter(is_state);
+            return NodeError { pushback, sqlstate, ..NodeError::new(kind, detail.message) };
         }
         let kind = match status.code() {
             Code::DeadlineExceeded => ErrorKind::DeadlineExceeded,

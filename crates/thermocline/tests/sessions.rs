@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use support::oracle::{Oracle, Row};
 use support::rows::{assert_result, canonical};
-use thermocline_database::{Database, OpenOptions, Session, sqlstate};
+use thermocline_database::{Database, OpenOptions, Session};
 
 /// Sessions at once.
 const SESSIONS: i64 = 300;
@@ -142,7 +142,7 @@ async fn queries_wait_for_their_turn_no_longer_than_they_may() {
     let rows = first.stream(statement).await.unwrap();
     second.set("statement_timeout", "200ms").unwrap();
     let error = second.run("SELECT 1").await.unwrap_err();
-    assert_eq!(sqlstate(&error), Some("57014"), "{error}");
+    assert_eq!(error.sqlstate(), "57014", "{error}");
     second.set("statement_timeout", "1min").unwrap();
     let waiting = tokio::spawn(async move { second.run("SELECT 1").await });
     tokio::time::sleep(Duration::from_millis(100)).await;
@@ -180,7 +180,7 @@ async fn settings_of_a_database_are_kept_and_given_ones_take_their_place() {
         ("ALTER DATABASE SET commit_interval = 'never'", "22023"),
     ] {
         let error = other.run(sql).await.unwrap_err();
-        assert_eq!(sqlstate(&error), Some(state), "{sql}: {error}");
+        assert_eq!(error.sqlstate(), state, "{sql}: {error}");
     }
     drop((one_session, other));
     database.close().await.unwrap();
@@ -209,4 +209,30 @@ async fn settings_of_a_database_are_kept_and_given_ones_take_their_place() {
     std::fs::write(directory.path().join("settings.sql"), "-- mine\nALTER DATABASE SET cachesize = '1GiB';\n").unwrap();
     let error = Database::open(options, |_| {}).await.unwrap_err().to_string();
     assert!(error.contains("settings.sql, line 2") && error.contains("did you mean cache_size"), "{error}");
+}
+
+/// `docs/settings.md` has every setting with its default, its values and what it is, and no other.
+#[tokio::test]
+async fn every_setting_is_documented() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/settings.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let mut documented: Vec<Vec<String>> = vec![];
+    for line in page.lines().filter(|line| line.starts_with("| `")) {
+        documented
+            .push(line.trim_matches('|').split(" | ").map(|cell| cell.trim().trim_matches('`').to_owned()).collect());
+    }
+    let sql =
+        "SELECT replace(name, 'thermocline.', ''), default_value, unit, description FROM system.settings ORDER BY 1";
+    let mut settings = run(&Database::in_memory().await.unwrap().session(), sql).await;
+    for row in &mut settings {
+        match row[0].as_deref().unwrap() {
+            "executor_partitions" => row[1] = Some("one per core".to_owned()),
+            "queries_in_flight" => row[1] = Some("16 per core".to_owned()),
+            "temporary_directory" => row[1] = Some("(empty)".to_owned()),
+            _ => {}
+        }
+    }
+    documented.sort();
+    let settings: Vec<Vec<String>> = settings.into_iter().map(|row| row.into_iter().flatten().collect()).collect();
+    assert_eq!(documented, settings);
 }

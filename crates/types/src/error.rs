@@ -206,8 +206,10 @@ classes! {
     InsufficientPrivilege "42501",
     /// A setting that cannot be changed here, or not any more.
     CannotChangeSetting "55P02",
-    /// More queries than run at once.
-    TooManyQueries "53300",
+    /// Not in the state in which that can be done.
+    NotInState "55000",
+    /// An object of another kind, such as an external table where a row table is needed.
+    WrongObject "42809",
     /// The session waited too long with an open transaction.
     IdleTimeout "25P03",
     /// Sessions' transactions that wait for each other.

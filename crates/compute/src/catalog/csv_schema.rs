@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{DataFusionError, Result};
 use futures::{StreamExt, TryStreamExt, stream};
-use thermocline_pushdown::wire::ObjectEntry;
+use thermocline_pushdown::{user_err, wire::ObjectEntry};
 use thermocline_storage::csv::{CsvOptions, infer_schema};
 use thermocline_storage::{NodeClient, text_sample};
 
@@ -46,7 +46,8 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
         }
         let mut names = HashSet::with_capacity(columns.fields().len());
         if let Some(twice) = columns.fields().iter().find(|field| !names.insert(field.name().as_str())) {
-            return plan_err!(
+            return user_err!(
+                InvalidTableDefinition,
                 "table {table}: {path}: its header names more than one field '{}'; declare the table's columns, which \
                  are then the fields in their order",
                 twice.name()
@@ -55,7 +56,8 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
         let count = columns.fields().len();
         match &first {
             Some((expected, of)) if !options.has_header && *expected != count => {
-                return plan_err!(
+                return user_err!(
+                    InvalidTableDefinition,
                     "table {table}: without headers, objects have the same fields: {of} has {expected}, {path} has {count}"
                 );
             }
@@ -79,7 +81,11 @@ async fn columns_of(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions
         match schema {
             Some(schema) => return Ok(schema.into()),
             None if sample_bytes >= SAMPLE_BYTES_MAX => {
-                return plan_err!("{}: no record ends within its first {sample_bytes} bytes", entry.path);
+                return user_err!(
+                    InvalidTableDefinition,
+                    "{}: no record ends within its first {sample_bytes} bytes",
+                    entry.path
+                );
             }
             None => sample_bytes *= 2,
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, IntervalUnit, Schema, SchemaRef, TimeUnit};
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Value;
-use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH, external, is_jsonb};
+use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH, external, is_jsonb, user_err};
 use thermocline_types::Class;
 
 use super::table_schema::table_type;
@@ -36,16 +36,19 @@ impl TableDefinition {
     pub fn try_from_statement(statement: &CreateExternalTable) -> Result<Self> {
         let name = statement.name.table().to_owned();
         if !statement.table_partition_cols.is_empty() {
-            return plan_err!("table {name}: PARTITIONED BY is not supported; min/max statistics prune instead");
+            return user_err!(
+                Unsupported,
+                "table {name}: PARTITIONED BY is not supported; min/max statistics prune instead"
+            );
         }
         if !statement.order_exprs.is_empty() {
-            return plan_err!("table {name}: WITH ORDER is not supported");
+            return user_err!(Unsupported, "table {name}: WITH ORDER is not supported");
         }
         if statement.unbounded {
-            return plan_err!("table {name}: UNBOUNDED tables are not supported");
+            return user_err!(Unsupported, "table {name}: UNBOUNDED tables are not supported");
         }
         if statement.locations.iter().all(|location| location.trim().is_empty()) {
-            return plan_err!("table {name}: LOCATION is empty");
+            return user_err!(InvalidTableDefinition, "table {name}: LOCATION is empty");
         }
         if let Some(document) = statement.schema.fields().iter().find(|field| is_jsonb(field.data_type())) {
             let column = document.name();
@@ -64,7 +67,8 @@ impl TableDefinition {
             // The session's zone, which another session may not have.
             (false, Some(zone)) => drop(options.insert(TIME_ZONE.into(), zone.to_string())),
             (true, None) => {
-                return plan_err!(
+                return user_err!(
+                    InvalidTableDefinition,
                     "table {name}: option '{TIME_ZONE}' is for columns declared as TIMESTAMP WITH TIME ZONE; it has none"
                 );
             }
@@ -87,7 +91,8 @@ impl TableDefinition {
                 .map(|field| {
                     let null = if field.is_nullable() { "" } else { " NOT NULL" };
                     let Some(data_type) = sql_type(field.data_type()) else {
-                        return plan_err!(
+                        return user_err!(
+                            InvalidTableDefinition,
                             "table {}: column '{}': the catalog has no name for type {}",
                             self.name,
                             field.name(),
@@ -155,7 +160,9 @@ fn format_of<'a>(
 ) -> Result<FileFormat> {
     match file_type.to_ascii_uppercase().as_str() {
         "PARQUET" => match options.next() {
-            Some((key, _)) => plan_err!("table {name}: a Parquet table has no option '{}'", option_name(key)),
+            Some((key, _)) => {
+                user_err!(InvalidTableDefinition, "table {name}: a Parquet table has no option '{}'", option_name(key))
+            }
             None => Ok(FileFormat::Parquet),
         },
         "CSV" => {
@@ -170,16 +177,19 @@ fn format_of<'a>(
                     "escape" => csv.escape = optional_byte(name, key, value)?,
                     "null_value" | "nullstr" | "null" => csv.null_text.clone_from(value),
                     _ => {
-                        return plan_err!(
+                        return user_err!(
+                            InvalidTableDefinition,
                             "table {name}: a CSV table has no option '{option}'; there are has_header, delimiter, quote, escape, null_value, {TIME_ZONE}"
                         );
                     }
                 }
             }
-            thermocline_storage::csv_options(&csv).validate().or_else(|error| plan_err!("table {name}: {error}"))?;
+            thermocline_storage::csv_options(&csv)
+                .validate()
+                .or_else(|error| user_err!(InvalidTableDefinition, "table {name}: {error}"))?;
             Ok(FileFormat::Csv(csv))
         }
-        other => plan_err!("table {name}: STORED AS {other} is not supported; there are PARQUET and CSV"),
+        other => user_err!(Unsupported, "table {name}: STORED AS {other} is not supported; there are PARQUET and CSV"),
     }
 }
 
@@ -187,7 +197,7 @@ fn boolean(table: &str, key: &str, value: &str) -> Result<bool> {
     match value.to_ascii_lowercase().as_str() {
         "true" | "t" | "on" | "1" => Ok(true),
         "false" | "f" | "off" | "0" => Ok(false),
-        _ => plan_err!("table {table}: option '{key}' is '{value}', expected true or false"),
+        _ => user_err!(InvalidTableDefinition, "table {table}: option '{key}' is '{value}', expected true or false"),
     }
 }
 
@@ -195,7 +205,10 @@ fn byte(table: &str, key: &str, value: &str) -> Result<u8> {
     match (value, value.as_bytes()) {
         ("\\t", _) => Ok(b'\t'),
         (_, [byte]) => Ok(*byte),
-        _ => plan_err!("table {table}: option '{key}' is '{value}', expected one ASCII character"),
+        _ => user_err!(
+            InvalidTableDefinition,
+            "table {table}: option '{key}' is '{value}', expected one ASCII character"
+        ),
     }
 }
 

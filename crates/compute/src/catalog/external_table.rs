@@ -6,7 +6,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, plan_datafusion_err, plan_err};
+use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
@@ -15,8 +15,8 @@ use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
 use parking_lot::Mutex;
-use thermocline_pushdown::validate::check_predicate;
 use thermocline_pushdown::{FileFormat, Limits, balanced};
+use thermocline_pushdown::{user_err, user_error, validate::check_predicate};
 use thermocline_storage::csv::CsvDecoder;
 use thermocline_storage::csv_options;
 
@@ -67,7 +67,8 @@ impl ExternalTable {
         let nothing = Snapshot::empty(&Arc::new(Schema::empty()));
         let listing = Listing::fetch(&locations, &definition.format, &nothing).await?;
         if listing.len() == 0 {
-            return plan_err!(
+            return user_err!(
+                InvalidTableDefinition,
                 "table {}: no {} objects at {}",
                 definition.name,
                 definition.format.name(),
@@ -80,12 +81,12 @@ impl ExternalTable {
             (None, FileFormat::Csv(csv)) => infer_csv_schema(&definition.name, &listing, &csv_options(csv)).await?,
         };
         if schema.fields().is_empty() {
-            return plan_err!("table {}: its objects have no columns", definition.name);
+            return user_err!(InvalidTableDefinition, "table {}: its objects have no columns", definition.name);
         }
         if let FileFormat::Csv(csv) = &definition.format {
             let all = (0..schema.fields().len()).collect();
             let readable = CsvDecoder::try_new(Arc::clone(&schema), &csv_options(csv), all, 1);
-            readable.map_err(|error| plan_datafusion_err!("table {}: {error}", definition.name))?;
+            readable.map_err(|error| user_error!(InvalidTableDefinition, "table {}: {error}", definition.name))?;
         }
         let latest = Mutex::new((partition_size, Snapshot::empty(&schema)));
         let table = Self { definition, schema, locations, latest, unread: Mutex::default() };

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use datafusion::common::{DataFusionError, Result};
 use parking_lot::Mutex;
+use thermocline_pushdown::user_error;
 use thermocline_storage::{FooterCache, NodeClient, NodeConfig, RemoteOptions, Resources, Root, StorageNode};
 
 /// Where a table's objects are: a prefix at one or several storage nodes, each of which holds some.
@@ -72,7 +73,7 @@ impl Nodes {
             return Ok(Location { nodes: vec![self.embedded(text)?], prefix: String::new(), pushes: false });
         }
         let path = Path::new(text.strip_prefix("file://").unwrap_or(text));
-        let real = path.canonicalize().map_err(|error| plan_datafusion_err!("location '{text}': {error}"))?;
+        let real = path.canonicalize().map_err(|error| user_error!(UndefinedFile, "location '{text}': {error}"))?;
         let (root, prefix) = if real.is_dir() {
             (real.as_path(), String::new())
         } else {

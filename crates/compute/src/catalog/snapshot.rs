@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use futures::TryStreamExt;
 use futures::future::try_join_all;
 use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
-use thermocline_pushdown::{FileFormat, TextCompression};
+use thermocline_pushdown::{FileFormat, TextCompression, user_err};
 use thermocline_storage::{NodeClient, NodeError, decode_footer, footer_schema};
 
 use super::header_fields::HeaderFields;
@@ -55,7 +55,12 @@ impl Listing {
             let gone = |node: &NodeClient| nowhere || known.has_objects(node, &location.prefix);
             let gone = location.nodes.iter().zip(&listed).find(|(node, listed)| listed.missing && gone(node));
             if let Some((node, _)) = gone {
-                return exec_err!("there is no file or directory '{}' at {}", location.prefix, node.label());
+                return user_err!(
+                    UndefinedFile,
+                    "there is no file or directory '{}' at {}",
+                    location.prefix,
+                    node.label()
+                );
             }
             for (node, mut listed) in location.nodes.iter().zip(listed) {
                 listed.objects.retain(|object| {

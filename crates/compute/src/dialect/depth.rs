@@ -1,9 +1,10 @@
 //! A limit on how deep an expression or a type may be, before anything recurses over it.
 
 use super::sql_dialect::SqlDialect;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use thermocline_pushdown::user_err;
 
 /// Operators that may follow each other, counted over all open parentheses and CASEs. A chain of operators
 /// is a tree as deep as it is long, and trees are cloned, planned and dropped by recursion: 8 MiB of stack
@@ -34,7 +35,7 @@ pub fn check_depth(sql: &str) -> Result<()> {
             _ => {}
         }
         if explains > EXPLAINS_MAX {
-            return plan_err!("a statement with more than {EXPLAINS_MAX} times EXPLAIN");
+            return user_err!(TooDeep, "a statement with more than {EXPLAINS_MAX} times EXPLAIN");
         }
         match step(token) {
             Step::Open => open.push(0),
@@ -59,7 +60,7 @@ fn count_operator(open: &mut [u32], depth: &mut u32) -> Result<()> {
         *last += 1;
     }
     match *depth > OPERATORS_MAX {
-        true => plan_err!("an expression or a type with more than {OPERATORS_MAX} operators in a row"),
+        true => user_err!(TooDeep, "an expression or a type with more than {OPERATORS_MAX} operators in a row"),
         false => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::LazyLock;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::{CopyToSource, Statement};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
     VisitorMut,
 };
-use thermocline_pushdown::{SQL_EXTRACT, external, written_functions};
+use thermocline_pushdown::{SQL_EXTRACT, external, user_err, written_functions};
 use thermocline_types::{Class, Error, Interval as Span};
 
 use super::plan_size::is_subquery;
@@ -65,13 +65,14 @@ pub(crate) fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
         return Err(external(error));
     }
     if let Some(table) = dialect.incomplete {
-        return plan_err!(
+        return user_err!(
+            Unsupported,
             "{table}.* beside a RIGHT or FULL JOIN with USING or NATURAL: name the columns, or join with ON"
         );
     }
     match dialect.nested_joins {
         ..=NESTED_JOINS_MAX => Ok(statement),
-        more => plan_err!("{more} RIGHT and FULL JOINs with USING or NATURAL, more than {NESTED_JOINS_MAX}"),
+        more => user_err!(TooDeep, "{more} RIGHT and FULL JOINs with USING or NATURAL, more than {NESTED_JOINS_MAX}"),
     }
 }
 

@@ -160,7 +160,6 @@ impl Dialect for SqlDialect {
             supports_partition_by_after_order_by,
             supports_pipe_operator,
             supports_prewhere,
-            supports_projection_trailing_commas,
             supports_quote_delimited_string,
             supports_select_format,
             supports_select_item_multi_column_alias,

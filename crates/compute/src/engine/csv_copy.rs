@@ -13,7 +13,7 @@ use bytes::Bytes;
 use datafusion::catalog::Session;
 use datafusion::common::file_options::csv_writer::CsvWriterOptions;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{DataFusionError, GetExt, Result, Statistics, exec_err};
+use datafusion::common::{DataFusionError, GetExt, Result, Statistics};
 use datafusion::datasource::file_format::csv::{CsvFormatFactory, CsvSerializer, CsvSink};
 use datafusion::datasource::file_format::file_compression_type::FileCompressionType;
 use datafusion::datasource::file_format::write::BatchSerializer;
@@ -27,7 +27,7 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::object_store::{ObjectMeta, ObjectStore};
 use datafusion::physical_expr::LexRequirement;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan};
-use thermocline_pushdown::with_sql_texts;
+use thermocline_pushdown::{user_err, with_sql_texts};
 
 /// DataFusion's CSV, except that what is written has quotes around texts that would be read as NULL.
 #[derive(Debug, Default)]
@@ -175,7 +175,7 @@ impl BatchSerializer for Quoting {
     fn serialize(&self, batch: RecordBatch, initial: bool) -> Result<Bytes> {
         let options = &self.options;
         if let Some(nested) = batch.columns().iter().find(|column| column.data_type().is_nested()) {
-            return exec_err!("CSV has no values of type {}", nested.data_type());
+            return user_err!(Unsupported, "CSV has no values of type {}", nested.data_type());
         }
         let mut lines = Vec::new();
         if initial && options.header() {

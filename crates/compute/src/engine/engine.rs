@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::catalog::SchemaProvider;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::execution::{SessionState, SessionStateBuilder};
@@ -19,6 +20,7 @@ use super::public_schema::PublicSchema;
 use super::result::QueryResult;
 use super::state::{base_state, runtime};
 use crate::catalog::{ExternalTable, SqlFile};
+use crate::plan::is_stand_in;
 use crate::query::{QueryRecord, Resources};
 use crate::settings::EngineSettings;
 use crate::system::SystemSchema;
@@ -28,6 +30,7 @@ pub struct AnalyticEngine {
     pub(super) resources: Arc<Resources>,
     /// Views, external tables and guests.
     pub(super) public: Arc<PublicSchema>,
+    system: Arc<SystemSchema>,
     /// What every statement begins with; another one when limits of memory change.
     base: RwLock<SessionState>,
 }
@@ -50,8 +53,8 @@ impl AnalyticEngine {
         let resources = Resources::new(options.settings, catalog, options.embedded, options.heap);
         let public = Arc::new(PublicSchema::new(Arc::clone(&resources), options.guests));
         let system = Arc::new(SystemSchema::new(Arc::clone(&resources), options.system_tables));
-        let base = base_state(options.config.clone(), runtime, Arc::clone(&public) as _, system)?;
-        let engine = Self { resources, public, base: RwLock::new(base) };
+        let base = base_state(options.config.clone(), runtime, Arc::clone(&public) as _, Arc::clone(&system) as _)?;
+        let engine = Self { resources, public, system, base: RwLock::new(base) };
         engine.restore(StatementOptions::new(options.config)).await?;
         Ok(engine)
     }
@@ -91,6 +94,26 @@ impl AnalyticEngine {
         }
         self.resources.apply(settings);
         Ok(())
+    }
+
+    /// Names of external tables, views and tables of schema `system`.
+    pub fn relations(&self) -> Vec<String> {
+        let own = self.public.own_names().into_iter();
+        own.chain(self.system.table_names().into_iter().map(|name| format!("system.{name}"))).collect()
+    }
+
+    /// Columns of an external table or a view; none if there is none of this name.
+    pub fn columns(&self, relation: &str) -> Vec<String> {
+        let schema = self.public.schema_of(relation);
+        let names = |schema: SchemaRef| schema.fields().iter().map(|field| field.name().clone()).collect();
+        schema.map(names).unwrap_or_default()
+    }
+
+    /// Names of functions.
+    pub fn functions(&self) -> Vec<String> {
+        let base = self.base.read();
+        let names = base.scalar_functions().keys().chain(base.aggregate_functions().keys());
+        names.chain(base.window_functions().keys()).filter(|name| !is_stand_in(name)).cloned().collect()
     }
 
     /// Whether an external table or a view has this name.

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_datafusion_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext};
 use datafusion::logical_expr::LogicalPlan;
@@ -16,6 +16,7 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
+use thermocline_pushdown::user_error;
 use thermocline_storage::{NodeError, open_bucket};
 use url::Url;
 
@@ -189,7 +190,7 @@ fn prepare_copy(target: &str, state: &SessionState, options: &StatementOptions) 
         return Ok(());
     };
     let refused = |why: &dyn std::fmt::Display| {
-        plan_datafusion_err!("COPY TO '{target}': {why}; expected a path, file:// or s3://bucket/path")
+        user_error!(InvalidParameter, "COPY TO '{target}': {why}; expected a path, file:// or s3://bucket/path")
     };
     let url = Url::parse(target).map_err(|error| refused(&error))?;
     if scheme != "s3" {

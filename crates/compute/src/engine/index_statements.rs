@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
+use thermocline_pushdown::user_err;
 
 use super::engine::AnalyticEngine;
 use super::execution::is_stale;
@@ -28,14 +29,14 @@ impl AnalyticEngine {
                     if if_not_exists {
                         return Ok(());
                     }
-                    return plan_err!("index {} already exists", definition.name);
+                    return user_err!(DuplicateTable, "index {} already exists", definition.name);
                 }
                 self.create_index(definition, options).await
             }
             IndexStatement::Drop { names, if_exists } => {
                 let missing = names.iter().find(|name| self.resources.indexes.get(name).is_none());
                 if let Some(missing) = missing.filter(|_| !if_exists) {
-                    return plan_err!("there is no index {missing}");
+                    return user_err!(UndefinedObject, "index \"{missing}\" does not exist");
                 }
                 for name in names {
                     if let Some(index) = self.resources.drop_index(&name)?
@@ -52,7 +53,12 @@ impl AnalyticEngine {
     /// Makes the index objects of all of the table's objects, then keeps the definition.
     async fn create_index(&self, definition: IndexDefinition, options: &StatementOptions) -> Result<()> {
         let Some(table) = self.resources.table(&definition.table) else {
-            return plan_err!("index {}: there is no table {}", definition.name, definition.table);
+            return user_err!(
+                UndefinedTable,
+                "index {}: table \"{}\" does not exist",
+                definition.name,
+                definition.table
+            );
         };
         definition.check(&table)?;
         let mut attempt = 1;

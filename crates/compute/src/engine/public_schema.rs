@@ -1,9 +1,12 @@
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{MemorySchemaProvider, SchemaProvider, TableProvider};
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use datafusion::logical_expr::TableType;
+use futures::FutureExt;
+use thermocline_pushdown::user_err;
 
 use crate::query::Resources;
 
@@ -25,6 +28,22 @@ impl PublicSchema {
         self.guests.as_ref().is_some_and(|guests| guests.table_exist(name))
     }
 
+    /// Names of external tables and views.
+    pub(super) fn own_names(&self) -> Vec<String> {
+        let mut names = self.views.table_names();
+        names.extend(self.resources.tables().iter().map(|table| table.definition.name.clone()));
+        names
+    }
+
+    /// Columns of an external table or a view.
+    pub(super) fn schema_of(&self, name: &str) -> Option<SchemaRef> {
+        if let Some(table) = self.resources.table(name) {
+            return Some(table.schema());
+        }
+        // Views are in memory.
+        self.views.table(name).now_or_never()?.ok()?.map(|view| view.schema())
+    }
+
     pub(super) fn has_view(&self, name: &str) -> bool {
         self.views.table_exist(name)
     }
@@ -33,8 +52,7 @@ impl PublicSchema {
 #[async_trait]
 impl SchemaProvider for PublicSchema {
     fn table_names(&self) -> Vec<String> {
-        let mut names = self.views.table_names();
-        names.extend(self.resources.tables().iter().map(|table| table.definition.name.clone()));
+        let mut names = self.own_names();
         names.extend(self.guests.iter().flat_map(|guests| guests.table_names()));
         names
     }
@@ -49,7 +67,11 @@ impl SchemaProvider for PublicSchema {
             return Ok(Some(table));
         }
         if let Some(absent) = self.resources.absent(name) {
-            return exec_err!("{name} could not be restored when the database was opened: {}", absent.error);
+            return user_err!(
+                NotInState,
+                "{name} could not be restored when the database was opened: {}",
+                absent.error
+            );
         }
         self.views.table(name).await
     }
@@ -58,7 +80,7 @@ impl SchemaProvider for PublicSchema {
         if table.table_type() == TableType::View {
             self.views.register_table(name, table)
         } else {
-            exec_err!("{name}: tables are made by CREATE EXTERNAL TABLE")
+            user_err!(NotInState, "{name}: tables are made by CREATE EXTERNAL TABLE")
         }
     }
 

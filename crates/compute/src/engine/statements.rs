@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use thermocline_pushdown::user_err;
 
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
@@ -44,9 +45,9 @@ impl AnalyticEngine {
                 Ok(self.nothing())
             }
             LogicalPlan::Dml(_) => {
-                plan_err!("external tables are read only: write objects to their location instead")
+                user_err!(WrongObject, "external tables are read only: write objects to their location instead")
             }
-            LogicalPlan::Statement(statement) => plan_err!("{} is not supported", statement.name()),
+            LogicalPlan::Statement(statement) => user_err!(Unsupported, "{} is not supported", statement.name()),
             plan => {
                 // Resolves statements that DataFusion answers itself, such as DESCRIBE.
                 let frame = self.context(&options.config).execute_logical_plan(plan).await?;
@@ -79,7 +80,7 @@ impl AnalyticEngine {
                 let name = drop.name.table();
                 let (table, indexes) = (self.resources.table(name), self.resources.indexes.of_table(name));
                 if !self.resources.drop_table(name)? && !drop.if_exists {
-                    return plan_err!("there is no table {name}");
+                    return user_err!(UndefinedTable, "table \"{name}\" does not exist");
                 }
                 if let Some(table) = table {
                     for index in indexes {
@@ -93,7 +94,7 @@ impl AnalyticEngine {
                 let sql = view.definition.as_deref().map(|definition| with_time_zone(definition, options));
                 let is_absent = self.resources.absent(&name).is_some_and(|absent| absent.table_sql.is_some());
                 if is_absent || self.resources.table(&name).is_some() || self.public.has_guest(&name) {
-                    return plan_err!("{name} is a table already");
+                    return user_err!(DuplicateTable, "{name} is a table already");
                 }
                 // DataFusion coerces its types at once.
                 let rule = |plan, rule: Rule| rule.analyze(plan, options.config.options());
@@ -111,11 +112,12 @@ impl AnalyticEngine {
                 }
                 self.resources.set_view(&name, None, keep)
             }
-            DdlStatement::CreateMemoryTable(table) => plan_err!(
+            DdlStatement::CreateMemoryTable(table) => user_err!(
+                Syntax,
                 "table {}: only external tables can be created: CREATE EXTERNAL TABLE ... STORED AS PARQUET|CSV LOCATION '...'",
                 table.name
             ),
-            other => plan_err!("{} is not supported", other.name()),
+            other => user_err!(Unsupported, "{} is not supported", other.name()),
         }
     }
 
@@ -128,18 +130,18 @@ impl AnalyticEngine {
         let definition = TableDefinition::try_from_statement(statement)?;
         let name = definition.name.clone();
         if statement.name.schema().is_some_and(|schema| schema != SCHEMA) {
-            return plan_err!("table {}: tables are created in schema {SCHEMA}", statement.name);
+            return user_err!(Syntax, "table {}: tables are created in schema {SCHEMA}", statement.name);
         }
         if self.public.has_view(&name) {
-            return plan_err!("{name} is a view already");
+            return user_err!(DuplicateTable, "{name} is a view already");
         }
         if self.public.has_guest(&name) {
-            return plan_err!("table {name} already exists");
+            return user_err!(DuplicateTable, "table {name} already exists");
         }
         let exists = self.resources.table(&name).is_some() || self.resources.absent(&name).is_some();
         match (exists, statement.if_not_exists, statement.or_replace) {
             (true, true, _) => return Ok(()),
-            (true, false, false) => return plan_err!("table {name} already exists"),
+            (true, false, false) => return user_err!(DuplicateTable, "table {name} already exists"),
             _ => {}
         }
         let partition_size = self.resources.settings().partition_size;

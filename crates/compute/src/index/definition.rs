@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
+use thermocline_pushdown::user_err;
 use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, Origin};
 
 use crate::catalog::{ExternalTable, PlannedObject, quote_name};
@@ -37,7 +38,8 @@ impl IndexDefinition {
         let schema = table.schema();
         let Some((_, column)) = schema.column_with_name(&self.column) else {
             let columns: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
-            return plan_err!(
+            return user_err!(
+                InvalidTableDefinition,
                 "index {name}: table {} has no column '{}'; there are {}",
                 self.table,
                 self.column,
@@ -45,14 +47,16 @@ impl IndexDefinition {
             );
         };
         if !has_order(column.data_type()) {
-            return plan_err!(
+            return user_err!(
+                InvalidTableDefinition,
                 "index {name}: column '{}' is {}, which cannot be indexed",
                 self.column,
                 column.data_type()
             );
         }
         if !table.pushes() {
-            return plan_err!(
+            return user_err!(
+                InvalidTableDefinition,
                 "index {name}: table {} is at {}, where no storage node can keep an index; \
                  serve the location with `thermocline storage` and --index-dir",
                 self.table,

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use datafusion::catalog::TableProvider;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use futures::{StreamExt, TryFutureExt};
 use parking_lot::{Mutex, RwLock};
+use thermocline_pushdown::user_err;
 use thermocline_pushdown::wire::{IndexReport, IndexState, IndexStatus, ObjectEntry, Origin};
 use thermocline_storage::{NodeClient, NodeError};
 use tokio::task::JoinSet;
@@ -91,7 +92,7 @@ impl Indexes {
     pub(crate) fn add(&self, definition: IndexDefinition) -> Result<()> {
         let mut defined = self.defined.write();
         if defined.contains_key(&definition.name) {
-            return plan_err!("index {} already exists", definition.name);
+            return user_err!(DuplicateTable, "index {} already exists", definition.name);
         }
         defined.insert(definition.name.clone(), definition);
         Ok(())
@@ -165,7 +166,7 @@ impl Indexes {
         for definition in self.all() {
             let counted = async {
                 let Some(table) = tables.iter().find(|table| table.definition.name == definition.table) else {
-                    return plan_err!("there is no table {}", definition.table);
+                    return user_err!(UndefinedTable, "table \"{}\" does not exist", definition.table);
                 };
                 let snapshot = table.snapshot(partition_size).await?;
                 let objects = snapshot.objects.len() as u64;

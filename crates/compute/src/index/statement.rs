@@ -1,8 +1,9 @@
 //! `CREATE INDEX` and `DROP INDEX`, which DataFusion's planner does not know in full.
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use thermocline_pushdown::user_err;
 
 use super::IndexDefinition;
 use crate::syntax::folded;
@@ -36,7 +37,7 @@ impl IndexStatement {
 
 fn created(create: &ast::CreateIndex) -> Result<IndexStatement> {
     let Some(name) = &create.name else {
-        return plan_err!("an index needs a name: CREATE INDEX name ON table (column)");
+        return user_err!(InvalidTableDefinition, "an index needs a name: CREATE INDEX name ON table (column)");
     };
     let name = object_name(name, "index")?;
     let refused = [
@@ -50,16 +51,24 @@ fn created(create: &ast::CreateIndex) -> Result<IndexStatement> {
         (!create.index_options.is_empty() || !create.alter_options.is_empty(), "an option after the column"),
     ];
     if let Some((_, clause)) = refused.iter().find(|(there, _)| *there) {
-        return plan_err!("index {name}: {clause} is not supported");
+        return user_err!(Unsupported, "index {name}: {clause} is not supported");
     }
     let [column] = create.columns.as_slice() else {
-        return plan_err!("index {name}: it has {} columns; an index is of one", create.columns.len());
+        return user_err!(
+            InvalidTableDefinition,
+            "index {name}: it has {} columns; an index is of one",
+            create.columns.len()
+        );
     };
     let ast::Expr::Identifier(column_name) = &column.column.expr else {
-        return plan_err!("index {name}: '{}' is not a column; an index is of one column", column.column.expr);
+        return user_err!(
+            InvalidTableDefinition,
+            "index {name}: '{}' is not a column; an index is of one column",
+            column.column.expr
+        );
     };
     if column.to_string() != column_name.to_string() {
-        return plan_err!("index {name}: '{column}' is more than the name of a column");
+        return user_err!(InvalidTableDefinition, "index {name}: '{column}' is more than the name of a column");
     }
     let definition =
         IndexDefinition { table: object_name(&create.table_name, "table")?, column: folded(column_name), name };
@@ -72,7 +81,7 @@ fn object_name(name: &ast::ObjectName, what: &str) -> Result<String> {
     match parts.as_slice() {
         [Some(name)] => Ok(name.clone()),
         [Some(schema), Some(name)] if schema == "public" => Ok(name.clone()),
-        _ => plan_err!("{what} {name}: tables and indexes are in schema public"),
+        _ => user_err!(InvalidTableDefinition, "{what} {name}: tables and indexes are in schema public"),
     }
 }
 

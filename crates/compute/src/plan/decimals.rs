@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, DecimalType};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TransformedResult};
-use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue, plan_err};
+use datafusion::common::{DFSchema, NullEquality, Result, ScalarValue};
 use datafusion::logical_expr::expr::{
     Between, BinaryExpr, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison,
 };
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
     AggregateUDF, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Union, Values, cast, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
-use thermocline_pushdown::exact_sum;
+use thermocline_pushdown::{exact_sum, user_err};
 
 use super::averages::with_quotients;
 use super::expressions::{compares, rewrite_expressions};
@@ -48,7 +48,7 @@ impl AnalyzerRule for Decimals {
                 false => return Ok(current.data),
             };
         }
-        plan_err!("subqueries that refer to columns outside are nested deeper than {LEVELS_MAX} levels")
+        user_err!(TooDeep, "subqueries that refer to columns outside are nested deeper than {LEVELS_MAX} levels")
     }
 
     fn name(&self) -> &str {

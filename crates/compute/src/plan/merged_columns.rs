@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, TableReference, plan_err};
+use datafusion::common::{Column, DFSchema, ExprSchema, JoinType, Result, TableReference};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF};
 use datafusion::sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, TableFactor, TableWithJoins};
+use thermocline_pushdown::user_err;
 
 use super::coalesce::Coalesce;
 
@@ -77,7 +78,7 @@ impl RelationPlanner for MergedColumns {
                 .iter()
                 .map(|name| match name.0.as_slice() {
                     [part] if let Some(name) = part.as_ident() => Ok(context.normalize_ident(name.clone())),
-                    _ => plan_err!("USING ({name}): a column has a name without a table"),
+                    _ => user_err!(AmbiguousColumn, "USING ({name}): a column has a name without a table"),
                 })
                 .collect::<Result<_>>()?,
             _ => common_names(left.schema(), right.schema()),

@@ -3,13 +3,13 @@
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, Result, not_impl_err};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::expr::{Exists, InSubquery, SetComparison};
 use datafusion::logical_expr::logical_plan::Subquery;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, SkipType};
 use datafusion::optimizer::AnalyzerRule;
 
-use thermocline_pushdown::{external, sql_type};
+use thermocline_pushdown::{external, sql_type, user_err};
 use thermocline_types::{Class, DataType as SqlType};
 
 use super::expressions::columns_of;
@@ -75,7 +75,9 @@ fn extreme(function: &str, args: &[Expr], node: &LogicalPlan) -> Result<()> {
                     let message = format!("function {function}({of}) does not exist");
                     Err(external(Class::UndefinedFunction.error(message)))
                 }
-                None if !has_order(&of) => not_impl_err!("{function}({value}): there is no {function} of {of}"),
+                None if !has_order(&of) => {
+                    user_err!(Unsupported, "{function}({value}): there is no {function} of {of}")
+                }
                 _ => Ok(()),
             },
             Err(_) => Ok(()),
@@ -105,17 +107,18 @@ fn refers_outside(node: &LogicalPlan, place: Place) -> Result<bool> {
     let is_own = node.expressions().iter().any(Expr::contains_outer);
     let is_total = |node: &LogicalPlan| matches!(node, LogicalPlan::Aggregate(total) if total.group_expr.is_empty());
     match node {
-        node if is_below && is_total(node) && place == Place::Condition => not_impl_err!(
+        node if is_below && is_total(node) && place == Place::Condition => user_err!(
+            Unsupported,
             "an aggregate without GROUP BY in a correlated subquery of EXISTS, IN, ANY or ALL; compare with a scalar \
              subquery, as in (SELECT count(*) ...) > 0"
         ),
         LogicalPlan::Filter(having) if is_below && is_total(&having.input) && place == Place::Lateral => {
-            not_impl_err!("HAVING without GROUP BY in a correlated LATERAL subquery; filter its rows outside")
+            user_err!(Unsupported, "HAVING without GROUP BY in a correlated LATERAL subquery; filter its rows outside")
         }
         LogicalPlan::Limit(limit) if is_below && !matches!(limit.get_skip_type()?, SkipType::Literal(0)) => {
-            not_impl_err!("OFFSET in a correlated subquery")
+            user_err!(Unsupported, "OFFSET in a correlated subquery")
         }
-        LogicalPlan::Window(_) if is_below => not_impl_err!("a window function in a correlated subquery"),
+        LogicalPlan::Window(_) if is_below => user_err!(Unsupported, "a window function in a correlated subquery"),
         LogicalPlan::Join(join) => {
             let sides = (below.first() == Some(&true), below.get(1) == Some(&true));
             let is_optional = match join.join_type {
@@ -125,7 +128,9 @@ fn refers_outside(node: &LogicalPlan, place: Place) -> Result<bool> {
                 _ => false,
             };
             match is_optional {
-                true => not_impl_err!("a column from outside on the optional side of an outer join in a subquery"),
+                true => {
+                    user_err!(Unsupported, "a column from outside on the optional side of an outer join in a subquery")
+                }
                 false => Ok(is_below || is_own),
             }
         }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use datafusion::common::{Result, exec_datafusion_err, plan_err};
+use datafusion::common::{Result, exec_datafusion_err};
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
-use thermocline_pushdown::QueryId;
+use thermocline_pushdown::{QueryId, user_err};
 use thermocline_storage::NodeConfig;
 
 use super::admission::Admission;
@@ -241,7 +241,7 @@ impl Resources {
         let name = table.definition.name.clone();
         self.change(keep, |definitions| {
             if definitions.tables.contains_key(&name) && !replace {
-                return plan_err!("table {name} already exists");
+                return user_err!(DuplicateTable, "table {name} already exists");
             }
             definitions.absent.remove(&name);
             definitions.tables.insert(name.clone(), table);
@@ -278,7 +278,7 @@ impl Resources {
         let definitions = self.definitions.read();
         let name = definition.name.clone();
         if !definitions.has_table(&definition.table) {
-            return plan_err!("index {name}: there is no table {}", definition.table);
+            return user_err!(UndefinedTable, "index {name}: table \"{}\" does not exist", definition.table);
         }
         self.indexes.add(definition)?;
         if keep && let Err(error) = self.save(&definitions) {

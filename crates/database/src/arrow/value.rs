@@ -5,8 +5,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, TimeUnit, TimestampNanosecondType};
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err, plan_err};
-use thermocline_pushdown::{Column, arrow_type};
+use datafusion::common::{DataFusionError, Result};
+use thermocline_pushdown::{Column, arrow_type, user_err, user_error};
 use thermocline_transactions::types::{DataType as RowType, PRECISION_MAX, Value, ValueRef};
 
 use super::types::column_type;
@@ -36,11 +36,13 @@ pub fn check_assignment(from: &Field, table: &str, column: &str, to: RowType) ->
         Some(kind) if kind.assigns_to(to) => Ok(()),
         // It is cast before it comes here.
         Some(_) if to.is_text() => Ok(()),
-        Some(_) => plan_err!(
+        Some(_) => user_err!(
+            TypeMismatch,
             "column \"{column}\" of table \"{table}\" is of type {to}, but \"{name}\" of the query is {arrow}: \
              write a CAST"
         ),
-        None => plan_err!(
+        None => user_err!(
+            TypeMismatch,
             "\"{name}\" of the query is {arrow}, of which no row table has values (column \"{column}\" of table \
              \"{table}\" is {to}): write a CAST"
         ),
@@ -91,7 +93,7 @@ impl Source {
 }
 
 fn of_query(error: DataFusionError) -> DataFusionError {
-    exec_datafusion_err!("a decimal of the query: {error}")
+    user_error!(TypeMismatch, "a decimal of the query: {error}")
 }
 
 /// An array as one of the types that row tables have values of.
@@ -107,7 +109,7 @@ fn in_row_types(array: &ArrayRef) -> Result<ArrayRef> {
         ) => DataType::Decimal128(PRECISION_MAX, (*scale).max(0)),
         (kind, of) => match kind.and_then(arrow_type) {
             Some(to) => to,
-            None => return exec_err!("{of} is no type of row tables"),
+            None => return user_err!(TypeMismatch, "{of} is no type of row tables"),
         },
     };
     whole_microseconds(array)?;
@@ -119,7 +121,8 @@ fn whole_microseconds(array: &ArrayRef) -> Result<()> {
     if let DataType::Timestamp(TimeUnit::Nanosecond, _) = array.data_type() {
         let array = array.as_primitive::<TimestampNanosecondType>();
         if array.iter().flatten().any(|nanoseconds| nanoseconds % 1000 != 0) {
-            return exec_err!(
+            return user_err!(
+                TypeMismatch,
                 "a time finer than a microsecond, which a TIMESTAMP does not hold: round it with \
                  date_trunc('microsecond', ...)"
             );

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, exec_datafusion_err, plan_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
 use thermocline_compute::{QueryStream, folded};
+use thermocline_pushdown::user_err;
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{TableDefinition, write_identifier};
@@ -53,9 +54,9 @@ impl Session {
         streams: Streams,
         interrupt: &Arc<Interrupt>,
     ) -> Result<QueryStream> {
-        let Some(Parsed::Statement(ast)) = &statement.parsed else { return plan_err!("expected COPY") };
+        let Some(Parsed::Statement(ast)) = &statement.parsed else { return user_err!(Syntax, "expected COPY") };
         let Ast::Copy { source, to, target, options, legacy_options, .. } = ast.as_ref() else {
-            return plan_err!("expected COPY");
+            return user_err!(Syntax, "expected COPY");
         };
         let format = CopyFormat::of(options, legacy_options).map_err(external)?;
         let affected = match source {
@@ -82,7 +83,7 @@ impl Session {
         (format, output): (CopyFormat, Option<Box<dyn Write + Send>>),
         interrupt: &Arc<Interrupt>,
     ) -> Result<u64> {
-        let Some(query) = Statement::parse(query)?.pop() else { return plan_err!("COPY has no query") };
+        let Some(query) = Statement::parse(query)?.pop() else { return user_err!(Syntax, "COPY has no query") };
         let path = match target {
             CopyTarget::File { filename } => Some(self.file_of_copy(filename)?),
             CopyTarget::Stdout if output.is_some() => None,
@@ -114,7 +115,10 @@ impl Session {
     ) -> Result<u64> {
         let name = simple(table).unwrap_or_else(|| table.to_string());
         if self.engine().has_relation(&name) {
-            return plan_err!("{name} is no row table: external tables are read only, write objects to their location");
+            return user_err!(
+                WrongObject,
+                "{name} is no row table: external tables are read only, write objects to their location"
+            );
         }
         let schema = self.row_schema();
         let into = RowTarget::new(schema.table(&name).map_err(external)?, columns).map_err(external)?;

@@ -94,9 +94,7 @@ fn parts(statement: &Statement) -> Option<(CreateTable, Statement)> {
     let Ast::CreateTable(table) = ast.as_ref() else { return None };
     let mut table = table.clone();
     let query = table.query.take()?;
-    let (text, line) = (query.to_string().into(), statement.line);
-    let parsed = Some(Parsed::Statement(Box::new(Ast::Query(query))));
-    Some((table, Statement { text, line, parsed }))
+    Some((table, statement.clone().reworded(Parsed::Statement(Box::new(Ast::Query(query))))))
 }
 
 fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {

@@ -3,10 +3,11 @@ use std::time::Instant;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::QueryStream;
+use thermocline_pushdown::user_err;
 use thermocline_transactions::database::Answer;
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::types::ValueRef;
@@ -39,10 +40,10 @@ impl Session {
             return self.analytic(statement, interrupt).await;
         }
         if !matches!(inner.as_ref(), Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
-            return plan_err!("EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
+            return user_err!(Syntax, "EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
         }
         if options.format.is_some() {
-            return plan_err!("EXPLAIN of INSERT, UPDATE and DELETE has one format");
+            return user_err!(Syntax, "EXPLAIN of INSERT, UPDATE and DELETE has one format");
         }
         let (text, analyze) = (inner.to_string(), options.analyze);
         let plan = format!("EXPLAIN {text}");
@@ -68,7 +69,8 @@ impl Session {
                 let Ast::Insert(inner) = inner.as_ref() else { return Err(error) };
                 let Some(insert) = insert::Plan::of(inner, &self.row_schema())? else { return Err(error) };
                 if analyze {
-                    return plan_err!(
+                    return user_err!(
+                        Unsupported,
                         "EXPLAIN ANALYZE of an INSERT of external tables' rows is not supported; of its query it is"
                     );
                 }
@@ -81,7 +83,9 @@ impl Session {
     /// The plan of the query, below a line of what is done with its rows.
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
         let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
-        let Some(explain) = explain.into_iter().next() else { return plan_err!("there is no query to explain") };
+        let Some(explain) = explain.into_iter().next() else {
+            return user_err!(Syntax, "there is no query to explain");
+        };
         let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
             true => "in the open transaction, which holds the partitions of the rows",

@@ -1,11 +1,12 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
 use thermocline_compute::folded;
+use thermocline_pushdown::user_err;
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
@@ -82,7 +83,8 @@ impl Plan {
     pub fn check(&self, query: &ArrowSchema) -> Result<()> {
         let (given, wanted) = (query.fields().len(), self.targets.len());
         if given > wanted {
-            return plan_err!(
+            return user_err!(
+                Syntax,
                 "INSERT INTO {}: the query has {given} columns, more than the {wanted} to fill",
                 self.table
             );

@@ -11,6 +11,8 @@ mod route;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod session;
 mod settings;
+mod stream;
 
 pub use copy::Streams;
-pub use session::{Session, sqlstate};
+pub use session::Session;
+pub use stream::QueryStream;

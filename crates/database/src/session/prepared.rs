@@ -38,11 +38,10 @@ impl Session {
         if !statement.executes() {
             return Ok(statement);
         }
-        let Some(parsed) = statement.parsed else { return Ok(statement) };
-        let parsed = self.prepared().executed(parsed)?;
-        let text = parsed.to_string();
-        check_depth(&text)?;
-        Ok(Statement { text: text.into(), line: statement.line, parsed: Some(parsed) })
+        let Some(parsed) = statement.parsed.clone() else { return Ok(statement) };
+        let statement = statement.reworded(self.prepared().executed(parsed)?);
+        check_depth(&statement.text)?;
+        Ok(statement)
     }
 
     pub(super) async fn prepare(&self, statement: &Statement) -> Result<QueryStream> {
@@ -51,8 +50,7 @@ impl Session {
             return plan_err!("expected PREPARE");
         };
         check_preparable(inner)?;
-        let text = inner.to_string().into();
-        let prepared = Statement { text, line: statement.line, parsed: Some(Parsed::Statement(inner.clone())) };
+        let prepared = statement.clone().reworded(Parsed::Statement(inner.clone()));
         let places = self.places(data_types, inner, &prepared).await?;
         self.prepared().prepare(name, data_types, &places, inner)?;
         Ok(self.engine().nothing())
@@ -68,7 +66,8 @@ impl Session {
     }
 
     async fn parameter_types(&self, declared: &[DataType], ast: &Ast) -> Result<Vec<Option<RowType>>> {
-        let options = self.options(self.own().lock().deadline());
+        let deadline = self.own().lock().deadline();
+        let options = self.options(deadline);
         self.engine().parameter_types(declared, ast, PARAMETERS_MAX, &options).await
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, ObjectName, Statement as Ast, UnaryOperator, Value, visit_expressions,
@@ -12,7 +12,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::parser::Parser;
 use parking_lot::Mutex;
 use thermocline_compute::{SqlDialect, folded};
-use thermocline_pushdown::external;
+use thermocline_pushdown::{external, user_err};
 use thermocline_types::{Class, DataType as SqlType};
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
@@ -211,7 +211,9 @@ fn check_constant(value: &Expr, name: &ObjectName, number: usize) -> Result<()> 
         return Err(external(Class::Unsupported.error(message)));
     }
     match found {
-        ControlFlow::Break(part) => plan_err!("parameter {number} of {name} is {part}, which is not a constant"),
+        ControlFlow::Break(part) => {
+            user_err!(Syntax, "parameter {number} of {name} is {part}, which is not a constant")
+        }
         ControlFlow::Continue(()) => Ok(()),
     }
 }

@@ -1,11 +1,13 @@
 //! Which engine runs a statement.
 
-use datafusion::common::{Result, TableReference, plan_err};
+use datafusion::common::{Result, TableReference};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
-    FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+    Delete, FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
+    TableWithJoins,
 };
+use thermocline_pushdown::user_err;
 use thermocline_transactions::schema::Schema;
 
 use crate::statement::{Statement, check_view, simple};
@@ -76,7 +78,7 @@ impl Names<'_> {
                 if let Some(name) = simple(&table.name).filter(|name| (self.has_relation)(name)) {
                     return match table.if_not_exists {
                         true => Ok(Route::Nothing),
-                        false => plan_err!("{name} is an external table or a view already"),
+                        false => user_err!(DuplicateTable, "{name} is an external table or a view already"),
                     };
                 }
                 if table.query.is_some() { Route::CreateTableAs } else { Route::Rows }
@@ -88,14 +90,23 @@ impl Names<'_> {
                 let name = index.name.as_ref().and_then(simple);
                 if !self.is_row_table(&index.table_name) {
                     if let Some(name) = name.filter(|name| self.rows.index(name).is_some()) {
-                        return plan_err!("index {name} already exists");
+                        return user_err!(DuplicateTable, "index {name} already exists");
                     }
                     return Ok(Route::Analytic);
                 }
                 if let Some(name) = name.filter(|name| (self.has_index)(name)) {
-                    return plan_err!("index {name} already exists");
+                    return user_err!(DuplicateTable, "index {name} already exists");
                 }
                 Route::Rows
+            }
+            Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if self.is_relation(name) => {
+                read_only(name)?
+            }
+            Ast::Update(update) if let Some(name) = self.relation_of(&update.table) => read_only(name)?,
+            Ast::Delete(delete)
+                if let Some(name) = deleted_from(delete).iter().find_map(|from| self.relation_of(from)) =>
+            {
+                read_only(name)?
             }
             Ast::AlterTable(alter) if !self.is_analytic(&alter.name) => Route::Rows,
             Ast::Drop { object_type: ObjectType::Table, names, .. } => {
@@ -108,7 +119,7 @@ impl Names<'_> {
             Ast::Insert(Insert { table: TableObject::TableName(name), .. }) if !self.is_analytic(name) => Route::Insert,
             Ast::Update(update) if !self.is_analytic_factor(&update.table) => Route::Rows,
             Ast::Delete(delete) => {
-                let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+                let from = deleted_from(delete);
                 if from.iter().any(|from| self.is_analytic_factor(from)) { Route::Analytic } else { Route::Rows }
             }
             Ast::Truncate(truncate) if !truncate.table_names.iter().all(|table| self.is_analytic(&table.name)) => {
@@ -116,7 +127,10 @@ impl Names<'_> {
             }
             Ast::Merge(merge) => match &merge.table {
                 TableFactor::Table { name, .. } if self.is_row_table(name) => {
-                    return plan_err!("MERGE is not supported; INSERT INTO {name} ... ON CONFLICT (...) DO UPDATE is");
+                    return user_err!(
+                        Unsupported,
+                        "MERGE is not supported; INSERT INTO {name} ... ON CONFLICT (...) DO UPDATE is"
+                    );
                 }
                 _ => Route::Analytic,
             },
@@ -130,6 +144,18 @@ impl Names<'_> {
             }
             _ => Route::Analytic,
         })
+    }
+
+    /// Whether an external table or a view has this name.
+    fn is_relation(&self, name: &ObjectName) -> bool {
+        simple(name).is_some_and(|name| (self.has_relation)(&name))
+    }
+
+    fn relation_of<'t>(&self, table: &'t TableWithJoins) -> Option<&'t ObjectName> {
+        match &table.relation {
+            TableFactor::Table { name, .. } if self.is_relation(name) => Some(name),
+            _ => None,
+        }
     }
 
     fn is_analytic(&self, name: &ObjectName) -> bool {
@@ -151,6 +177,18 @@ impl Names<'_> {
         };
         Ok(if !tables.is_empty() && tables.iter().all(is_rows) { Route::RowsFirst } else { Route::Analytic })
     }
+}
+
+fn deleted_from(delete: &Delete) -> &[TableWithJoins] {
+    let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+    from
+}
+
+fn read_only(name: &ObjectName) -> Result<Route> {
+    user_err!(
+        WrongObject,
+        "{name} is an external table or a view, and these are read only: write objects to an external table's location"
+    )
 }
 
 /// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine

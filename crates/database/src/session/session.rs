@@ -3,20 +3,20 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
-use datafusion::common::{DataFusionError, Result, plan_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_compute::{
-    AnalyticEngine, CurrentQuery, QueryContext, QueryResult, QuerySettings, QueryStream, StatementOptions,
-    StatementTimeout,
+    AnalyticEngine, CurrentQuery, QueryContext, QueryResult, QuerySettings, QueryStream as Rows, StatementOptions,
 };
+use thermocline_pushdown::user_err;
 use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::Schema;
-use thermocline_transactions::{Class, Error};
+use thermocline_transactions::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::copy::Streams;
@@ -24,13 +24,15 @@ use super::describe::describe;
 use super::insert;
 use super::prepared_statements::Prepared;
 use super::route::{Names, Route, needs_no_rows};
+use super::stream::QueryStream;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
 use crate::database::Database;
+use crate::error::{Error, Known};
 use crate::maintenance;
 use crate::rows::{RowQuery, RowSession};
 use crate::settings::{SessionSettings, SettingsInUse};
-use crate::statement::{SettingStatement, Statement};
+use crate::statement::{SettingStatement, Statement, Written};
 
 /// Batches of a query that wait to be loaded.
 const BATCHES_AHEAD: usize = 2;
@@ -88,8 +90,8 @@ impl Session {
     ///
     /// # Errors
     /// If it panics, which is a bug.
-    pub async fn close(&self) -> Result<()> {
-        self.rows.close().await
+    pub async fn close(&self) -> Result<(), Error> {
+        Ok(self.rows.close().await?)
     }
 
     /// The analytic engine of its database.
@@ -154,24 +156,16 @@ impl Session {
         self.rows.cancel()
     }
 
-    /// Cuts a script into statements.
-    ///
-    /// # Errors
-    /// If it does not parse; the error names line and column.
-    pub fn parse(script: &str) -> Result<Vec<Statement>> {
-        Statement::parse(script)
-    }
-
     /// Runs one statement and keeps its rows in memory, within the memory limit.
     ///
     /// # Errors
     /// Whatever the statement deserves.
-    pub async fn run(&self, sql: &str) -> Result<QueryResult> {
-        let mut statements = Self::parse(sql)?;
+    pub async fn run(&self, sql: &str) -> Result<QueryResult, Error> {
+        let mut statements = Statement::parse(sql)?;
         match (statements.pop(), statements.is_empty()) {
             (Some(statement), true) => self.run_statement(statement).await,
-            (None, _) => plan_err!("there is no statement"),
-            _ => plan_err!("expected one statement"),
+            (None, _) => Err(Class::Syntax.error("there is no statement").into()),
+            _ => Err(Class::Syntax.error("expected one statement").into()),
         }
     }
 
@@ -179,7 +173,7 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult> {
+    pub async fn run_statement(&self, statement: Statement) -> Result<QueryResult, Error> {
         self.run_with(statement, Streams::default()).await
     }
 
@@ -187,17 +181,21 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub async fn run_with(&self, statement: Statement, streams: Streams) -> Result<QueryResult> {
-        let rows = self.stream_with(statement, streams).await?;
-        let collected = self.engine().collect(rows).await;
-        self.transaction_of(collected).await
+    pub async fn run_with(&self, statement: Statement, streams: Streams) -> Result<QueryResult, Error> {
+        let written = statement.written();
+        let collected = async {
+            let rows = self.begin(statement, streams).await?;
+            let collected = self.engine().collect(rows).await;
+            self.transaction_of(collected).await
+        };
+        collected.await.map_err(|error| self.explained(error.into(), &written))
     }
 
     /// Runs a parsed statement up to its first rows. Dropping the stream cancels the rest.
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub async fn stream(&self, statement: Statement) -> Result<QueryStream> {
+    pub async fn stream(&self, statement: Statement) -> Result<QueryStream, Error> {
         self.stream_with(statement, Streams::default()).await
     }
 
@@ -206,7 +204,30 @@ impl Session {
     ///
     /// # Errors
     /// As [`Session::run`].
-    pub async fn stream_with(&self, statement: Statement, streams: Streams) -> Result<QueryStream> {
+    pub async fn stream_with(&self, statement: Statement, streams: Streams) -> Result<QueryStream, Error> {
+        let written = statement.written();
+        match self.begin(statement, streams).await {
+            Ok(Rows { schema, rows, has_rows, affected, .. }) => {
+                let session = self.clone();
+                let rows = rows.then(move |batch| {
+                    let (session, written) = (session.clone(), written.clone());
+                    async move {
+                        let batch = session.transaction_of(batch).await;
+                        batch.map_err(|error| session.explained(error.into(), &written))
+                    }
+                });
+                Ok(QueryStream { schema, rows: rows.boxed(), has_rows, affected })
+            }
+            Err(error) => Err(self.explained(error.into(), &written)),
+        }
+    }
+
+    /// The error of a statement with its place, and with what may have been meant.
+    fn explained(&self, error: Error, statement: &Written) -> Error {
+        error.explained(&statement.text, statement.at, self)
+    }
+
+    async fn begin(&self, statement: Statement, streams: Streams) -> Result<Rows> {
         // One for all that is done for it, in whichever engine: its timeout counts from now on.
         let interrupt = Arc::new(Interrupt::new(self.own().lock().statement_timeout));
         let statement = match self.executed(statement) {
@@ -214,7 +235,7 @@ impl Session {
             Err(error) => return self.transaction_of(Err(error)).await,
         };
         if self.rows.has_failed() && !statement.ends_transaction() {
-            return Err(external(Error::failed_transaction()));
+            return Err(external(SqlError::failed_transaction()));
         }
         if let Some(setting) = SettingStatement::of(&statement)? {
             let changed = self.setting(&setting);
@@ -279,7 +300,7 @@ impl Session {
         result
     }
 
-    pub(super) async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    pub(super) async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         let text = Arc::clone(text);
         // Queries among these are none that the other engine knows.
         let answer = self.rows.statement(interrupt, move |session| session.execute_unbounded(&text, &[])).await?;
@@ -287,9 +308,9 @@ impl Session {
     }
 
     /// Writes what the database holds at one moment into a new directory.
-    async fn backup(&self, into: PathBuf) -> Result<QueryStream> {
+    async fn backup(&self, into: PathBuf) -> Result<Rows> {
         if self.in_transaction() {
-            return plan_err!("BACKUP is not possible inside a transaction");
+            return user_err!(ActiveTransaction, "BACKUP is not possible inside a transaction");
         }
         // It is a path, whatever it looks like.
         let path = std::path::absolute(&into)?;
@@ -299,7 +320,7 @@ impl Session {
         Ok(self.engine().nothing())
     }
 
-    pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         let text = Arc::clone(&statement.text);
         let answer = self.rows.statement(interrupt, move |session| {
             session.prepare(&text)?;
@@ -326,7 +347,7 @@ impl Session {
         text: Arc<str>,
         interrupt: &Arc<Interrupt>,
         why: DataFusionError,
-    ) -> Result<QueryStream> {
+    ) -> Result<Rows> {
         let answer = self.rows.statement(interrupt, move |session| {
             session.prepare(&text)?;
             session.execute_unbounded(&text, &[])
@@ -338,7 +359,7 @@ impl Session {
         }
     }
 
-    async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         let Some(Parsed::Statement(ast)) = &statement.parsed else {
             return self.rows(&statement.text, interrupt).await;
         };
@@ -357,7 +378,7 @@ impl Session {
     }
 
     /// Runs the query of an INSERT in the analytic engine.
-    async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
+    async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         let query = Statement::analytic(&plan.query)?;
         let options = self.options(interrupt.deadline());
         let mut rows = self.engine().stream(query, &options).await?;
@@ -388,9 +409,9 @@ impl Session {
         &self,
         plan: insert::Plan,
         one: String,
-        (first, rows): (Vec<RecordBatch>, QueryStream),
+        (first, rows): (Vec<RecordBatch>, Rows),
         interrupt: &Arc<Interrupt>,
-    ) -> Result<QueryStream> {
+    ) -> Result<Rows> {
         let schema = Arc::clone(&rows.schema);
         let begin = move |session: &mut RowsSession| plan.load(session, &one, &schema);
         let load = self.rows.statement(interrupt, begin).await?;
@@ -402,7 +423,7 @@ impl Session {
     /// while the query gives the others; gives back how many rows `load` says there were.
     pub(super) async fn feed(
         &self,
-        (first, mut rows): (Vec<RecordBatch>, QueryStream),
+        (first, mut rows): (Vec<RecordBatch>, Rows),
         interrupt: &Arc<Interrupt>,
         load: impl FnOnce(Receiver<Option<RecordBatch>>) -> thermocline_transactions::Result<u64> + Send + 'static,
     ) -> Result<u64> {
@@ -426,20 +447,20 @@ impl Session {
         loaded
     }
 
-    fn describe(&self, name: &str) -> Result<QueryStream> {
+    fn describe(&self, name: &str) -> Result<Rows> {
         let schema = self.rows.schema();
         let columns = describe(schema.table(name).map_err(external)?)?;
         Ok(self.engine().answer(columns.schema(), vec![columns]))
     }
 
-    pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<QueryStream> {
+    pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<Rows> {
         // It may have been stopped while the row engine had it.
         interrupt.check().map_err(external)?;
-        let Some(parsed) = statement.parsed else { return plan_err!("{} is not a query", statement.text) };
+        let Some(parsed) = statement.parsed else { return user_err!(Syntax, "{} is not a query", statement.text) };
         self.engine().stream(parsed, &self.options(interrupt.deadline())).await
     }
 
-    pub(super) fn answer(&self, answer: &Answer) -> Result<QueryStream> {
+    pub(super) fn answer(&self, answer: &Answer) -> Result<Rows> {
         let mut stream = match batches(answer)? {
             Some((schema, batches)) => self.engine().answer(schema, batches),
             None => self.engine().nothing(),
@@ -449,25 +470,43 @@ impl Session {
     }
 }
 
-/// The five characters that clients go by; `None` for an error of the analytic engine, but for the end of the
-/// statement's time.
-pub fn sqlstate(error: &DataFusionError) -> Option<&str> {
-    let timeout = || StatementTimeout::is_cause(error).then_some("57014");
-    row_error(error).map(Error::sqlstate).or_else(timeout)
+impl Known for Session {
+    fn tables(&self) -> Vec<String> {
+        let rows = self.row_schema();
+        let rows = rows.tables().map(|table| table.name.to_string());
+        rows.chain(self.engine().relations()).collect()
+    }
+
+    fn columns(&self, table: &str) -> Vec<String> {
+        match self.row_schema().table(table) {
+            Ok(table) => table.columns.iter().map(|column| column.name.to_string()).collect(),
+            Err(_) => self.engine().columns(table),
+        }
+    }
+
+    fn functions(&self) -> Vec<String> {
+        let rows = self.row_schema();
+        let procedures = rows.procedures().map(|procedure| procedure.name.to_string());
+        procedures.chain(self.engine().functions()).collect()
+    }
 }
 
 pub(super) fn is_not_here(error: &DataFusionError) -> bool {
-    matches!(row_error(error), Some(Error::NotHere(_) | Error::User(Class::Unsupported, _)))
+    matches!(row_error(error), Some(SqlError::NotHere(_) | SqlError::User(Class::Unsupported, _)))
 }
 
 pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {
-    matches!(row_error(error), Some(Error::User(Class::UndefinedTable, _)))
+    matches!(row_error(error), Some(SqlError::User(Class::UndefinedTable, _)))
 }
 
 /// Whether the analytic engine does not know how to run a statement, so that nothing of it has run.
 pub(super) fn is_of_planning(error: &DataFusionError) -> bool {
     use DataFusionError::{NotImplemented, Plan, SchemaError};
-    matches!(error.find_root(), Plan(_) | SchemaError(..) | NotImplemented(_))
+    let is_user_error = || match row_error(error) {
+        Some(SqlError::User(class, _)) => class.sqlstate().starts_with("42") || *class == Class::Unsupported,
+        _ => false,
+    };
+    matches!(error.find_root(), Plan(_) | SchemaError(..) | NotImplemented(_)) || is_user_error()
 }
 
 /// Whether a query that changes nothing may be run by the other engine: this one does not do it, it reads more rows
@@ -476,7 +515,7 @@ pub(super) fn is_beyond_rows(error: &DataFusionError) -> bool {
     is_not_here(error)
         || matches!(
             row_error(error),
-            Some(Error::User(Class::LimitExceeded | Class::Syntax | Class::UndefinedFunction, _))
+            Some(SqlError::User(Class::LimitExceeded | Class::Syntax | Class::UndefinedFunction, _))
         )
 }
 
@@ -512,7 +551,7 @@ mod tests {
             session.set("statement_timeout", "200ms").unwrap();
             let after = tokio::time::timeout(Duration::from_secs(30), session.run("SELECT k FROM t")).await;
             let error = after.unwrap_or_else(|_| panic!("{query} is still there")).unwrap_err();
-            assert_eq!(sqlstate(&error), Some("57014"), "{query}: {error}");
+            assert_eq!(error.sqlstate(), "57014", "{query}: {error}");
             session.set("statement_timeout", "0").unwrap();
         }
         assert!(!session.cancel(), "nothing runs");
@@ -533,7 +572,7 @@ mod tests {
         let started = Instant::now();
         let error = session.run(&format!("INSERT INTO t {query}")).await.unwrap_err();
         let took = started.elapsed();
-        assert_eq!(sqlstate(&error), Some("57014"), "{error}");
+        assert_eq!(error.sqlstate(), "57014", "{error}");
         assert!(took >= timeout && took < timeout + alone / 2, "{took:?} of {timeout:?}, {alone:?} for the query");
         holder.execute("ROLLBACK", &[]).unwrap();
     }
@@ -552,8 +591,8 @@ mod tests {
                 (session.run(query).await.unwrap_err(), started.elapsed())
             };
             let (before, (error, took)) = tokio::join!(before, after);
-            assert_eq!(sqlstate(&before.unwrap_err()), Some("57014"));
-            assert_eq!(sqlstate(&error), Some("57014"), "{query}: {error}");
+            assert_eq!(before.unwrap_err().sqlstate(), "57014");
+            assert_eq!(error.sqlstate(), "57014", "{query}: {error}");
             assert!(error.to_string().contains("timeout"), "{query}: {error}");
             assert!(took >= timeout && took < timeout + Duration::from_millis(700), "{query}: {took:?} of {timeout:?}");
         }
@@ -561,7 +600,8 @@ mod tests {
         let stopped = Interrupt::new(None);
         stopped.stop(Cause::User);
         let error = session.analytic(Statement::parse(WINDOW).unwrap().remove(0), &stopped).await.err().unwrap();
-        assert_eq!(sqlstate(&error), Some("57014"), "{error}");
+        let error = Error::from(error);
+        assert_eq!(error.sqlstate(), "57014", "{error}");
         holder.execute("ROLLBACK", &[]).unwrap();
     }
 }

@@ -7,6 +7,7 @@ use thermocline_pushdown::external;
 use thermocline_types::Class;
 
 use super::session::Session;
+use crate::error::Error;
 use crate::settings::{Name, SettingRow, Values};
 use crate::statement::{Change, SettingStatement};
 
@@ -39,8 +40,8 @@ impl Session {
     ///
     /// # Errors
     /// 42704 if there is no such setting, 22023 if the value does not fit, 55P02 if all sessions share it.
-    pub fn set(&self, name: &str, value: &str) -> Result<()> {
-        self.change(&Change::Set(name.to_owned(), value.to_owned()))
+    pub fn set(&self, name: &str, value: &str) -> Result<(), Error> {
+        Ok(self.change(&Change::Set(name.to_owned(), value.to_owned()))?)
     }
 
     /// The values that this session's statements see.
@@ -87,12 +88,11 @@ impl Session {
 fn own_name(written: &str, value: &str) -> Result<Name> {
     let name = Name::find(written)?;
     if name.is_shared() {
-        let message = format!(
-            "{} is shared by all sessions of the database: ALTER DATABASE SET {} = '{value}' changes it for all",
-            name.plain(),
-            name.plain()
-        );
-        return Err(external(Class::CannotChangeSetting.error(message)));
+        let message = format!("{} is shared by all sessions of the database", name.plain());
+        let error = Error::from(Class::CannotChangeSetting.error(message)).about(name.plain());
+        return Err(error
+            .with_hint(format!("ALTER DATABASE SET {} = '{value}' changes it for all", name.plain()))
+            .into());
     }
     Ok(name)
 }

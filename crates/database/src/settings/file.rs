@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::Result;
 use thermocline_compute::SqlFile;
+use thermocline_pushdown::user_err;
 
 use super::name::Name;
 use crate::statement::{Change, SettingStatement, Statement};
@@ -40,7 +41,7 @@ impl SettingsFile {
                     let name = Name::find(&name).map_err(|error| error.context(in_line(&statement.text)))?;
                     values.insert(name.plain().to_owned(), value);
                 }
-                _ => return exec_err!("{}", in_line(&"expected ALTER DATABASE SET name = 'value'")),
+                _ => return user_err!(Syntax, "{}", in_line(&"expected ALTER DATABASE SET name = 'value'")),
             }
         }
         Ok(values)

@@ -1,9 +1,9 @@
 use datafusion::common::Result;
 use thermocline_compute::{ENGINE_SETTINGS, EngineSettings, QUERY_SETTINGS, QuerySettings};
-use thermocline_pushdown::external;
 use thermocline_types::{Class, Scope, Setting};
 
 use super::session::{SESSION_SETTINGS, SessionSettings};
+use crate::error::{Error, nearest};
 use crate::rows::{ROW_SETTINGS, RowSettings};
 
 /// Prefix of our own settings, which may be left out.
@@ -46,13 +46,13 @@ impl Name {
         if LIBRARY.iter().any(|prefix| plain.starts_with(prefix)) {
             return Ok(Self::Library(plain.to_owned()));
         }
-        let nearest = Self::all().into_iter().map(|name| (distance(plain, name.plain()), name));
-        let nearest = nearest.min_by_key(|(distance, _)| *distance).filter(|(distance, _)| *distance <= 3);
-        let mend = match nearest {
-            Some((_, name)) => format!("; did you mean {}?", name.plain()),
-            None => "; SHOW ALL lists all".to_owned(),
+        let all = Self::all();
+        let mend = match nearest(plain, all.iter().map(Self::plain)) {
+            Some(near) => format!("did you mean {near}?"),
+            None => "SHOW ALL lists all".to_owned(),
         };
-        Err(external(Class::UndefinedObject.error(format_args!("there is no setting {written}{mend}"))))
+        let error = Error::from(Class::UndefinedObject.error(format_args!("there is no setting {written}")));
+        Err(error.about(written).with_hint(mend).into())
     }
 
     /// All settings but the library's.
@@ -111,22 +111,6 @@ impl Name {
     }
 }
 
-/// Insertions, deletions and replacements that make one name of another.
-fn distance(from: &str, to: &str) -> usize {
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (i, a) in from.bytes().enumerate().take(64) {
-        let mut diagonal = std::mem::replace(row.first_mut().unwrap_or(&mut 0), i + 1);
-        let mut left = i + 1;
-        for (cell, b) in row.iter_mut().skip(1).zip(to.bytes()) {
-            let replaced = diagonal + usize::from(a != b);
-            diagonal = *cell;
-            *cell = replaced.min(*cell + 1).min(left + 1);
-            left = *cell;
-        }
-    }
-    row.last().copied().unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,11 +129,5 @@ mod tests {
         // What would change the meaning of statements is nobody's to set.
         assert!(Name::find("datafusion.sql_parser.dialect").is_err());
         assert!(Name::find("datafusion.catalog.default_schema").is_err());
-    }
-
-    #[test]
-    fn distances_are_small_between_similar_names() {
-        assert_eq!([distance("mode", "mode"), distance("mod", "mode"), distance("mdoe", "mode")], [0, 1, 2]);
-        assert_eq!(distance("", "mode"), 4);
     }
 }

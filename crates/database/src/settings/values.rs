@@ -8,6 +8,7 @@ use thermocline_types::Class;
 
 use super::name::Name;
 use super::session::SessionSettings;
+use crate::error::Error;
 use crate::rows::RowSettings;
 
 /// Where the value of a setting comes from.
@@ -126,6 +127,6 @@ impl Values {
 ///
 /// # Errors
 /// 42704, 22023.
-pub fn check_setting(name: &str, value: &str) -> Result<()> {
-    Values::new(default_config(None)).set(&Name::find(name)?, value)
+pub fn check_setting(name: &str, value: &str) -> Result<(), Error> {
+    Ok(Values::new(default_config(None)).set(&Name::find(name)?, value)?)
 }

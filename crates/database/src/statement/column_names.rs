@@ -229,7 +229,7 @@ mod tests {
         };
         for sql in ["CREATE VIEW v AS SELECT 1 AS a, 2 AS a", "CREATE VIEW v AS SELECT count(*), count(a) FROM t"] {
             let error = check(sql).unwrap_err();
-            assert_eq!(crate::sqlstate(&error), Some("42701"), "{error}");
+            assert_eq!(crate::Error::from(error).sqlstate(), "42701");
         }
         for sql in ["CREATE VIEW v (a, b) AS SELECT 1 AS a, 2 AS a", "CREATE VIEW v AS SELECT count(*), a FROM t"] {
             check(sql).unwrap();

@@ -1,10 +1,11 @@
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{CopyTarget, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use thermocline_compute::{SqlDialect, check_depth};
+use thermocline_pushdown::user_err;
 
 use super::statement::Statement;
 
@@ -64,7 +65,7 @@ pub fn parse_copy(text: &str) -> Result<Parsed> {
     let copy = parser.parse_statement()?;
     match &parser.peek_token_ref().token {
         Token::EOF => Ok(Parsed::Statement(Box::new(copy))),
-        other => plan_err!("COPY ends, and {other} follows"),
+        other => user_err!(Syntax, "COPY ends, and {other} follows"),
     }
 }
 

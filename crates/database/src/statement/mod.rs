@@ -18,4 +18,4 @@ pub use names::simple;
 pub use scanner::{Completeness, Scanner};
 pub use script::{Part, Script};
 pub use setting_statement::{Change, SettingStatement};
-pub use statement::Statement;
+pub use statement::{Statement, Written};

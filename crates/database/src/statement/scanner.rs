@@ -3,9 +3,10 @@
 //! The rules are those of the parser's tokenizer. Where the two disagreed, which they do not on any text that parses,
 //! what is cut off here would not parse as one statement: an error and nothing worse.
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, TokenizerError};
+use thermocline_pushdown::user_err;
 
 use super::token::{Inside, Meaning, tail, token};
 
@@ -193,7 +194,10 @@ impl Scanner {
         let begun = self.begun.filter(|begun| self.text.len() - begun.offset > STATEMENT_BYTES_MAX);
         begun.map_or(Ok(None), |begun| {
             let (line, most) = (begun.at.line, STATEMENT_BYTES_MAX >> 20);
-            plan_err!("line {line}: a statement has no end within {most} MiB, which is the most that one may have")
+            user_err!(
+                LimitExceeded,
+                "line {line}: a statement has no end within {most} MiB, which is the most that one may have"
+            )
         })
     }
 
@@ -209,7 +213,7 @@ impl Scanner {
 }
 
 fn unclosed_in_command<T>(at: Location) -> Result<T> {
-    plan_err!("line {}: a quote is not closed in the line of its command", at.line)
+    user_err!(Syntax, "line {}: a quote is not closed in the line of its command", at.line)
 }
 
 #[cfg(test)]

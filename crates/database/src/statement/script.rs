@@ -1,9 +1,10 @@
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::DataFusionError;
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::Location;
 
 use super::scanner::{Cut, Scanner};
 use super::statement::Statement;
+use crate::error::Error;
 
 /// A text of statements that may be run while it is read: each part is there once its end is. What stands before an
 /// error can be run.
@@ -52,7 +53,7 @@ impl Script {
     ///
     /// # Errors
     /// If it does not parse; the error names line and column. The script ends there.
-    pub fn part(&mut self) -> Result<Option<Part>> {
+    pub fn part(&mut self) -> Result<Option<Part>, Error> {
         match self.scanner.next_cut()? {
             None => Ok(None),
             Some(Cut { text, is_command: true, .. }) => Ok(Some(Part::Command(text.to_owned()))),
@@ -64,7 +65,7 @@ impl Script {
     ///
     /// # Errors
     /// If it does not parse; the error names line and column.
-    pub(super) fn statements(text: &str) -> Result<Vec<Statement>> {
+    pub(super) fn statements(text: &str) -> Result<Vec<Statement>, Error> {
         let mut scanner = Scanner::new(false);
         scanner.push(text);
         scanner.end();
@@ -124,13 +125,13 @@ mod tests {
     #[test]
     fn what_stands_before_an_error_can_be_run() {
         for (script, parts, said) in [
-            ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "Line: 2, Column: 11"),
-            ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "Line: 3, Column: 11"),
-            ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: EOF in the statement at Line: 2, Column: 1"),
-            ("SELECT 1; SELECT 'two", 1, "Unterminated string literal at Line: 1, Column: 18"),
-            ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment at Line: 1, Column: 26"),
-            ("SELECT 1;\n/* two", 1, "Unexpected EOF while in a multi-line comment at Line: 2, Column: 7"),
-            ("SELEC 1; SELECT 'two", 0, "Line: 1, Column: 1"),
+            ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "line 2, column 11"),
+            ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "line 3, column 11"),
+            ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: EOF at line 2, column 1"),
+            ("SELECT 1; SELECT 'two", 1, "Unterminated string literal at line 1, column 18"),
+            ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment at line 1, column 26"),
+            ("SELECT 1;\n/* two", 1, "Unexpected EOF while in a multi-line comment at line 2, column 7"),
+            ("SELEC 1; SELECT 'two", 0, "line 1, column 1"),
             ("SELECT 1; /*! SELECT 2; SELECT 3 */;", 1, "expected one statement"),
         ] {
             let (texts, error) = texts(script);
@@ -174,6 +175,6 @@ mod tests {
             assert_eq!((parts.len(), error.unwrap().contains("line 1: a quote is not closed")), (1, true), "{script}");
         }
         let error = Statement::parse("SELECT 1; \\q").unwrap_err().to_string();
-        assert!(error.contains("Line: 1, Column: 11"), "{error}");
+        assert!(error.contains("line 1, column 11"), "{error}");
     }
 }

@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::Result;
 use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
 use datafusion::sql::sqlparser::ast::{
     CopySource, FromTable, Insert, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
@@ -9,6 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use thermocline_compute::{SqlDialect, check_depth};
+use thermocline_pushdown::user_err;
 
 use super::column_names::name_columns;
 use super::copy_statement::{is_postgresql_copy, parse_copy};
@@ -16,6 +17,7 @@ use super::headings::Headings;
 use super::names::simple;
 use super::script::{Script, in_script};
 use super::setting_statement::is_alter_database;
+use crate::error::{Error, Known};
 
 /// A statement of a script, not yet given to an engine.
 #[derive(Debug, Clone)]
@@ -24,39 +26,62 @@ pub struct Statement {
     pub text: Arc<str>,
     /// The line of its script in which it begins, from 1.
     pub line: u64,
+    /// Its text in the script, and where that begins.
+    written: Written,
     /// What the analytic engine's parser makes of it; `None` for what only the row engine knows.
     pub(crate) parsed: Option<Parsed>,
 }
 
+/// A statement as somebody has written it: places of errors are places in this text.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// The text.
+    pub text: Arc<str>,
+    /// Where it begins in its script.
+    pub at: Location,
+}
+
 impl Statement {
+    /// The statement as somebody has written it.
+    pub(crate) fn written(&self) -> Written {
+        self.written.clone()
+    }
+
+    /// The same statement in other words.
+    pub(crate) fn reworded(self, parsed: Parsed) -> Self {
+        Self { text: parsed.to_string().into(), parsed: Some(parsed), ..self }
+    }
+
     /// Cuts a script into statements. Semicolons in strings, comments and bodies of procedures do not
     /// count.
     ///
     /// # Errors
     /// If it does not parse; the error names line and column.
-    pub fn parse(script: &str) -> Result<Vec<Self>> {
+    pub fn parse(script: &str) -> Result<Vec<Self>, Error> {
         Script::statements(script)
     }
 
     /// The statement whose text begins at a place of its script.
-    pub(super) fn cut(text: &str, at: Location) -> Result<Self> {
-        let statement = |parsed| Self { text: text.into(), line: at.line, parsed };
-        if is_of_rows(text) || is_backup(text) || is_alter_database(text) {
+    pub(super) fn cut(text: &str, at: Location) -> Result<Self, Error> {
+        Self::parsed(text, at).map_err(|error| Error::from(in_script(error, at)).explained(text, at, &Nothing))
+    }
+
+    fn parsed(text: &str, at: Location) -> Result<Self> {
+        let text: Arc<str> = text.into();
+        let written = Written { text: Arc::clone(&text), at };
+        let statement = |parsed| Self { text: Arc::clone(&text), line: at.line, written, parsed };
+        if is_of_rows(&text) || is_backup(&text) || is_alter_database(&text) {
             return Ok(statement(None));
         }
-        let parsed = if is_postgresql_copy(text) { parse_copy(text) } else { parse_one(text) };
+        let parsed = if is_postgresql_copy(&text) { parse_copy(&text) } else { parse_one(&text) };
         match parsed {
-            Ok(parsed) => Ok(match insert_of_with(&parsed) {
-                Some(insert) => Self {
-                    text: insert.to_string().into(),
-                    line: at.line,
-                    parsed: Some(Parsed::Statement(Box::new(insert))),
-                },
-                None => statement(Some(parsed)),
-            }),
+            Ok(parsed) => match insert_of_with(&parsed) {
+                Some(insert) => Ok(statement(None).reworded(Parsed::Statement(Box::new(insert)))),
+                None => Ok(statement(Some(parsed))),
+            },
             // Such as options that only row tables have.
-            Err(_) if thermocline_transactions::sql::parse(text).is_ok() => Ok(statement(None)),
-            Err(error) => Err(in_script(error, at)),
+            Err(_) if thermocline_transactions::sql::parse(&text).is_ok() => Ok(statement(None)),
+            Err(error) => Err(error),
         }
     }
 
@@ -110,7 +135,7 @@ impl Statement {
             [_, Token::Word(to), Token::SingleQuotedString(path)] if to.keyword == Keyword::TO && !path.is_empty() => {
                 Ok(Some(path.into()))
             }
-            _ => plan_err!("expected BACKUP TO 'directory', not {}", self.text),
+            _ => user_err!(Syntax, "expected BACKUP TO 'directory', not {}", self.text),
         }
     }
 
@@ -123,6 +148,23 @@ impl Statement {
     /// A statement of the analytic engine.
     pub(crate) fn analytic(text: &str) -> Result<Parsed> {
         parse_one(text)
+    }
+}
+
+/// Before a database is asked, nothing is known of its names.
+struct Nothing;
+
+impl Known for Nothing {
+    fn tables(&self) -> Vec<String> {
+        vec![]
+    }
+
+    fn columns(&self, _: &str) -> Vec<String> {
+        vec![]
+    }
+
+    fn functions(&self) -> Vec<String> {
+        vec![]
     }
 }
 
@@ -172,7 +214,7 @@ fn parse_one(text: &str) -> Result<Parsed> {
             name_columns(&mut one);
             Ok(one)
         }
-        None => plan_err!("expected one statement: {text}"),
+        None => user_err!(Syntax, "expected one statement: {text}"),
     }
 }
 
@@ -211,6 +253,6 @@ mod tests {
     #[test]
     fn errors_name_their_place_in_the_script() {
         let error = Statement::parse("SELECT 1;\n  SELEC 2; SELECT 3").unwrap_err().to_string();
-        assert!(error.contains("Line: 2, Column: 3"), "{error}");
+        assert!(error.contains("line 2, column 3"), "{error}");
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
-use datafusion::sql::sqlparser::parser::ParserError;
+use thermocline_database::Error;
 
 /// Why a command stopped.
 #[derive(Debug)]
@@ -55,9 +55,15 @@ impl Failure {
     }
 }
 
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Failed(describe(&error))
+    }
+}
+
 impl From<DataFusionError> for Failure {
     fn from(error: DataFusionError) -> Self {
-        Self::Failed(describe(&error))
+        Error::from(error).into()
     }
 }
 
@@ -67,45 +73,34 @@ impl From<ArrowError> for Failure {
     }
 }
 
-/// Names of error kinds that say nothing to a user.
-const KINDS: [&str; 4] =
-    ["Error during planning: ", "Execution error: ", "Invalid or Unsupported Configuration: ", "External error: "];
+/// Characters of a statement's line that are shown.
+const LINE_CHARACTERS_MAX: usize = 100;
 
-/// What a library says behind an error that it did not expect, of its own code.
-const OF_ITS_CODE: &str = "\nThis issue was likely caused by a bug in";
-
-/// Characters of a message, which may have a user's values in it.
-const MESSAGE_CHARACTERS_MAX: usize = 4000;
-
-/// The error as a user wants to read it.
-fn describe(error: &DataFusionError) -> String {
-    if let DataFusionError::SQL(parser, _) = error.find_root() {
-        return match parser.as_ref() {
-            ParserError::TokenizerError(message) | ParserError::ParserError(message) => {
-                format!("syntax error: {}", shortened(message))
-            }
-            ParserError::RecursionLimitExceeded => "syntax error: the statement is nested too deeply".to_owned(),
-        };
+/// The error as a user wants to read it: what is wrong, where, and what may be meant.
+///
+/// ```text
+/// column "prise" does not exist (42703)
+/// LINE 1: SELECT prise FROM t
+///                ^
+/// HINT: did you mean price?
+/// ```
+fn describe(error: &Error) -> String {
+    let mut text = format!("{} ({})", error.message(), error.sqlstate());
+    if let Some(position) = error.position() {
+        let column = usize::try_from(position.column.saturating_sub(1)).unwrap_or(usize::MAX);
+        // Of a long line, the part around the place.
+        let skipped = column.saturating_sub(LINE_CHARACTERS_MAX / 2);
+        let line: String = position.text.chars().skip(skipped).take(LINE_CHARACTERS_MAX).collect();
+        let begin = format!("LINE {}: {}", position.line, if skipped > 0 { "..." } else { "" });
+        // As wide as what stands above.
+        let blanks = line.chars().take(column - skipped).map(|c| if c == '\t' { '\t' } else { ' ' });
+        let blanks: String = begin.chars().map(|_| ' ').chain(blanks).collect();
+        text.push_str(&format!("\n{begin}{}\n{blanks}^", line.trim_end()));
     }
-    let mut text = error.strip_backtrace();
-    while let Some(rest) = KINDS.iter().find_map(|kind| text.strip_prefix(kind)) {
-        text = rest.to_owned();
+    if let Some(hint) = error.hint() {
+        text.push_str(&format!("\nHINT: {hint}"));
     }
-    if let Some((what, _)) = text.split_once(OF_ITS_CODE) {
-        text = what.to_owned();
-    }
-    shortened(text.trim_end())
-}
-
-/// A text, without its middle if it is long.
-fn shortened(text: &str) -> String {
-    let count = text.chars().count();
-    if count <= MESSAGE_CHARACTERS_MAX {
-        return text.to_owned();
-    }
-    let end: String = text.chars().skip(count - MESSAGE_CHARACTERS_MAX / 4).collect();
-    let begin: String = text.chars().take(MESSAGE_CHARACTERS_MAX / 4 * 3).collect();
-    format!("{begin} [... {} characters ...] {end}", count - MESSAGE_CHARACTERS_MAX)
+    text
 }
 
 /// A line on standard error. That it cannot be written is nothing to report anywhere.
@@ -119,29 +114,21 @@ mod tests {
     use thermocline_database::Statement;
 
     #[test]
-    fn syntax_errors_name_the_place() {
-        let error = Statement::parse("SELECT 1;\nSELEC 2").unwrap_err();
+    fn errors_show_their_place_and_a_hint() {
+        let error = Statement::parse("SELECT 1;\n  SELEC 2 AS two").unwrap_err();
+        let expected = "\nLINE 2: SELEC 2 AS two\n        ^\nHINT: did you mean SELECT?";
         let text = describe(&error);
-        assert!(text.starts_with("syntax error: ") && text.contains("Line: 2"), "{text}");
+        assert!(text.starts_with("syntax error: ") && text.contains("(42601)"), "{text}");
+        assert!(text.ends_with(expected), "{text}");
     }
 
     #[test]
-    fn kinds_are_left_out() {
-        let error = DataFusionError::Plan("there is no table t".to_owned());
-        assert_eq!(describe(&error), "there is no table t");
-    }
-
-    #[test]
-    fn nobody_is_told_of_a_librarys_code() {
-        let error = DataFusionError::Internal("no space left".to_owned());
-        assert_eq!(describe(&error), "Internal error: no space left.");
-    }
-
-    #[test]
-    fn long_messages_have_a_beginning_and_an_end() {
-        let error = DataFusionError::Plan(format!("value {} does not fit", "ü".repeat(1 << 20)));
+    fn long_lines_are_cut_around_the_place() {
+        let error = Statement::parse(&format!("SELECT {}1 FROM FROM t", "1 + ".repeat(500))).unwrap_err();
         let text = describe(&error);
-        assert!(text.starts_with("value ü") && text.ends_with("ü does not fit"), "{text}");
-        assert!(text.chars().count() < MESSAGE_CHARACTERS_MAX + 50, "{}", text.len());
+        let lines: Vec<_> = text.lines().collect();
+        let [_, shown, mark] = lines.as_slice() else { panic!("{text}") };
+        assert!(shown.starts_with("LINE 1: ...") && shown.len() < 120, "{text}");
+        assert_eq!(shown.get(mark.len() - 1..).unwrap().split(' ').next(), Some("FROM"), "{text}");
     }
 }

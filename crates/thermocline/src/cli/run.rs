@@ -13,10 +13,8 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::common::DataFusionError;
 use futures::TryStreamExt;
-use thermocline_compute::QueryResult;
-use thermocline_database::{Headings, Session, Statement, Streams, sqlstate};
+use thermocline_database::{Error, Headings, QueryResult, Session, Statement, Streams};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
@@ -238,7 +236,7 @@ async fn stream(
     statement: Statement,
     streams: Streams,
     pieces: mpsc::Sender<Piece>,
-) -> Result<Option<u64>, DataFusionError> {
+) -> Result<Option<u64>, Error> {
     let mut query = session.stream_with(statement, streams).await?;
     if query.has_rows && pieces.send(Piece::Schema(query.schema.clone())).await.is_err() {
         return Ok(query.affected);
@@ -259,9 +257,9 @@ async fn cancel<T: 'static>(mut task: JoinSet<T>) {
 }
 
 /// The end of a statement, which is what the user wanted if that was to cancel it.
-fn failed(error: DataFusionError, canceled: bool) -> Failure {
-    match sqlstate(&error) {
-        Some("57014") if canceled => Failure::Interrupted,
+fn failed(error: Error, canceled: bool) -> Failure {
+    match error.sqlstate() {
+        "57014" if canceled => Failure::Interrupted,
         _ => error.into(),
     }
 }

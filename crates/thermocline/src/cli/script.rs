@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use futures::FutureExt;
 use futures::future::LocalBoxFuture;
-use thermocline_database::{Part, Script, Session, Statement};
+use thermocline_database::{Part, Script, Statement};
 
 use super::Failure;
 use super::failure::notice;
@@ -183,7 +183,7 @@ pub async fn obey(runner: &mut Runner, order: Order<'_>, from: Origin<'_>) -> Re
 }
 
 async fn run_all(runner: &mut Runner, sql: &str, typed: bool) -> Result<(), Failure> {
-    for statement in Session::parse(sql)? {
+    for statement in Statement::parse(sql)? {
         run_statement(runner, statement, typed).await?;
     }
     Ok(())

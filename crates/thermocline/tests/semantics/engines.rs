@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use tempfile::TempDir;
-use thermocline_database::{Database, Session, sqlstate};
+use thermocline_database::{Database, Session};
 use thermocline_pushdown::{Column, UTC, is_jsonb};
 use thermocline_transactions::types::ValueRef;
 
@@ -95,7 +95,7 @@ impl Engines {
 
     async fn run(&self, way: Way, expression: &str, rows: &[i64]) -> Result<(String, Vec<Option<String>>), String> {
         let result = self.session.run(&way.query(expression, rows)).await;
-        let result = result.map_err(|error| format!("{} {error}", sqlstate(&error).unwrap_or("-----")))?;
+        let result = result.map_err(|error| format!("{} {error}", error.sqlstate()))?;
         let of = type_name(result.schema.field(0).data_type());
         let values = result.batches.iter().flat_map(column).collect();
         Ok((of, values))

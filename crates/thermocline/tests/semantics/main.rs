@@ -16,6 +16,7 @@ mod documents;
 mod engines;
 mod expressions;
 mod filters;
+mod mistakes;
 mod postgres;
 mod queries;
 mod report;
@@ -93,6 +94,12 @@ async fn random_documents_are_what_they_are_to_postgresql() {
 async fn columns_are_those_that_postgresql_has() {
     let (mut postgres, engines) = start().await;
     columns::compare_columns(&mut postgres, &engines).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mistakes_have_the_sqlstate_that_they_have_to_postgresql() {
+    let (mut postgres, engines) = start().await;
+    mistakes::compare_mistakes(&mut postgres, &engines).await;
 }
 
 /// PostgreSQL and the engines here, with the table's rows.

@@ -19,6 +19,10 @@ const TRY: &str = "CREATE FUNCTION try(expression text, row_id bigint) RETURNS t
     RETURN ARRAY['value', value]; \
     EXCEPTION WHEN OTHERS THEN RETURN ARRAY['error', SQLSTATE]; END $$";
 
+/// Runs a statement, and gives the SQLSTATE of its error if it has one.
+const MISTAKE: &str = "CREATE FUNCTION mistake(statement text) RETURNS text LANGUAGE plpgsql AS $$ BEGIN \
+    EXECUTE statement; RETURN NULL; EXCEPTION WHEN OTHERS THEN RETURN SQLSTATE; END $$";
+
 /// A server that ends with this value.
 pub struct Postgres {
     server: Child,
@@ -84,6 +88,7 @@ impl Postgres {
         let answers = BufReader::new(psql.stdout.take().unwrap());
         let mut postgres = Self { server, psql, requests, answers, _directory: directory };
         postgres.run(TRY);
+        postgres.run(MISTAKE);
         postgres
     }
 
@@ -133,6 +138,12 @@ impl Postgres {
     pub fn headings(&mut self, query: &str) -> Result<Vec<String>, String> {
         let lines = self.ask_by(query, " \\gdesc")?;
         Ok(lines.iter().map(|line| line.split('|').next().unwrap_or_default().to_owned()).collect())
+    }
+
+    /// The SQLSTATE of a statement's error; `None` if it has none.
+    pub fn sqlstate(&mut self, statement: &str) -> Option<String> {
+        let answer = self.run(&format!("SELECT mistake('{}')", statement.replace('\'', "''"))).concat();
+        (!answer.is_empty()).then_some(answer)
     }
 
     fn ask(&mut self, sql: &str) -> Result<Vec<String>, String> {

@@ -51,7 +51,7 @@ pub fn partition_size(text: &str) -> Result<u64, String> {
 /// # Errors
 /// A sentence that names the text, if there is none.
 pub fn policy(text: &str) -> Result<String, String> {
-    check_setting("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.strip_backtrace())
+    check_setting("cache_policy", text).map(|()| text.to_owned()).map_err(|error| error.to_string())
 }
 
 /// A number from `least` to `most`; `what` names it in the error.

@@ -205,7 +205,7 @@ impl Side {
         }
         let (bytes, _) = session.engine().cache().bytes();
         session.database().set("cache_size", &bytes.to_string())?;
-        session.set("mode", "hybrid")
+        Ok(session.set("mode", "hybrid")?)
     }
 }
 

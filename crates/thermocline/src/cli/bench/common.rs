@@ -65,6 +65,6 @@ impl CommonArgs {
 /// A setting that exists, with a value that fits, as far as that is known without a database.
 fn setting(text: &str) -> Result<(String, String), String> {
     let (name, value) = assignment(text)?;
-    check_setting(&name, &value).map_err(|error| error.strip_backtrace())?;
+    check_setting(&name, &value).map_err(|error| error.to_string())?;
     Ok((name, value))
 }

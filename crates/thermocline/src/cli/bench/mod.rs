@@ -11,6 +11,7 @@ mod figures;
 mod objects;
 mod operators;
 mod scratch;
+mod sessions;
 mod sink;
 mod ssb;
 mod sweep;
@@ -43,6 +44,8 @@ enum Workload {
     Bitmap(bitmap::BitmapArgs),
     /// Many objects, and many partitions of one: what planning and requests cost a query
     Objects(objects::ObjectsArgs),
+    /// Statements by key through the door of a database, from one session and from many
+    Sessions(sessions::SessionsArgs),
     /// YCSB on the row engine: point reads and updates of 1 KB rows over skewed keys
     Ycsb(ycsb::YcsbArgs),
     /// TPC-C on the row engine: the five transactions, and the consistency conditions before and after
@@ -61,6 +64,7 @@ pub async fn bench(args: BenchArgs) -> Result<(), Failure> {
         Workload::Adaptive(args) => adaptive::adaptive(args).await,
         Workload::Bitmap(args) => bitmap::bitmap(args).await,
         Workload::Objects(args) => objects::objects(args).await,
+        Workload::Sessions(args) => sessions::sessions(args).await,
         Workload::Ycsb(args) => ycsb::ycsb(args),
         Workload::Tpcc(args) => tpcc::tpcc(args),
     }

@@ -1,0 +1,160 @@
+//! Where in a statement an error is, and what may have been meant there.
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
+use thermocline_compute::{SqlDialect, folded_word};
+
+use super::error::{Error, Position};
+use super::names::nearest;
+use super::translate::{END, meant};
+
+/// What a database knows that a user may have meant.
+pub trait Known {
+    /// Names of tables and views.
+    fn tables(&self) -> Vec<String>;
+    /// Names of the columns of a table or view.
+    fn columns(&self, table: &str) -> Vec<String>;
+    /// Names of functions.
+    fn functions(&self) -> Vec<String>;
+}
+
+/// Statements begin with these words.
+const BEGINNINGS: [&str; 32] = [
+    "ALTER",
+    "ANALYZE",
+    "BACKUP",
+    "BEGIN",
+    "CALL",
+    "COMMIT",
+    "COPY",
+    "CREATE",
+    "DEALLOCATE",
+    "DELETE",
+    "DESCRIBE",
+    "DROP",
+    "END",
+    "EXECUTE",
+    "EXPLAIN",
+    "INSERT",
+    "MERGE",
+    "PREPARE",
+    "RESET",
+    "REVOKE",
+    "ROLLBACK",
+    "SELECT",
+    "SET",
+    "SHOW",
+    "START",
+    "TABLE",
+    "TRUNCATE",
+    "UPDATE",
+    "USE",
+    "VALUES",
+    "VACUUM",
+    "WITH",
+];
+
+impl Error {
+    /// The error with its place in the statement `text`, which begins at `at` in its script, and with what may have been
+    /// meant.
+    #[must_use]
+    pub(crate) fn explained(self, text: &str, at: Location, known: &dyn Known) -> Self {
+        let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location().unwrap_or_default();
+        let error = self.placed(text, at, &tokens);
+        error.hinted(&tokens, known)
+    }
+
+    fn placed(mut self, text: &str, at: Location, tokens: &[TokenWithSpan]) -> Self {
+        let line_of = |line: u64| {
+            let line = usize::try_from(line.saturating_sub(at.line)).unwrap_or(usize::MAX);
+            text.lines().nth(line).unwrap_or_default().into()
+        };
+        if self.message().ends_with(END) {
+            let (last, line) = text.lines().enumerate().last().unwrap_or((0, ""));
+            let before = if last == 0 { at.column - 1 } else { 0 };
+            let (number, column) = (at.line + last as u64, before + line.chars().count() as u64 + 1);
+            self.0.position = Some(Position { line: number, column, text: line.into() });
+            return self;
+        }
+        if let Some(position) = &mut self.0.position {
+            // The parser's, which is that of the script already.
+            position.text = line_of(position.line);
+            return self;
+        }
+        let is_in_text = matches!(
+            self.sqlstate(),
+            "42P01" | "42703" | "42702" | "42701" | "42883" | "42704" | "42803" | "42809" | "42P02" | "26000"
+        );
+        let Some(name) = self.named().filter(|_| is_in_text) else { return self };
+        let find =
+            |name: &str| tokens.iter().find(|token| matches!(&token.token, Token::Word(word) if is_named(word, name)));
+        // Of `t.c`, `c`.
+        let found = find(&name).or_else(|| name.rsplit_once('.').and_then(|(_, last)| find(last)));
+        let Some(token) = found else { return self };
+        let (line, column) = (token.span.start.line, token.span.start.column);
+        let place = Position {
+            line: line + at.line - 1,
+            column: if line == 1 { column + at.column - 1 } else { column },
+            text: line_of(line + at.line - 1),
+        };
+        self.0.object.get_or_insert_with(|| name.into());
+        self.at(place)
+    }
+
+    /// The name that it is about.
+    fn named(&self) -> Option<String> {
+        if let Some(object) = self.object() {
+            return Some(object.to_owned());
+        }
+        let message = self.message();
+        if let Some((_, rest)) = message.split_once('"') {
+            return rest.split('"').next().map(str::to_owned);
+        }
+        let rest = message.strip_prefix("column ").or_else(|| message.strip_prefix("function "))?;
+        let name = rest.split([' ', '(']).next()?;
+        Some(name.rsplit('.').next().unwrap_or(name).to_owned())
+    }
+
+    fn hinted(self, tokens: &[TokenWithSpan], known: &dyn Known) -> Self {
+        if self.hint().is_some() {
+            return self;
+        }
+        let words = || {
+            tokens.iter().filter_map(|token| match &token.token {
+                Token::Word(word) => Some(word),
+                _ => None,
+            })
+        };
+        let near = match (self.sqlstate(), self.named()) {
+            ("42601", _) => {
+                let first =
+                    words().next().filter(|word| word.keyword == Keyword::NoKeyword && word.quote_style.is_none());
+                let near = first.and_then(|word| nearest(&word.value, BEGINNINGS));
+                return match near {
+                    Some(near) => self.with_hint(format!("did you mean {near}?")),
+                    None => self,
+                };
+            }
+            ("42P01", Some(name)) => nearest(&name, known.tables().iter().map(String::as_str)).map(meant),
+            ("42703", Some(name)) => {
+                let mentioned = words().map(folded_word);
+                let columns: Vec<String> = mentioned.flat_map(|table| known.columns(&table)).collect();
+                nearest(&name, columns.iter().map(String::as_str)).map(meant)
+            }
+            ("42883", Some(name)) => {
+                let functions = known.functions();
+                let others = functions.iter().map(String::as_str).filter(|known| *known != name);
+                nearest(&name, others).map(meant)
+            }
+            _ => None,
+        };
+        match near {
+            Some(hint) => self.with_hint(hint),
+            None => self,
+        }
+    }
+}
+
+fn is_named(word: &Word, name: &str) -> bool {
+    folded_word(word) == name || word.value.eq_ignore_ascii_case(name)
+}
