@@ -61,7 +61,7 @@ fn a_script_runs_up_to_its_first_error_also_one_of_syntax() {
     let done = sql(&["-f", file.to_str().unwrap()], "");
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), ran));
     let said = text(&done.stderr);
-    assert!(said.contains("script.sql: ") && said.contains("Line: 5, Column: 1"), "{said}");
+    assert!(said.contains("script.sql: ") && said.contains("\nLINE 5: SELEC 9\n        ^\n"), "{said}");
     let done = sql(&[], &failing(&[1, 2, 3, 4]));
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), ran));
     // Text that is cut off.
@@ -210,7 +210,7 @@ fn a_statement_runs_as_soon_as_its_end_is_read() {
 #[test]
 fn a_script_on_standard_input_ends_before_its_input_does() {
     for (script, code, says) in [
-        ("SELECT 1 AS a; SELEC 2;", 1, "Line: 1, Column: 16"),
+        ("SELECT 1 AS a; SELEC 2;", 1, "\nLINE 1: SELEC 2\n        ^\n"),
         ("SELECT 1 AS a; \\i /nowhere/x.sql\n", 1, "/nowhere/x.sql: No such file"),
         ("SELECT 1 AS a; \\i -\n", 1, "cannot include itself"),
         ("SELECT 1 AS a; \\i 'x\n", 1, "line 1: a quote is not closed"),

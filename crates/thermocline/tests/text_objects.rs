@@ -378,7 +378,7 @@ async fn a_value_behind_the_sample() {
     fs::write(folder.path().join("0.csv"), text).unwrap();
     let session = fresh().await;
     session.run(&create(folder.path().to_str().unwrap(), "")).await.unwrap();
-    let parts = ["0.csv", "row 200001", "column 'n'", "'many'", "Int64", "declare the column as VARCHAR"];
+    let parts = ["0.csv", "row 200001", "column 'n'", "'many'", "bigint", "declare the column as VARCHAR"];
     fails_everywhere(&session, "SELECT sum(n) FROM t", &parts).await;
     // Other columns can be read.
     assert_eq!(canonical(&session.run("SELECT max(id) FROM t").await.unwrap()), [[Some("200000".to_owned())]]);
@@ -754,7 +754,7 @@ async fn joins_without_an_equality_beyond_the_memory_limit() {
                         // No memory is an answer, a wrong result is none.
                         Err(error) => {
                             let error = error.to_string();
-                            assert!(limit != "2G" && error.contains("Resources exhausted"), "{context}: {error}");
+                            assert!(limit != "2GiB" && error.contains("out of memory"), "{context}: {error}");
                         }
                     }
                 }
@@ -770,21 +770,21 @@ async fn statements_that_do_not_fit_are_errors_of_the_user() {
     let session = fresh().await;
     session.run(&create(folder.path().to_str().unwrap(), "")).await.unwrap();
     for (sql, said) in [
-        ("SELECT sum(note) FROM t", "sum(Utf8View)"),
-        ("SELECT avg(note) FROM t", "avg(Utf8View)"),
-        ("SELECT sum(DISTINCT note) FROM t", "sum(Utf8View)"),
-        ("SELECT sum(day) FROM t", "sum(Date32)"),
-        ("SELECT avg(INTERVAL '1 day')", "avg(Interval"),
-        ("SELECT median(note) FROM t", "median(Utf8View)"),
-        ("SELECT substr(id, 1, 2) FROM t", "substr(Int64"),
+        ("SELECT sum(note) FROM t", "sum(text)"),
+        ("SELECT avg(note) FROM t", "avg(text)"),
+        ("SELECT sum(DISTINCT note) FROM t", "sum(text)"),
+        ("SELECT sum(day) FROM t", "sum(date)"),
+        ("SELECT avg(INTERVAL '1 day')", "avg(interval"),
+        ("SELECT median(note) FROM t", "median(text)"),
+        ("SELECT substr(id, 1, 2) FROM t", "substr(bigint"),
         ("SELECT round(note) FROM t", "function round(TEXT) does not exist"),
         ("SELECT date_trunc(5, day) FROM t", "date_trunc: the field has to be a literal"),
-        ("SELECT md5(5)", "md5(Int64)"),
+        ("SELECT md5(5)", "md5(bigint)"),
         ("SELECT trunc(1.5, 'a')", "'a'"),
-        ("SELECT approx_percentile_cont(k, 'a') FROM t", "approx_percentile_cont(Int64"),
-        ("EXPLAIN SELECT sum(note) FROM t", "sum(Utf8View)"),
-        ("CREATE VIEW v AS SELECT sum(note) FROM t", "sum(Utf8View)"),
-        ("COPY (SELECT sum(note) FROM t) TO 's3://bucket/x.csv'", "sum(Utf8View)"),
+        ("SELECT approx_percentile_cont(k, 'a') FROM t", "approx_percentile_cont(bigint"),
+        ("EXPLAIN SELECT sum(note) FROM t", "sum(text)"),
+        ("CREATE VIEW v AS SELECT sum(note) FROM t", "sum(text)"),
+        ("COPY (SELECT sum(note) FROM t) TO 's3://bucket/x.csv'", "sum(text)"),
         ("COPY t TO 'gs://bucket/x.csv'", "unknown scheme 'gs'"),
         ("COPY t TO 'http://host/x.csv'", "unknown scheme 'http'"),
         ("SELECT * FROM t WHERE regexp_like(note, '(')", "regex parse error"),

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::CreateExternalTable;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::Value;
-use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH, external, is_jsonb, user_err};
+use thermocline_pushdown::{CsvFormat, FileFormat, UUID_WIDTH, external, is_jsonb, user_err, user_error};
 use thermocline_types::Class;
 
 use super::table_schema::table_type;
@@ -186,7 +186,7 @@ fn format_of<'a>(
             }
             thermocline_storage::csv_options(&csv)
                 .validate()
-                .or_else(|error| user_err!(InvalidTableDefinition, "table {name}: {error}"))?;
+                .map_err(|error| user_error!(InvalidTableDefinition, "table {name}: {error}"))?;
             Ok(FileFormat::Csv(csv))
         }
         other => user_err!(Unsupported, "table {name}: STORED AS {other} is not supported; there are PARQUET and CSV"),

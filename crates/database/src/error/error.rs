@@ -30,8 +30,10 @@ pub struct Position {
     pub line: u64,
     /// Characters, from 1.
     pub column: u64,
-    /// The text of the line.
+    /// The statement's part of the line, without what other statements have there.
     pub text: Box<str>,
+    /// The column in which that begins, from 1.
+    pub start: u64,
 }
 
 /// What the caller does about an error.

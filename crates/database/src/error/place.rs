@@ -65,20 +65,20 @@ impl Error {
     }
 
     fn placed(mut self, text: &str, at: Location, tokens: &[TokenWithSpan]) -> Self {
-        let line_of = |line: u64| {
-            let line = usize::try_from(line.saturating_sub(at.line)).unwrap_or(usize::MAX);
-            text.lines().nth(line).unwrap_or_default().into()
+        let place = |line: u64, column: u64| {
+            let number = usize::try_from(line.saturating_sub(at.line)).unwrap_or(usize::MAX);
+            let text = text.lines().nth(number).unwrap_or_default().into();
+            Position { line, column, text, start: if line == at.line { at.column } else { 1 } }
         };
         if self.message().ends_with(END) {
             let (last, line) = text.lines().enumerate().last().unwrap_or((0, ""));
-            let before = if last == 0 { at.column - 1 } else { 0 };
-            let (number, column) = (at.line + last as u64, before + line.chars().count() as u64 + 1);
-            self.0.position = Some(Position { line: number, column, text: line.into() });
+            let before = if last == 0 { at.column } else { 1 };
+            self.0.position = Some(place(at.line + last as u64, before + line.chars().count() as u64));
             return self;
         }
         if let Some(position) = &mut self.0.position {
             // The parser's, which is that of the script already.
-            position.text = line_of(position.line);
+            *position = place(position.line, position.column);
             return self;
         }
         let is_in_text = matches!(
@@ -92,11 +92,7 @@ impl Error {
         let found = find(&name).or_else(|| name.rsplit_once('.').and_then(|(_, last)| find(last)));
         let Some(token) = found else { return self };
         let (line, column) = (token.span.start.line, token.span.start.column);
-        let place = Position {
-            line: line + at.line - 1,
-            column: if line == 1 { column + at.column - 1 } else { column },
-            text: line_of(line + at.line - 1),
-        };
+        let place = place(line + at.line - 1, if line == 1 { column + at.column - 1 } else { column });
         self.0.object.get_or_insert_with(|| name.into());
         self.at(place)
     }

@@ -164,7 +164,7 @@ pub(super) fn of_syntax(message: &str) -> Error {
         Some((before, line.parse().ok()?, column.parse().ok()?))
     });
     let (text, position) = match placed {
-        Some((before, line, column)) => (before, Some(Position { line, column, text: "".into() })),
+        Some((before, line, column)) => (before, Some(Position { line, column, text: "".into(), start: 1 })),
         None => (message, None),
     };
     let text = text.strip_suffix(" in the statement").unwrap_or(text);

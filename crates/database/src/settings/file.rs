@@ -35,7 +35,7 @@ impl SettingsFile {
         let place = || self.0.path().display().to_string();
         let mut values = BTreeMap::new();
         for statement in Statement::parse(&self.0.read()?).map_err(|error| error.context(place()))? {
-            let in_line = |what: &dyn std::fmt::Display| format!("{}, line {}: {what}", place(), statement.line);
+            let in_line = |what: &dyn std::fmt::Display| format!("{}, line {}: {what}", place(), statement.line());
             match SettingStatement::of(&statement)? {
                 Some(SettingStatement::AlterDatabase(Change::Set(name, value))) => {
                     let name = Name::find(&name).map_err(|error| error.context(in_line(&statement.text)))?;

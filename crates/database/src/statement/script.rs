@@ -17,7 +17,7 @@ pub struct Script {
 #[derive(Debug, Clone)]
 pub enum Part {
     /// A statement.
-    Statement(Statement),
+    Statement(Box<Statement>),
     /// A backslash where a statement could begin, and what stands behind it in its line: a command to whoever runs
     /// the script.
     Command(String),
@@ -57,7 +57,9 @@ impl Script {
         match self.scanner.next_cut()? {
             None => Ok(None),
             Some(Cut { text, is_command: true, .. }) => Ok(Some(Part::Command(text.to_owned()))),
-            Some(Cut { text, at, .. }) => Statement::cut(text, at).map(|statement| Some(Part::Statement(statement))),
+            Some(Cut { text, at, .. }) => {
+                Statement::cut(text, at).map(|statement| Some(Part::Statement(Box::new(statement))))
+            }
         }
     }
 
@@ -128,9 +130,9 @@ mod tests {
             ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "line 2, column 11"),
             ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "line 3, column 11"),
             ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: EOF at line 2, column 1"),
-            ("SELECT 1; SELECT 'two", 1, "Unterminated string literal at line 1, column 18"),
-            ("SELECT 1; SELECT 2 /* two", 1, "Unexpected EOF while in a multi-line comment at line 1, column 26"),
-            ("SELECT 1;\n/* two", 1, "Unexpected EOF while in a multi-line comment at line 2, column 7"),
+            ("SELECT 1; SELECT 'two", 1, "unterminated string literal at line 1, column 18"),
+            ("SELECT 1; SELECT 2 /* two", 1, "unexpected EOF while in a multi-line comment at line 1, column 26"),
+            ("SELECT 1;\n/* two", 1, "unexpected EOF while in a multi-line comment at line 2, column 7"),
             ("SELEC 1; SELECT 'two", 0, "line 1, column 1"),
             ("SELECT 1; /*! SELECT 2; SELECT 3 */;", 1, "expected one statement"),
         ] {
@@ -148,7 +150,7 @@ mod tests {
         let mut part = |text: &str| {
             script.push(text);
             script.part().unwrap().map(|part| match part {
-                Part::Statement(statement) => format!("{} in line {}", statement.text, statement.line),
+                Part::Statement(statement) => format!("{} in line {}", statement.text, statement.line()),
                 Part::Command(command) => command,
             })
         };

@@ -24,8 +24,6 @@ use crate::error::{Error, Known};
 pub struct Statement {
     /// As it was written, without comments before it and the semicolon behind it.
     pub text: Arc<str>,
-    /// The line of its script in which it begins, from 1.
-    pub line: u64,
     /// Its text in the script, and where that begins.
     written: Written,
     /// What the analytic engine's parser makes of it; `None` for what only the row engine knows.
@@ -42,6 +40,11 @@ pub struct Written {
 }
 
 impl Statement {
+    /// The line of its script in which it begins, from 1.
+    pub const fn line(&self) -> u64 {
+        self.written.at.line
+    }
+
     /// The statement as somebody has written it.
     pub(crate) fn written(&self) -> Written {
         self.written.clone()
@@ -69,7 +72,7 @@ impl Statement {
     fn parsed(text: &str, at: Location) -> Result<Self> {
         let text: Arc<str> = text.into();
         let written = Written { text: Arc::clone(&text), at };
-        let statement = |parsed| Self { text: Arc::clone(&text), line: at.line, written, parsed };
+        let statement = |parsed| Self { text: Arc::clone(&text), written, parsed };
         if is_of_rows(&text) || is_backup(&text) || is_alter_database(&text) {
             return Ok(statement(None));
         }

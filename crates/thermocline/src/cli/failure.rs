@@ -87,7 +87,7 @@ const LINE_CHARACTERS_MAX: usize = 100;
 fn describe(error: &Error) -> String {
     let mut text = format!("{} ({})", error.message(), error.sqlstate());
     if let Some(position) = error.position() {
-        let column = usize::try_from(position.column.saturating_sub(1)).unwrap_or(usize::MAX);
+        let column = usize::try_from(position.column.saturating_sub(position.start)).unwrap_or(usize::MAX);
         // Of a long line, the part around the place.
         let skipped = column.saturating_sub(LINE_CHARACTERS_MAX / 2);
         let line: String = position.text.chars().skip(skipped).take(LINE_CHARACTERS_MAX).collect();
@@ -124,11 +124,11 @@ mod tests {
 
     #[test]
     fn long_lines_are_cut_around_the_place() {
-        let error = Statement::parse(&format!("SELECT {}1 FROM FROM t", "1 + ".repeat(500))).unwrap_err();
+        let error = Statement::parse(&format!("SELECT {}1 AS a b FROM t", "1 + ".repeat(500))).unwrap_err();
         let text = describe(&error);
         let lines: Vec<_> = text.lines().collect();
         let [_, shown, mark] = lines.as_slice() else { panic!("{text}") };
         assert!(shown.starts_with("LINE 1: ...") && shown.len() < 120, "{text}");
-        assert_eq!(shown.get(mark.len() - 1..).unwrap().split(' ').next(), Some("FROM"), "{text}");
+        assert_eq!(shown.get(mark.len() - 1..).unwrap().split(' ').next(), Some("b"), "{text}");
     }
 }

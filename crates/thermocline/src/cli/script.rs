@@ -117,7 +117,7 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
             let place = match &part {
                 Part::Statement(statement) => {
                     number += 1;
-                    Some(format!("statement {number}, line {}", statement.line))
+                    Some(format!("statement {number}, line {}", statement.line()))
                 }
                 Part::Command(_) => None,
             };
@@ -141,7 +141,7 @@ async fn run_source(runner: &mut Runner, source: &mut Source, from: Origin<'_>) 
 /// Runs a part of a text; `place` says where a statement stands that fails.
 async fn run_part(runner: &mut Runner, part: Part, from: Origin<'_>, place: Option<String>) -> Result<Ended, Failure> {
     match part {
-        Part::Statement(statement) => match (run_statement(runner, statement, from.is_typed).await, place) {
+        Part::Statement(statement) => match (run_statement(runner, *statement, from.is_typed).await, place) {
             (Ok(()), _) => Ok(Ended::Done),
             (Err(Failure::Failed(message)), Some(place)) => Err(Failure::Failed(format!("{message}\n(in {place})"))),
             (Err(failure), _) => Err(failure),

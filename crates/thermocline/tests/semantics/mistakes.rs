@@ -227,6 +227,6 @@ async fn check(
 /// The text at the error's place.
 fn at(error: &Error) -> Option<String> {
     let position = error.position()?;
-    let column = usize::try_from(position.column).ok()?.checked_sub(1)?;
+    let column = usize::try_from(position.column.checked_sub(position.start)?).ok()?;
     Some(position.text.chars().skip(column).collect())
 }
