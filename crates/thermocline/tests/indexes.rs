@@ -344,7 +344,7 @@ async fn what_cannot_be_indexed_is_named() {
     run(&session, "CREATE INDEX by_k ON t (k)").await;
     fails(&session, "CREATE INDEX by_k ON t (m)", &["by_k", "already exists"]).await;
     run(&session, "CREATE INDEX IF NOT EXISTS by_k ON t (m)").await;
-    fails(&session, "CREATE INDEX i ON nowhere (k)", &["index i", "no table nowhere"]).await;
+    fails(&session, "CREATE INDEX i ON nowhere (k)", &["index i", "table \"nowhere\" does not exist"]).await;
     fails(&session, "CREATE INDEX i ON t (nothing)", &["index i", "no column 'nothing'", "pad"]).await;
     fails(&session, "DROP INDEX i", &["no index i"]).await;
     run(&session, "DROP INDEX IF EXISTS i").await;

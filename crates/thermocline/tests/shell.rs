@@ -67,7 +67,7 @@ fn a_script_runs_up_to_its_first_error_also_one_of_syntax() {
     // Text that is cut off.
     let done = sql(&[], "SELECT 1 AS n; SELECT 'two");
     assert_eq!((done.status.code(), text(&done.stdout).as_str()), (Some(1), "n\n1\n"));
-    assert!(text(&done.stderr).contains("Unterminated string literal"), "{}", text(&done.stderr));
+    assert!(text(&done.stderr).contains("unterminated string literal"), "{}", text(&done.stderr));
     // An error of running comes first if it stands first, and says where it is.
     let done = sql(&[], "SELECT 1 AS n;\nSELECT x;\nSELEC 2;");
     let said = text(&done.stderr);

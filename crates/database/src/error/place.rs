@@ -77,8 +77,22 @@ impl Error {
             return self;
         }
         if let Some(position) = &mut self.0.position {
-            // The parser's, which is that of the script already.
-            *position = place(position.line, position.column);
+            // The parser's, which is that of the script already, or of the token behind what it found.
+            let (line, column) = (position.line, position.column);
+            *position = place(line, column);
+            let column = if line == at.line { column + 1 - at.column } else { column };
+            let here = (line + 1 - at.line, column);
+            let before = |token: &&TokenWithSpan| (token.span.start.line, token.span.start.column) < here;
+            let found = self.0.message.rsplit_once("found: ").map(|(_, found)| found);
+            let is_found = |token: &&TokenWithSpan| Some(token.token.to_string().as_str()) == found;
+            let is_at = |token: &TokenWithSpan| (token.span.start.line, token.span.start.column) == here;
+            if !tokens.iter().filter(|token| is_at(token)).any(|token| is_found(&token))
+                && let Some(token) = tokens.iter().filter(before).rfind(is_found)
+            {
+                let (line, column) = (token.span.start.line, token.span.start.column);
+                let column = if line == 1 { column + at.column - 1 } else { column };
+                self.0.position = Some(place(line + at.line - 1, column));
+            }
             return self;
         }
         let is_in_text = matches!(

@@ -129,7 +129,7 @@ mod tests {
         for (script, parts, said) in [
             ("SELECT 1;\nSELECT 2; SELEC 3; SELECT 4", 2, "line 2, column 11"),
             ("SELECT 1;\n SELECT 2\n  WHERE 1 2;", 1, "line 3, column 11"),
-            ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: EOF at line 2, column 1"),
+            ("SELECT 1;\nSELECT 2 FROM (\n; SELECT 3", 1, "found: the end at line 2, column 16"),
             ("SELECT 1; SELECT 'two", 1, "unterminated string literal at line 1, column 18"),
             ("SELECT 1; SELECT 2 /* two", 1, "unexpected EOF while in a multi-line comment at line 1, column 26"),
             ("SELECT 1;\n/* two", 1, "unexpected EOF while in a multi-line comment at line 2, column 7"),

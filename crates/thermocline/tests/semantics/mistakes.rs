@@ -73,7 +73,7 @@ const MISTAKES: &[Mistake] = &[
     ("SELECT CASE WHEN paid THEN 1 ELSE 'x' END FROM orders", None, None),
     ("SELECT day + price FROM orders", None, None),
     ("SELECT 'abc'::INTEGER", None, None),
-    ("SELECT DATE '2024-13-01'", None, None),
+    ("SELECT DATE '2024-xx-01'", None, None),
     ("SELECT 1 / 0", None, None),
     ("SELECT id / (id - 1) FROM orders", None, None),
     ("SELECT 9223372036854775807 + id FROM orders", None, None),
