@@ -86,7 +86,7 @@ async fn objects_with_other_columns() {
     write_parquet(&folder.path().join("t/1.parquet"), vec![("a", Arc::clone(&text)), ("s", text)]);
     session.run(&create(folder.path(), "PARQUET", "")).await.unwrap();
     assert_eq!(count(&session, "SELECT count(s) FROM t").await, "1001");
-    fails(&session, "SELECT max(a) FROM t", &["1.parquet", "column 'a'", "Int64"]).await;
+    fails(&session, "SELECT max(a) FROM t", &["1.parquet", "column 'a'", "bigint"]).await;
     session.run("DROP TABLE t").await.unwrap();
 
     // Narrower integers are read as the table's.
@@ -250,8 +250,8 @@ async fn settings_and_statements_that_do_not_fit() {
     fails(&session, "SET thermocline.cache_size = 'much'", &["cache_size", "much"]).await;
     fails(&session, "SET thermocline.nothing = '1'", &["nothing"]).await;
     fails(&session, "SELEC 1", &["SELEC"]).await;
-    fails(&session, "CREATE TABLE x (a INT)", &["CREATE EXTERNAL TABLE"]).await;
-    fails(&session, "DROP TABLE nothing", &["no table nothing"]).await;
+    fails(&session, "CREATE TABLE x (a INT)", &["PRIMARY KEY"]).await;
+    fails(&session, "DROP TABLE nothing", &["table \"nothing\" does not exist"]).await;
     session.run("DROP TABLE IF EXISTS nothing").await.unwrap();
     session.run("ALTER DATABASE SET thermocline.cache_size = '64MiB'").await.unwrap();
     assert_eq!(session.values().engine.cache_size, 64 << 20);
@@ -442,6 +442,7 @@ async fn a_catalog_is_kept_and_restored() {
     drop(session);
     let session = Database::open(options, |_| {}).await.unwrap().session();
     fails(&session, "SELECT * FROM t", &["t"]).await;
+    drop(session);
 
     fs::write(database.join("catalog.sql"), "CREATE EXTERNAL TABLE broken").unwrap();
     let options = OpenOptions { directory: Some(database), ..OpenOptions::default() };
@@ -458,5 +459,5 @@ async fn a_definition_ends_with_its_timeout_also_if_a_node_does_not_answer() {
     let started = std::time::Instant::now();
     fails(&session, &create, &["statement_timeout has passed"]).await;
     assert!(started.elapsed().as_secs() < 10, "{:?}", started.elapsed());
-    fails(&session, "SELECT count(*) FROM t", &["'thermocline.public.t' not found"]).await;
+    fails(&session, "SELECT count(*) FROM t", &["table \"t\" does not exist"]).await;
 }

@@ -1,8 +1,7 @@
 //! Which engine runs a statement.
 
-use datafusion::common::{Result, TableReference};
+use datafusion::common::Result;
 use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::resolve::resolve_table_references;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
     TableWithJoins,
@@ -10,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
 use thermocline_pushdown::user_err;
 use thermocline_transactions::schema::Schema;
 
-use crate::statement::{Statement, check_view, simple};
+use crate::statement::{Statement, check_view, simple, tables_of};
 
 /// What is done with a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -138,7 +137,7 @@ impl Names<'_> {
                 check_view(view)?;
                 Route::Analytic
             }
-            Ast::Query(query) => self.query(query)?,
+            Ast::Query(query) => self.query(query),
             Ast::ExplainTable { table_name, .. } if self.is_row_table(table_name) => {
                 simple(table_name).map_or(Route::Analytic, Route::Describe)
             }
@@ -167,15 +166,10 @@ impl Names<'_> {
     }
 
     /// The row engine is asked first if it has all tables; without a table there is nothing to ask it for.
-    fn query(&self, query: &Query) -> Result<Route> {
-        let statement = Parsed::Statement(Box::new(Ast::Query(Box::new(query.clone()))));
-        let (tables, _) = resolve_table_references(&statement, true)?;
-        let is_rows = |table: &TableReference| {
-            table.catalog().is_none()
-                && table.schema().is_none_or(|schema| schema == "public")
-                && self.rows.table(table.table()).is_ok()
-        };
-        Ok(if !tables.is_empty() && tables.iter().all(is_rows) { Route::RowsFirst } else { Route::Analytic })
+    fn query(&self, query: &Query) -> Route {
+        let tables = tables_of(query);
+        let is_rows = !tables.is_empty() && tables.iter().all(|table| self.is_row_table(table));
+        if is_rows { Route::RowsFirst } else { Route::Analytic }
     }
 }
 
@@ -194,16 +188,9 @@ fn read_only(name: &ObjectName) -> Result<Route> {
 /// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine
 /// has.
 pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool) -> bool {
-    let Some(parsed @ Parsed::Statement(ast)) = &statement.parsed else { return false };
+    let Some(Parsed::Statement(ast)) = &statement.parsed else { return false };
     match ast.as_ref() {
-        Ast::Query(_) => resolve_table_references(parsed, true).is_ok_and(|(tables, _)| {
-            let is_analytic = |table: &TableReference| {
-                table.catalog().is_none()
-                    && table.schema().is_none_or(|schema| schema == "public")
-                    && has_relation(table.table())
-            };
-            tables.iter().all(is_analytic)
-        }),
+        Ast::Query(query) => tables_of(query).iter().all(|table| simple(table).is_some_and(|name| has_relation(&name))),
         _ => false,
     }
 }

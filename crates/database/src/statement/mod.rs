@@ -10,6 +10,7 @@ mod setting_statement;
 mod sort_keys;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod statement;
+mod tables;
 mod token;
 
 pub use column_names::check_view;
@@ -19,3 +20,4 @@ pub use scanner::{Completeness, Scanner};
 pub use script::{Part, Script};
 pub use setting_statement::{Change, SettingStatement};
 pub use statement::{Statement, Written};
+pub use tables::tables_of;
