@@ -27,7 +27,6 @@
 mod arrow;
 mod bridge;
 mod copy;
-mod database;
 mod error;
 mod maintenance;
 mod rows;
@@ -36,10 +35,9 @@ mod settings;
 mod statement;
 mod system;
 
-pub use database::{Database, OpenOptions};
 pub use error::{Action, Error, Position, Result};
 pub use maintenance::{check, restore, restore_until};
-pub use session::{QueryStream, Session, Streams};
+pub use session::{Database, OpenOptions, QueryStream, Session, Streams};
 pub use settings::{SettingRow, Source, Values, check_setting};
 pub use statement::{Completeness, Headings, Part, Scanner, Script, Statement};
 pub use thermocline_compute::QueryResult;

@@ -15,9 +15,8 @@ use thermocline_transactions::snapshot::{Manifest, list_snapshots};
 use thermocline_types::Class;
 
 use crate::bridge::external;
-use crate::database::Database;
 use crate::error::Error;
-use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark};
+use crate::rows::{DatabaseFiles, LOCK, ROWS, RowMark, RowStore};
 use crate::settings::SettingsFile;
 use crate::statement::Statement;
 
@@ -25,12 +24,12 @@ use crate::statement::Statement;
 ///
 /// # Errors
 /// If there is no database directory, or the backup's is there already or cannot be written.
-pub fn backup(database: &Database, into: &Path) -> Result<()> {
-    let Some(files) = database.rows().files() else {
+pub fn backup(rows: &RowStore, into: &Path) -> Result<()> {
+    let Some(files) = rows.files() else {
         return user_err!(NotInState, "a database without a directory has no backup");
     };
     let (catalog, settings) = (files.catalog()?, SettingsFile::open(files.path())?);
-    let rows = database.rows().started();
+    let rows = rows.started();
     if rows.is_none() && !catalog.exists() {
         return user_err!(
             NotInState,

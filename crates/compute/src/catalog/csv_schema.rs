@@ -73,7 +73,7 @@ pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &C
 async fn columns_of(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
     let mut sample_bytes = SAMPLE_BYTES;
     loop {
-        let stored = crate::scan::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
+        let stored = super::ranges::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
         let is_whole = entry.size <= sample_bytes;
         let (sample, is_whole) = text_sample(&entry.path, stored, is_whole, sample_bytes as usize)?;
         let schema: Option<Schema> = infer_schema(&sample, is_whole, options)

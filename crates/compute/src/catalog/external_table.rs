@@ -1,22 +1,11 @@
-//! External tables as DataFusion sees them.
+//! External tables.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use async_trait::async_trait;
-use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result};
-use datafusion::logical_expr::execution_props::ExecutionProps;
-use datafusion::logical_expr::expr_rewriter::unnormalize_col;
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::utils::conjunction;
-use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
-use datafusion::physical_expr::create_physical_expr;
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::common::Result;
 use parking_lot::Mutex;
-use thermocline_pushdown::{FileFormat, Limits, balanced};
-use thermocline_pushdown::{user_err, user_error, validate::check_predicate};
+use thermocline_pushdown::{FileFormat, user_err, user_error};
 use thermocline_storage::csv::CsvDecoder;
 use thermocline_storage::csv_options;
 
@@ -25,8 +14,6 @@ use super::definition::TableDefinition;
 use super::location::{Location, Nodes};
 use super::snapshot::{Listing, Snapshot};
 use super::unread::UnreadObjects;
-use crate::query::QueryContext;
-use crate::scan::HybridScanExec;
 use crate::settings::QuerySettings;
 
 /// A table over objects at storage nodes.
@@ -127,6 +114,11 @@ impl ExternalTable {
         self.unread.lock().clone()
     }
 
+    /// Its columns.
+    pub fn columns(&self) -> &SchemaRef {
+        &self.schema
+    }
+
     /// The columns for the wire.
     ///
     /// # Errors
@@ -135,86 +127,8 @@ impl ExternalTable {
         thermocline_pushdown::wire::encode_schema(&self.schema)
     }
 
-    /// Whether a filter can be part of a fragment: deterministic, without sub-queries, and nothing that
-    /// a storage node would refuse.
-    fn is_pushable(&self, filter: &Expr) -> Result<bool> {
-        let mut pushable = !filter.is_volatile();
-        filter.apply(|node| {
-            if matches!(
-                node,
-                Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::OuterReferenceColumn(..)
-            ) {
-                pushable = false;
-                return Ok(TreeNodeRecursion::Stop);
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        if !pushable {
-            return Ok(false);
-        }
-        let filter = unnormalize_col(filter.clone());
-        let positions = filter.column_refs().into_iter().map(|column| self.schema.index_of(column.name()));
-        let mut positions = positions.collect::<std::result::Result<Vec<_>, _>>()?;
-        positions.sort_unstable();
-        let columns = Arc::new(self.schema.project(&positions)?);
-        let context = PhysicalPlanningContext::default();
-        let predicate = DFSchema::try_from(Arc::clone(&columns))
-            .and_then(|schema| create_physical_expr(&filter, &schema, &ExecutionProps::new(), &context));
-        // What cannot be judged by itself is evaluated above the scan.
-        Ok(predicate.is_ok_and(|predicate| check_predicate(&predicate, &columns, &Limits::default()).is_ok()))
-    }
-
     /// Whether fragments may run where the objects are.
     pub fn pushes(&self) -> bool {
         self.locations.iter().all(|location| location.pushes)
-    }
-}
-
-#[async_trait]
-impl TableProvider for ExternalTable {
-    fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    fn table_type(&self) -> TableType {
-        TableType::Base
-    }
-
-    fn get_table_definition(&self) -> Option<&str> {
-        Some(&self.definition.sql)
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        filters
-            .iter()
-            .map(|filter| {
-                Ok(if self.is_pushable(filter)? {
-                    TableProviderFilterPushDown::Exact
-                } else {
-                    TableProviderFilterPushDown::Unsupported
-                })
-            })
-            .collect()
-    }
-
-    async fn scan(
-        &self,
-        state: &dyn Session,
-        projection: Option<&Vec<usize>>,
-        filters: &[Expr],
-        _limit: Option<usize>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let query = QueryContext::of(state.config())?;
-        let snapshot = query.snapshot(self).await?;
-        let output: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
-        let predicate = match conjunction(filters.iter().cloned()) {
-            None => None,
-            Some(filter) => {
-                let columns = DFSchema::try_from(Arc::clone(&self.schema))?;
-                Some(balanced(&state.create_physical_expr(filter, &columns)?)?)
-            }
-        };
-        let scan = HybridScanExec::new(self, &snapshot, &output, predicate, state.config(), query)?;
-        Ok(Arc::new(scan))
     }
 }

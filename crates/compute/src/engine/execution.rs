@@ -265,7 +265,7 @@ impl Drop for Recorder {
             seconds,
             rows: self.rows,
             stats,
-            dollars: settings.dollars(seconds, &stats),
+            dollars: stats.dollars(settings, seconds),
             error: self.error.take(),
         });
     }

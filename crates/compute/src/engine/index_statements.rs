@@ -10,8 +10,7 @@ use super::execution::is_stale;
 use super::options::StatementOptions;
 use crate::catalog::ExternalTable;
 use crate::index::{IndexDefinition, IndexStatement, build, remove_objects};
-use crate::query::{QueryContext, within};
-use crate::scan::ScanMetrics;
+use crate::query::{QueryContext, ScanMetrics, within};
 
 impl AnalyticEngine {
     /// Runs a statement about indexes. Without `keep` it comes from the catalog: what it defines was

@@ -5,6 +5,7 @@ mod cpu_load;
 mod memory_watch;
 mod query_context;
 mod resources;
+mod scan_metrics;
 mod timeout;
 
 pub(crate) use admission::Turn;
@@ -12,5 +13,6 @@ pub use memory_watch::HeapGauges;
 pub use query_context::{QueryContext, QueryStats};
 pub(crate) use resources::{Absent, RunningScan};
 pub use resources::{QueryRecord, Resources};
+pub use scan_metrics::ScanMetrics;
 pub use timeout::StatementTimeout;
 pub(crate) use timeout::within;

@@ -16,9 +16,9 @@ use thermocline_types::Error;
 use tokio::sync::Notify;
 
 use super::resources::Resources;
+use super::scan_metrics::ScanMetrics;
 use super::timeout::{StatementTimeout, within};
 use crate::catalog::{ExternalTable, Snapshot};
-use crate::scan::ScanMetrics;
 use crate::settings::{EngineSettings, QuerySettings};
 
 /// State that the scans of a query share.
@@ -86,6 +86,16 @@ impl QueryStats {
     /// Partitions that took `route`.
     pub fn partitions(&self, route: Route) -> u64 {
         Route::ALL.iter().zip(self.partitions).find(|(known, _)| **known == route).map_or(0, |(_, count)| count)
+    }
+
+    /// Cost of a query of `seconds` under the configured prices.
+    pub fn dollars(&self, settings: &QuerySettings, seconds: f64) -> f64 {
+        const GB: f64 = 1e9;
+        seconds / 3600.0 * settings.price_compute_hour
+            + self.requests as f64 / 1000.0 * settings.price_requests_1000
+            + self.bytes_scanned as f64 / GB * settings.price_scanned_gb
+            + self.bytes_returned as f64 / GB * settings.price_returned_gb
+            + self.bytes_from_storage as f64 / GB * settings.price_transferred_gb
     }
 }
 

@@ -33,14 +33,13 @@ use tokio::sync::OnceCell;
 use super::dynamic_filter::{
     Bloom, DynamicFilter, PASSING_SET_MAX, WAIT_MAX, all_ready, current_predicate, lists, without_lists,
 };
-use super::metrics::ScanMetrics;
 use super::morsels::MORSEL_ROWS;
 use super::router;
 use super::run::{ScanRun, output};
 use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use crate::join::FilterMaker;
 use crate::learning::{Expected, Shape};
-use crate::query::QueryContext;
+use crate::query::{QueryContext, ScanMetrics};
 use crate::settings::QuerySettings;
 
 /// All partitions of a table, each by the route that the router picks for it, with the fragment

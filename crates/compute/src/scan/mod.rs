@@ -10,12 +10,10 @@ mod group;
 mod group_source;
 mod hybrid_scan;
 mod local;
-mod metrics;
 mod morsels;
+mod provider;
 mod remote;
 mod router;
 mod run;
 
 pub use hybrid_scan::HybridScanExec;
-pub use metrics::ScanMetrics;
-pub(crate) use remote::read_range;

@@ -9,24 +9,23 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
 use async_trait::async_trait;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use datafusion::common::{DataFusionError, Result};
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
 use thermocline_pushdown::wire::{
-    Compression, ErrorKind, Format, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, RangesRequest,
-    Ticket, TicketKind,
+    Compression, ErrorKind, Format, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, Ticket,
+    TicketKind,
 };
 use thermocline_pushdown::{FileFormat, PartitionRange, PushbackToken};
-use thermocline_storage::{Content, NodeClient, NodeError, RangeSource, wire_bytes};
+use thermocline_storage::{Content, NodeError, RangeSource, wire_bytes};
 
 use super::arrow_message::ArrowMessages;
-use super::metrics::ScanMetrics;
-use crate::catalog::{Partition, PlannedObject};
+use crate::catalog::{Partition, PlannedObject, fetch, ranges_ticket};
 use crate::index::Indexes;
-use crate::query::QueryContext;
+use crate::query::{QueryContext, ScanMetrics};
 
 /// Stored bytes of one object, through its node.
 #[derive(Debug)]
@@ -55,92 +54,6 @@ impl RangeSource for RemoteSource {
         }
         Ok(read)
     }
-}
-
-/// Stored bytes of an object outside of any query, for inferring a schema.
-///
-/// # Errors
-/// [`NodeError`], which names node and object.
-pub(crate) async fn read_range(node: &NodeClient, object: &ObjectEntry, range: Range<u64>) -> Result<Bytes, NodeError> {
-    let ranges = std::slice::from_ref(&range);
-    let ticket = ranges_ticket(object, ranges, Origin::default(), None);
-    let read = fetch(node, object, &ticket, ranges, |_| {}).await?;
-    Ok(read.into_iter().next().unwrap_or_default())
-}
-
-fn ranges_ticket(
-    object: &ObjectEntry,
-    ranges: &[Range<u64>],
-    origin: Origin,
-    pushback: Option<PushbackToken>,
-) -> Ticket {
-    Ticket {
-        kind: Some(TicketKind::Ranges(RangesRequest {
-            origin: Some(origin),
-            object: Some(object.clone()),
-            starts: ranges.iter().map(|range| range.start).collect(),
-            ends: ranges.iter().map(|range| range.end).collect(),
-            pushback_token: pushback.map_or(0, PushbackToken::number),
-        })),
-    }
-}
-
-async fn fetch(
-    node: &NodeClient,
-    object: &ObjectEntry,
-    ticket: &Ticket,
-    ranges: &[Range<u64>],
-    count: impl Fn(u64),
-) -> Result<Vec<Bytes>, NodeError> {
-    let mut messages = node.get(ticket).await.map_err(|error| error.context(&object.path))?;
-    let mut arrived: std::collections::VecDeque<Bytes> = Default::default();
-    let mut read = Vec::with_capacity(ranges.len());
-    for range in ranges {
-        let wanted = (range.end - range.start) as usize;
-        let mut held = arrived.iter().map(Bytes::len).sum::<usize>();
-        while held < wanted {
-            let Some(message) = messages.try_next().await.map_err(|error| error.context(&object.path))? else {
-                return Err(NodeError::new(
-                    ErrorKind::Unavailable,
-                    format!("storage node {}: {}: the answer ended early", node.label(), object.path),
-                ));
-            };
-            count(wire_bytes(&message));
-            held += message.data_body.len();
-            arrived.push_back(message.data_body);
-        }
-        read.push(take(&mut arrived, wanted));
-    }
-    while let Some(message) = messages.try_next().await.map_err(|error| error.context(&object.path))? {
-        count(wire_bytes(&message));
-        if !message.data_body.is_empty() {
-            return Err(NodeError::new(
-                ErrorKind::Unavailable,
-                format!("storage node {}: {}: the answer is longer than asked for", node.label(), object.path),
-            ));
-        }
-    }
-    Ok(read)
-}
-
-/// The first `wanted` bytes, without a copy where one message holds them. The caller has made sure
-/// that they have arrived.
-fn take(arrived: &mut std::collections::VecDeque<Bytes>, wanted: usize) -> Bytes {
-    if let Some(first) = arrived.front_mut()
-        && first.len() >= wanted
-    {
-        return first.split_to(wanted);
-    }
-    let mut whole = BytesMut::with_capacity(wanted);
-    while whole.len() < wanted {
-        let Some(mut piece) = arrived.pop_front() else { break };
-        let taken = piece.split_to(piece.len().min(wanted - whole.len()));
-        whole.extend_from_slice(&taken);
-        if !piece.is_empty() {
-            arrived.push_front(piece);
-        }
-    }
-    whole.freeze()
 }
 
 /// The parts that all fragment requests of a scan share.

@@ -8,9 +8,9 @@ use thermocline_pushdown::{FileFormat, Route};
 use super::bitmap::{BitmapPlan, Choice, Chooser};
 use super::by_index::ByIndex;
 use super::hybrid_scan::HybridScanExec;
-use super::metrics::ScanMetrics;
 use crate::catalog::{Partition, PlannedObject};
 use crate::learning::Place;
+use crate::query::ScanMetrics;
 
 /// One partition, its route, and what the cache has of it.
 #[derive(Debug)]

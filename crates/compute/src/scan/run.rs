@@ -29,13 +29,12 @@ use super::group::{Group, grouped};
 use super::group_source::{GroupSource, chunk_ranges};
 use super::hybrid_scan::HybridScanExec;
 use super::local::Columns;
-use super::metrics::ScanMetrics;
 use super::morsels::Morsels;
 use super::remote::{FragmentCall, Hints, RemoteSource};
 use super::router::{Work, route};
 use crate::catalog::{Partition, PlannedObject};
 use crate::learning::{Expected, Place, Shape};
-use crate::query::{QueryContext, RunningScan};
+use crate::query::{QueryContext, RunningScan, ScanMetrics};
 use crate::settings::WireCompression;
 
 /// Batches that wait for the operators above, per partition in flight.

@@ -13,7 +13,6 @@ use thermocline_pushdown::wire::Compression;
 use thermocline_types::{Scope, Setting};
 
 use crate::locations::AllowedLocations;
-use crate::query::QueryStats;
 
 /// Compression of answers on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -300,18 +299,6 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         set: |s, text| price(text).map(|price| s.price_transferred_gb = price),
     },
 ];
-
-impl QuerySettings {
-    /// Cost of a query of `seconds` under the configured prices.
-    pub fn dollars(&self, seconds: f64, stats: &QueryStats) -> f64 {
-        const GB: f64 = 1e9;
-        seconds / 3600.0 * self.price_compute_hour
-            + stats.requests as f64 / 1000.0 * self.price_requests_1000
-            + stats.bytes_scanned as f64 / GB * self.price_scanned_gb
-            + stats.bytes_returned as f64 / GB * self.price_returned_gb
-            + stats.bytes_from_storage as f64 / GB * self.price_transferred_gb
-    }
-}
 
 impl ConfigExtension for QuerySettings {
     const PREFIX: &'static str = "thermocline";

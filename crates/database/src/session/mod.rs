@@ -1,7 +1,8 @@
-//! Sessions: what one connection has, and how its statements find their engine.
+//! Databases and their sessions: what a process has, what one connection has, and how statements find their engine.
 
 mod copy;
 mod create_table_as;
+mod database;
 mod describe;
 mod explain;
 mod insert;
@@ -14,5 +15,6 @@ mod settings;
 mod stream;
 
 pub use copy::Streams;
+pub use database::{Database, OpenOptions};
 pub use session::Session;
 pub use stream::QueryStream;

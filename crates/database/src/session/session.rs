@@ -20,6 +20,7 @@ use thermocline_transactions::{Class, Error as SqlError};
 use tokio::sync::mpsc::{Receiver, channel};
 
 use super::copy::Streams;
+use super::database::Database;
 use super::describe::describe;
 use super::insert;
 use super::prepared_statements::Prepared;
@@ -27,7 +28,6 @@ use super::route::{Names, Route, needs_no_rows};
 use super::stream::QueryStream;
 use crate::arrow::batches;
 use crate::bridge::{blocking, external, row_error};
-use crate::database::Database;
 use crate::error::{Error, Known};
 use crate::maintenance;
 use crate::rows::{RowQuery, RowSession};
@@ -315,8 +315,8 @@ impl Session {
         // It is a path, whatever it looks like.
         let path = std::path::absolute(&into)?;
         self.settings().allowed_locations.check(&path.to_string_lossy())?;
-        let database = self.database().clone();
-        blocking(move || maintenance::backup(&database, &into)).await??;
+        let rows = Arc::clone(self.rows.store());
+        blocking(move || maintenance::backup(&rows, &into)).await??;
         Ok(self.engine().nothing())
     }
 

@@ -90,7 +90,7 @@ impl Counts {
             segments_missed: stats.segments_missed,
             segments_admitted: stats.segments_admitted,
             segments_evicted: stats.segments_evicted,
-            dollars: settings.dollars(seconds, stats),
+            dollars: stats.dollars(settings, seconds),
         }
     }
 }

@@ -7,10 +7,10 @@ use thermocline_compute::{AnalyticEngine, EngineOptions, HeapGauges, NodeConfig,
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::Schema;
 
+use super::session::Session;
 use crate::bridge::{blocking, external};
 use crate::error::Result;
 use crate::rows::{DatabaseFiles, RowSchema, RowStore};
-use crate::session::Session;
 use crate::settings::{DatabaseSettings, SettingsFile, Values};
 use crate::system;
 
