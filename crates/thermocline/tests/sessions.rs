@@ -158,8 +158,32 @@ async fn queries_wait_for_their_turn_no_longer_than_they_may() {
     let waiting = tokio::spawn(async move { second.run("SELECT 1").await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!waiting.is_finished(), "it did not wait");
+    // Whoever wants to know what goes on does not wait.
+    let third = database.session();
+    assert_eq!(
+        one(&run(&third, "SELECT count(*) FROM system.settings WHERE name LIKE '%queries_in_flight'").await),
+        "1"
+    );
     drop(rows);
     assert_eq!(waiting.await.unwrap().unwrap().rows(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_is_closed_stays_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = OpenOptions { directory: Some(directory.path().to_owned()), ..OpenOptions::default() };
+    let database = Database::open(options.clone(), |_| {}).await.unwrap();
+    let (first, second) = (database.session(), database.session());
+    run(&first, "CREATE TABLE t (k BIGINT PRIMARY KEY)").await;
+    run(&second, "INSERT INTO t VALUES (1)").await;
+    first.close().await.unwrap();
+    database.close().await.unwrap();
+    for session in [&first, &second, &database.session()] {
+        assert!(session.run("INSERT INTO t VALUES (2)").await.is_err());
+    }
+    drop((first, second, database));
+    let database = Database::open(options, |_| {}).await.unwrap();
+    assert_eq!(one(&run(&database.session(), "SELECT count(*) FROM t").await), "1");
 }
 
 #[tokio::test]

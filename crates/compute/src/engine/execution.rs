@@ -25,6 +25,7 @@ use super::copy_target::{CopyTarget, check_columns};
 use super::engine::AnalyticEngine;
 use super::interruptible::interruptible;
 use super::options::StatementOptions;
+use super::state::SYSTEM;
 use crate::query::{QueryContext, QueryRecord, QueryStats, Turn};
 
 type Rows = BoxStream<'static, Result<RecordBatch>>;
@@ -86,7 +87,7 @@ impl AnalyticEngine {
                 context: Arc::clone(&context),
                 turn: turn.take(),
             };
-            if record.turn.is_none() && !options.runs_at_once {
+            if record.turn.is_none() && !options.runs_at_once && !is_of_system(&plan) {
                 match context.within_limits(self.resources.admission.turn()).await {
                     Ok(own) => record.turn = Some(own),
                     Err(error) => {
@@ -181,6 +182,19 @@ impl AnalyticEngine {
         });
         Ok((schema, stream::iter(first.map(Ok)).chain(rest).boxed()))
     }
+}
+
+/// Whether a query only asks the database about itself: whoever wants to know why nothing goes on needs no turn.
+fn is_of_system(plan: &LogicalPlan) -> bool {
+    let (mut some, mut all) = (false, true);
+    let visited = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            some = true;
+            all &= matches!(scan.table_name.schema(), Some(SYSTEM | "information_schema"));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_ok() && some && all
 }
 
 /// Refuses the target of a COPY if it is not allowed, and makes the bucket known that it is in.

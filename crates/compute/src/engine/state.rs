@@ -30,7 +30,7 @@ const CATALOG: &str = "thermocline";
 /// Schema of users' tables.
 pub(super) const SCHEMA: &str = "public";
 /// Schema of what the database says of itself.
-const SYSTEM: &str = "system";
+pub(super) const SYSTEM: &str = "system";
 
 /// A rule that looks at what the planner has made of a statement.
 pub(super) type Rule = Arc<dyn AnalyzerRule + Send + Sync>;

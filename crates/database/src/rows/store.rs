@@ -29,6 +29,7 @@ const AT_ONCE_BYTES: u64 = 8 << 20;
 ///    |  +---------------------> Recovering ---------+    (a thread of its own; what needs rows waits)
 ///    |                              +-------------> Failed
 ///    +---- database: new, or in memory ----------> Started
+///  any of them ---- close ----> Closed
 /// ```
 #[derive(Debug)]
 pub struct RowStore {
@@ -51,6 +52,8 @@ enum State {
     Recovering(Arc<Interrupt>),
     Started(Arc<Database>),
     Failed(Error),
+    /// For good: sessions that are left get an error.
+    Closed,
 }
 
 impl RowStore {
@@ -128,7 +131,7 @@ impl RowStore {
 
     /// Whether what needs rows has to [wait](RowStore::recovered), or gets an error.
     pub fn is_unusable(&self) -> bool {
-        matches!(*self.state.lock(), State::Recovering(_) | State::Failed(_))
+        matches!(*self.state.lock(), State::Recovering(_) | State::Failed(_) | State::Closed)
     }
 
     /// Waits until it is not being recovered any more.
@@ -141,6 +144,7 @@ impl RowStore {
             match &*state {
                 State::Recovering(_) => interrupt.check()?,
                 State::Failed(error) => return Err(error.clone()),
+                State::Closed => return Err(closed()),
                 State::Idle | State::Started(_) => return Ok(()),
             }
             self.recovered.wait_for(&mut state, POLL_INTERVAL);
@@ -151,7 +155,7 @@ impl RowStore {
     pub fn started(&self) -> Option<Arc<Database>> {
         match &*self.state.lock() {
             State::Started(database) => Some(Arc::clone(database)),
-            State::Idle | State::Recovering(_) | State::Failed(_) => None,
+            State::Idle | State::Recovering(_) | State::Failed(_) | State::Closed => None,
         }
     }
 
@@ -162,8 +166,10 @@ impl RowStore {
     pub fn database(&self) -> Result<Arc<Database>> {
         self.recovered(&Interrupt::new(None))?;
         let mut state = self.state.lock();
-        if let State::Started(database) = &*state {
-            return Ok(Arc::clone(database));
+        match &*state {
+            State::Started(database) => return Ok(Arc::clone(database)),
+            State::Closed => return Err(closed()),
+            State::Idle | State::Recovering(_) | State::Failed(_) => {}
         }
         let database = match &self.files {
             Some(files) => opened(files.path(), self.opening(files)?, &mut |_| {})?,
@@ -219,16 +225,17 @@ impl RowStore {
         self.files.as_ref()
     }
 
-    /// Stops it, unless somebody still uses it, in which case the last to leave stops it.
+    /// Stops it for good, unless somebody still uses it, in which case the last to leave stops it. Nothing begins any
+    /// more.
     ///
     /// # Errors
     /// If the log could not be written.
     pub fn close(&self) -> Result<()> {
         self.stop_recovery();
-        let state = std::mem::replace(&mut *self.state.lock(), State::Idle);
+        let state = std::mem::replace(&mut *self.state.lock(), State::Closed);
         match state {
             State::Started(database) => Arc::try_unwrap(database).map_or(Ok(()), Database::close),
-            State::Idle | State::Recovering(_) | State::Failed(_) => Ok(()),
+            State::Idle | State::Recovering(_) | State::Failed(_) | State::Closed => Ok(()),
         }
     }
 
@@ -286,6 +293,10 @@ impl Drop for RowStore {
     fn drop(&mut self) {
         self.stop_recovery();
     }
+}
+
+fn closed() -> Error {
+    Error::cannot_open("the database has been closed")
 }
 
 /// Reads the state of a database's row tables and starts their engine.

@@ -6,7 +6,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
-use thermocline_database::{Database, Session, SettingRow};
+use thermocline_database::{Session, SettingRow};
 
 /// Keywords that people type. The parser knows many more, which would drown them.
 const KEYWORDS: &[&str] = &[
@@ -220,6 +220,8 @@ impl Helper for Words {}
 
 #[cfg(test)]
 mod tests {
+    use thermocline_database::Database;
+
     use super::*;
 
     async fn words() -> Words {
