@@ -177,6 +177,7 @@ async fn a_database_that_is_closed_stays_closed() {
     run(&first, "CREATE TABLE t (k BIGINT PRIMARY KEY)").await;
     run(&second, "INSERT INTO t VALUES (1)").await;
     first.close().await.unwrap();
+    second.close().await.unwrap();
     database.close().await.unwrap();
     for session in [&first, &second, &database.session()] {
         assert!(session.run("INSERT INTO t VALUES (2)").await.is_err());
