@@ -117,11 +117,10 @@ impl Database {
         self.settings.values()
     }
 
-    /// Waits for what still runs in the row engine, and says whether all of it is durable. Sessions that are left keep
-    /// the row engine; the last to go stops it.
+    /// Waits for what still runs in the row engine, and says whether all of it is durable. Nothing begins there any more.
     ///
     /// # Errors
-    /// If the log could not be written.
+    /// If the log could not be written, and 25001 if sessions have not been closed.
     pub async fn close(&self) -> Result<()> {
         let rows = Arc::clone(&self.rows);
         Ok(blocking(move || rows.close()).await??)
