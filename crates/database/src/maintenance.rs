@@ -12,7 +12,6 @@ use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::ids::Sequence;
 use thermocline_transactions::recovery::Progress;
 use thermocline_transactions::snapshot::{Manifest, list_snapshots};
-use thermocline_types::Class;
 
 use crate::bridge::external;
 use crate::error::Error;
@@ -84,7 +83,12 @@ pub fn restore_until(
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<(), Error> {
     if !from.join(ROWS).is_dir() {
-        return not_now(format_args!("{} has no row tables, so there is no log record to go back to", from.display()));
+        return Err(user_error!(
+            NotInState,
+            "{} has no row tables, so there is no log record to go back to",
+            from.display()
+        )
+        .into());
     }
     let source = DatabaseFiles::open_existing(from)?;
     let files = new_database(database)?;
@@ -107,10 +111,6 @@ fn restore_rows_until(
     }
     let manifest = RowEngine::restore_until(&rows, files.disk()?, vec![], until, progress)?;
     RowMark { database: manifest.identity().database }.write(files.path())
-}
-
-fn not_now<T>(what: impl std::fmt::Display) -> Result<T, Error> {
-    Err(Class::NotInState.error(what).into())
 }
 
 /// Takes a directory for a database that is not there yet.
@@ -139,11 +139,16 @@ fn cleared_unless_whole(restored: Result<()>, files: &DatabaseFiles) -> Result<(
 /// If the backup is not whole, or the database is there already. Nothing of it is left then.
 pub fn restore(from: &Path, database: &Path) -> Result<(), Error> {
     if !from.is_dir() {
-        return not_now(format_args!("{} is no backup: there is no such directory", from.display()));
+        return Err(user_error!(NotInState, "{} is no backup: there is no such directory", from.display()).into());
     }
     let (from_rows, from_catalog) = (from.join(ROWS), SqlFile::catalog(from)?);
     if !from_rows.exists() && !from_catalog.exists() {
-        return not_now(format_args!("{} is no backup: it has neither row tables nor a catalog", from.display()));
+        return Err(user_error!(
+            NotInState,
+            "{} is no backup: it has neither row tables nor a catalog",
+            from.display()
+        )
+        .into());
     }
     let files = new_database(database)?;
     let restored = match from_rows.exists() {

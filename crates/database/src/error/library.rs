@@ -3,19 +3,13 @@
 use thermocline_types::Class;
 
 use super::error::Error;
-use super::translate::meant;
+use super::translate::{internal, meant};
 
 /// A message as ours; `otherwise` is the SQLSTATE of one that is not known.
 pub(super) fn of_message(message: &str, otherwise: &str) -> Error {
     let message = without_kinds(message);
-    known(message).unwrap_or_else(|| {
-        let text = plain(message);
-        match otherwise {
-            "XX000" => Error::new(otherwise, format!("internal error: {text}"))
-                .with_hint("this is a defect of Thermocline: please report it with the statement"),
-            state => Error::new(state, text),
-        }
-    })
+    known(message)
+        .unwrap_or_else(|| if otherwise == "XX000" { internal(message) } else { Error::new(otherwise, plain(message)) })
 }
 
 fn known(message: &str) -> Option<Error> {
@@ -50,9 +44,16 @@ fn known(message: &str) -> Option<Error> {
         let what = format!("column \"{name}\" must appear in the GROUP BY clause or be used in an aggregate function");
         return of(Class::Grouping, what).map(|error| error.about(last));
     }
-    if message.starts_with("Aggregate functions are not allowed in the WHERE clause") {
+    let is_unplanned = message.starts_with("Physical plan does not support logical expression");
+    if message.starts_with("Aggregate functions are not allowed in the WHERE clause")
+        || is_unplanned && message.contains("AggregateFunction")
+    {
         return of(Class::Grouping, "aggregate functions are not allowed in WHERE".to_owned())
             .map(|error| error.with_hint("conditions of groups stand in HAVING"));
+    }
+    if is_unplanned && message.contains("WindowFunction") {
+        let error = Error::new("42P20", "window functions are not allowed in WHERE");
+        return Some(error.with_hint("compute it in a subquery, and filter its rows"));
     }
     if message.starts_with("Aggregate function calls cannot be nested") {
         return of(Class::Grouping, "aggregate function calls cannot be nested".to_owned());
@@ -110,18 +111,6 @@ fn known(message: &str) -> Option<Error> {
     if message.starts_with("Unsupported SQL statement") || message.starts_with("Unsupported SQL") {
         let what = message.split_once(": ").map_or(message, |(_, what)| what);
         return of(Class::Unsupported, format!("not supported: {}", plain(what)));
-    }
-    if message.starts_with("Physical plan does not support logical expression") {
-        if message.contains("AggregateFunction") {
-            return of(Class::Grouping, "aggregate functions are not allowed in WHERE".to_owned())
-                .map(|error| error.with_hint("conditions of groups stand in HAVING"));
-        }
-        if message.contains("WindowFunction") {
-            return Some(
-                Error::new("42P20", "window functions are not allowed in WHERE")
-                    .with_hint("compute it in a subquery, and filter its rows"),
-            );
-        }
     }
     None
 }

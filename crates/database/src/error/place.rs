@@ -59,6 +59,10 @@ impl Error {
     /// meant.
     #[must_use]
     pub(crate) fn explained(self, text: &str, at: Location, known: &dyn Known) -> Self {
+        // Errors of data, limits and the system have no place in the text, which may be long.
+        if !matches!(self.sqlstate().get(..2), Some("42" | "26")) {
+            return self;
+        }
         let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location().unwrap_or_default();
         let error = self.placed(text, at, &tokens);
         error.hinted(&tokens, known)
@@ -69,6 +73,11 @@ impl Error {
             let number = usize::try_from(line.saturating_sub(at.line)).unwrap_or(usize::MAX);
             let text = text.lines().nth(number).unwrap_or_default().into();
             Position { line, column, text, start: if line == at.line { at.column } else { 1 } }
+        };
+        // Of a place in the statement, that in the script.
+        let place_of = |token: &TokenWithSpan| {
+            let Location { line, column } = token.span.start;
+            place(line + at.line - 1, if line == 1 { column + at.column - 1 } else { column })
         };
         if self.message().ends_with(END) {
             let (last, line) = text.lines().enumerate().last().unwrap_or((0, ""));
@@ -89,9 +98,7 @@ impl Error {
             if !tokens.iter().filter(|token| is_at(token)).any(|token| is_found(&token))
                 && let Some(token) = tokens.iter().filter(before).rfind(is_found)
             {
-                let (line, column) = (token.span.start.line, token.span.start.column);
-                let column = if line == 1 { column + at.column - 1 } else { column };
-                self.0.position = Some(place(line + at.line - 1, column));
+                *position = place_of(token);
             }
             return self;
         }
@@ -105,10 +112,8 @@ impl Error {
         // Of `t.c`, `c`.
         let found = find(&name).or_else(|| name.rsplit_once('.').and_then(|(_, last)| find(last)));
         let Some(token) = found else { return self };
-        let (line, column) = (token.span.start.line, token.span.start.column);
-        let place = place(line + at.line - 1, if line == 1 { column + at.column - 1 } else { column });
         self.0.object.get_or_insert_with(|| name.into());
-        self.at(place)
+        self.at(place_of(token))
     }
 
     /// The name that it is about.

@@ -40,7 +40,8 @@ pub(super) fn translated(error: &DataFusionError) -> Error {
     }
 }
 
-fn internal(what: &str) -> Error {
+/// The error of a defect of ours.
+pub(super) fn internal(what: &str) -> Error {
     Error::new("XX000", format!("internal error: {}", plain(what)))
         .with_hint("this is a defect of Thermocline: please report it with the statement")
 }

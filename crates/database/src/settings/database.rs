@@ -101,20 +101,14 @@ impl DatabaseSettings {
     fn alter_one(&self, name: &Name, value: Option<&str>) -> Result<()> {
         let mut kept = self.kept.lock();
         let mut next = kept.clone();
-        let source = match value {
-            Some(value) => {
-                next.insert(name.plain().to_owned(), value.to_owned());
-                Source::Database
-            }
-            None => {
-                next.remove(name.plain());
-                if self.given.contains_key(name.plain()) { Source::Given } else { Source::Default }
-            }
+        match value {
+            Some(value) => next.insert(name.plain().to_owned(), value.to_owned()),
+            None => next.remove(name.plain()),
         };
-        let value = match (value, self.given.get(name.plain())) {
-            (Some(value), _) => value.to_owned(),
-            (None, Some(given)) => given.clone(),
-            (None, None) => self.built_in.get(name).unwrap_or_default(),
+        let (value, source) = match (value, self.given.get(name.plain())) {
+            (Some(value), _) => (value.to_owned(), Source::Database),
+            (None, Some(given)) => (given.clone(), Source::Given),
+            (None, None) => (self.built_in.get(name).unwrap_or_default(), Source::Default),
         };
         let before = self.values.lock().clone();
         match self.change(name, &value, source) {

@@ -63,24 +63,27 @@ impl Name {
         engine.chain(rows).chain(query).chain(SESSION_SETTINGS.iter().map(Self::Session)).collect()
     }
 
-    /// The name without prefix, as it is written in SQL.
-    pub fn plain(&self) -> &str {
+    /// Name, scope, unit and description.
+    fn about(&self) -> (&str, Scope, &'static str, &'static str) {
         match self {
-            Self::Engine(setting) => setting.name,
-            Self::Rows(setting) => setting.name,
-            Self::Query(setting) => setting.name,
-            Self::Session(setting) => setting.name,
-            Self::Library(name) => name,
+            Self::Engine(setting) => about(setting),
+            Self::Rows(setting) => about(setting),
+            Self::Query(setting) => about(setting),
+            Self::Session(setting) => about(setting),
+            Self::Library(name) => {
+                (name, Scope::Session, "text", "an option of DataFusion, which plans analytic queries")
+            }
         }
     }
 
+    /// The name without prefix, as it is written in SQL.
+    pub fn plain(&self) -> &str {
+        self.about().0
+    }
+
     /// Who shares its value.
-    pub const fn scope(&self) -> Scope {
-        match self {
-            Self::Engine(setting) => setting.scope,
-            Self::Rows(setting) => setting.scope,
-            Self::Query(_) | Self::Session(_) | Self::Library(_) => Scope::Session,
-        }
+    pub fn scope(&self) -> Scope {
+        self.about().1
     }
 
     /// Whether all sessions have one value of it.
@@ -89,26 +92,19 @@ impl Name {
     }
 
     /// What its values are.
-    pub const fn unit(&self) -> &'static str {
-        match self {
-            Self::Engine(setting) => setting.unit,
-            Self::Rows(setting) => setting.unit,
-            Self::Query(setting) => setting.unit,
-            Self::Session(setting) => setting.unit,
-            Self::Library(_) => "text",
-        }
+    pub fn unit(&self) -> &'static str {
+        self.about().2
     }
 
     /// What it is for; the library's are described by itself.
-    pub const fn description(&self) -> &'static str {
-        match self {
-            Self::Engine(setting) => setting.description,
-            Self::Rows(setting) => setting.description,
-            Self::Query(setting) => setting.description,
-            Self::Session(setting) => setting.description,
-            Self::Library(_) => "an option of DataFusion, which plans analytic queries",
-        }
+    pub fn description(&self) -> &'static str {
+        self.about().3
     }
+}
+
+/// Name, scope, unit and description, which settings of all groups have.
+const fn about<G>(setting: &Setting<G>) -> (&'static str, Scope, &'static str, &'static str) {
+    (setting.name, setting.scope, setting.unit, setting.description)
 }
 
 #[cfg(test)]
