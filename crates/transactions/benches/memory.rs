@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use thermocline_transactions::schema::Schema;
+use thermocline_transactions::sql::define;
 use thermocline_transactions::table::{Budget, Table, Undo};
 use thermocline_transactions::types::ValueRef;
 
@@ -23,7 +24,7 @@ fn main() {
     let rows = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10_000_000_i64);
     for payload in ["BYTEA", "VARCHAR(100)"] {
         let sql = format!("CREATE TABLE t (id BIGINT PRIMARY KEY, payload {payload} NOT NULL) PARTITION BY (id)");
-        let (schema, _) = Schema::default().define(&sql).unwrap();
+        let (schema, _) = define(&Schema::default(), &sql).unwrap();
         let budget = Arc::new(Budget::new(64 << 30));
         let mut table = Table::new(Arc::clone(schema.table("t").unwrap()), Arc::clone(&budget), 1).unwrap();
         let mut undo = Undo::new(1 << 20);

@@ -19,11 +19,11 @@ use thermocline_transactions::Result;
 use thermocline_transactions::database::{Answer, Database, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
-    Client, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran, Releases, Route,
+    Client, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran, Releases,
 };
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
-use thermocline_transactions::partition::{Member, Partition, Scope};
+use thermocline_transactions::partition::{Member, Partition, Route, Scope};
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::schema::{
     Change, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,

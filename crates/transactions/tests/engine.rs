@@ -11,11 +11,14 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{Appended, Engine, Journal, NoJournal, Options, Program, Releases, Route};
+use thermocline_transactions::engine::{Engine, Journal, NoJournal, Options, Program, Releases};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
-use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
-use thermocline_transactions::partition::{Member, Partition, Scope};
+use thermocline_transactions::log::{
+    Appended, Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer,
+};
+use thermocline_transactions::partition::{Member, Partition, Route, Scope};
 use thermocline_transactions::schema::{Change, IndexId, Schema, TableDefinition, TableId};
+use thermocline_transactions::sql::define;
 use thermocline_transactions::table::Budget;
 use thermocline_transactions::types::{PartitionHash, Value, ValueRef};
 use thermocline_transactions::{Class, Error, Result};
@@ -143,7 +146,7 @@ fn arguments(numbers: &[i64]) -> Box<[Value]> {
 
 fn members(count: u16) -> (Vec<Member>, Schema) {
     let create = "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT NOT NULL) PARTITION BY (id)";
-    let (schema, change) = Schema::default().define(create).unwrap();
+    let (schema, change) = define(&Schema::default(), create).unwrap();
     let members = (0..count).map(|id| {
         let mut partition = Partition::new(PartitionId(id), count.into(), Arc::new(Budget::new(1 << 30)), 1);
         partition.define(&change).unwrap();
@@ -298,7 +301,7 @@ fn a_definition_is_told_when_its_own_record_is_durable() {
     let handle = engine.handle();
     std::thread::scope(|scope| {
         let sql = "CREATE INDEX balances ON account (balance)";
-        let (_, change) = schema.define(sql).unwrap();
+        let (_, change) = define(&schema, sql).unwrap();
         let defined = scope.spawn(move || handle.define(sql, change, schema, None, || {}));
         std::thread::sleep(Duration::from_millis(300));
         assert!(!defined.is_finished(), "told before it is durable");
@@ -606,17 +609,17 @@ fn a_definition_is_made_everywhere_or_nowhere() {
         client.call(Arc::new(Bank::Add), arguments(&[id, if last { 5 } else { id + 100 }])).unwrap();
     }
     let sql = "CREATE INDEX balances ON account (balance)";
-    let (_, Change::CreateIndex { table, index }) = schema.define(sql).unwrap() else { panic!("an index") };
+    let (_, Change::CreateIndex { table, index }) = define(&schema, sql).unwrap() else { panic!("an index") };
     let mut table = TableDefinition::clone(&table);
     table.indexes.last_mut().unwrap().unique = true;
     let change = Change::CreateIndex { table: Arc::new(table), index };
     let error = engine.handle().define(sql, change, schema.clone(), None, || panic!("not defined")).unwrap_err();
     assert_eq!(error.sqlstate(), "23505");
     let sql = "CREATE INDEX balances ON account (balance)";
-    let (after, change) = schema.define(sql).unwrap();
+    let (after, change) = define(&schema, sql).unwrap();
     engine.handle().define(sql, change, schema, None, || {}).unwrap();
     let sql = "ALTER TABLE account ADD COLUMN note TEXT DEFAULT 'none'";
-    let (_, change) = after.define(sql).unwrap();
+    let (_, change) = define(&after, sql).unwrap();
     engine.handle().define(sql, change, after, None, || {}).unwrap();
     for member in engine.stop() {
         let table = member.partition.table(TABLE).unwrap();

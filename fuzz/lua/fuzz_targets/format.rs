@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_transactions::fuzz::format(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_simulator::fuzz::format(bytes));

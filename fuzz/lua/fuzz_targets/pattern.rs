@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_transactions::fuzz::pattern(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_simulator::fuzz::pattern(bytes));

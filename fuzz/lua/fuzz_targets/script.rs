@@ -1,3 +1,3 @@
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_transactions::fuzz::script(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| thermocline_simulator::fuzz::script(bytes));

@@ -67,7 +67,7 @@ fn when_often(name: &str, partitions: u16) -> String {
 
 #[cfg(test)]
 mod tests {
-    use thermocline_transactions::schema::Schema;
+    use thermocline_transactions::sql::read_schema;
 
     use super::*;
 
@@ -75,7 +75,7 @@ mod tests {
     fn statements_that_write_copies_are_counted() {
         let schema = "CREATE TABLE copied (k BIGINT PRIMARY KEY); \
                       CREATE TABLE parted (k BIGINT PRIMARY KEY) PARTITION BY (k);";
-        let schema = Schema::from_sql(schema).unwrap();
+        let schema = read_schema(schema).unwrap();
         let (copied, parted) = (schema.table("copied").unwrap(), schema.table("parted").unwrap());
         let tables = CopiedTables::default();
         for _ in 0..3 {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use parking_lot::{Condvar, Mutex};
-use thermocline_transactions::database::{Database, Opening, Settings as EngineSettings, SnapshotStatus};
-use thermocline_transactions::disk::{Faults, SimulatedDisk};
+use thermocline_transactions::database::{Database, Opening, SnapshotStatus};
 use thermocline_transactions::interrupt::{Cause, Interrupt, POLL_INTERVAL};
 use thermocline_transactions::recovery::{Progress, ReadOnly};
 use thermocline_transactions::schema::{Schema, TableDefinition};
@@ -174,9 +173,8 @@ impl RowStore {
         let database = match &self.files {
             Some(files) => opened(files.path(), self.opening(files)?, &mut |_| {})?,
             None => {
-                let nothing = Arc::new(SimulatedDisk::new(0, Faults::default()));
                 let settings = self.settings.lock().engine();
-                Database::open(nothing, EngineSettings { durable: false, ..settings })?
+                Database::in_memory(settings)?
             }
         };
         self.settings.lock().partitions = database.identity().partitions;

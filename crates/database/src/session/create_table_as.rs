@@ -8,6 +8,7 @@ use thermocline_compute::QueryStream;
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{Change, TableDefinition, TableId, write_identifier};
+use thermocline_transactions::sql::define;
 use thermocline_transactions::{Class, Error, Result as RowResult};
 
 use super::insert::{load_all, of_texts};
@@ -57,7 +58,7 @@ impl Session {
         // What another session has made meanwhile is not to be filled.
         let may_exist = std::mem::replace(&mut table.if_not_exists, false);
         let definition = Ast::CreateTable(table).to_string();
-        let (_, change) = self.row_schema().define(&definition).map_err(external)?;
+        let (_, change) = define(&self.row_schema(), &definition).map_err(external)?;
         let Change::CreateTable(defined) = change else { return Err(external(exists())) };
         check_columns(&defined, &columns)?;
         let types = defined.columns.iter().map(|column| column.data_type);

@@ -1,140 +1,18 @@
 //! The schema with what was compiled from it, one version at a time.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::RwLock;
-
-use crate::error::{Class, Error, Result};
-use crate::machine::Turns;
-use crate::procedure::{Compiled, Limits, Registration};
-use crate::schema::{Change, Schema};
-use crate::sql::{STATEMENT_BYTES_MAX, check_statements, parse_bytes};
-use crate::table::{Budget, Charge, Working, out_of_memory};
-
-/// One version of the schema and its procedures.
-#[derive(Debug)]
-pub(crate) struct Definitions {
-    /// Counts the definitions since the database was opened.
-    pub version: u64,
-    pub schema: Schema,
-    /// By name. An error is of a procedure that no longer fits the schema, for whoever calls it.
-    procedures: BTreeMap<Box<str>, Result<Arc<Compiled>>>,
-    registered: Arc<Vec<Arc<Registration>>>,
-    /// What one transaction may do.
-    pub limits: Limits,
-    /// Error for writers; `None` if the database is writable.
-    pub refusal: Option<Error>,
-    /// The memory that procedures are charged to.
-    budget: Arc<Budget>,
-}
-
-impl Definitions {
-    /// The first version.
-    pub fn new(
-        schema: Schema,
-        registered: Arc<Vec<Arc<Registration>>>,
-        limits: Limits,
-        budget: &Arc<Budget>,
-    ) -> Result<Self> {
-        for registration in registered.iter() {
-            if schema.procedure(&registration.name).is_ok() {
-                return Err(taken(&registration.name));
-            }
-        }
-        Ok(Self::compile(0, schema, registered, limits, Arc::clone(budget)))
-    }
-
-    fn compile(
-        version: u64,
-        schema: Schema,
-        registered: Arc<Vec<Arc<Registration>>>,
-        limits: Limits,
-        budget: Arc<Budget>,
-    ) -> Self {
-        let mut procedures = BTreeMap::new();
-        for definition in schema.procedures() {
-            let compiled = Compiled::stored(&schema, definition, limits, &budget).map(Arc::new);
-            procedures.insert(definition.name.clone(), compiled);
-        }
-        for registration in registered.iter() {
-            let compiled = Compiled::registered(&schema, registration);
-            procedures.insert(registration.name.clone(), Ok(Arc::new(compiled)));
-        }
-        Self { version, schema, procedures, registered, limits, budget, refusal: None }
-    }
-
-    /// The version after a definition; an error if a new procedure cannot be compiled.
-    pub fn define(&self, sql: &str) -> Result<(Self, Change)> {
-        let mut parsing = Charge::shared(&self.budget, Working::Queries);
-        let reading = |full| out_of_memory(&format!("reading a definition of {} bytes", sql.len()), full);
-        if sql.len() <= STATEMENT_BYTES_MAX {
-            parsing.resize(parse_bytes(sql)).map_err(reading)?;
-        }
-        let (schema, change) = self.schema.define(sql)?;
-        parsing.resize(0).map_err(reading)?;
-        if let Change::CreateProcedure(new) = &change {
-            // Compiling it counts for itself.
-            parsing.resize_exactly(new.compile_bytes()).map_err(reading)?;
-            parsing.resize_exactly(0).map_err(reading)?;
-        }
-        let (registered, budget) = (Arc::clone(&self.registered), Arc::clone(&self.budget));
-        let after = Self::compile(self.version + 1, schema, registered, self.limits, budget);
-        if let Change::CreateProcedure(new) = &change {
-            if self.registered.iter().any(|registration| registration.name == new.name) {
-                return Err(taken(&new.name));
-            }
-            let compiled = after.procedure(&new.name)?;
-            // Old and new procedures coexist until the swap.
-            let all: usize = after.procedures.values().flatten().map(|compiled| compiled.bytes()).sum();
-            check_statements(all as u64, &self.budget)?;
-            let mut room = Charge::shared(&self.budget, Working::Statements);
-            room.resize_exactly(compiled.bytes()).map_err(|full| out_of_memory("procedures", full))?;
-        }
-        Ok((after, change))
-    }
-
-    /// The same procedures with another schema and other limits.
-    pub fn with(&self, schema: Schema, limits: Limits) -> Self {
-        let budget = Arc::clone(&self.budget);
-        Self::compile(self.version + 1, schema, Arc::clone(&self.registered), limits, budget)
-    }
-
-    /// Whether there is a procedure of this name, which may be one that does not fit the schema.
-    pub fn has_procedure(&self, name: &str) -> bool {
-        self.procedures.contains_key(name)
-    }
-
-    /// The same for reading only.
-    pub fn refusing(self, refusal: Option<Error>) -> Self {
-        Self { refusal, ..self }
-    }
-
-    /// An error if nothing may be written.
-    pub fn check_writable(&self) -> Result<()> {
-        self.refusal.as_ref().map_or(Ok(()), |refusal| Err(refusal.clone()))
-    }
-
-    /// A procedure, ready to run.
-    pub fn procedure(&self, name: &str) -> Result<&Arc<Compiled>> {
-        match self.procedures.get(name) {
-            Some(compiled) => compiled.as_ref().map_err(Clone::clone),
-            None => Err(Class::UndefinedFunction.error(format_args!("procedure \"{name}\" does not exist"))),
-        }
-    }
-}
-
-fn taken(name: &str) -> Error {
-    Class::DuplicateFunction.error(format_args!("procedure \"{name}\" is registered by the program"))
-}
+use thermocline_machine::Turns;
+use thermocline_procedures::Definitions;
 
 /// The current definitions.
 ///
 /// Invariant: `version` is that of `current`, and both change only while all partitions are held, so
 /// whoever runs in a partition sees one version from its beginning to its end.
 #[derive(Debug)]
-pub(crate) struct Catalog {
+pub struct Catalog {
     version: AtomicU64,
     current: RwLock<Arc<Definitions>>,
     /// Held by whoever defines, from reading the old version to installing the new one.
@@ -142,19 +20,23 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
+    /// The first version.
     pub fn new(definitions: Definitions) -> Self {
         let (version, current) = (AtomicU64::new(definitions.version), RwLock::new(Arc::new(definitions)));
         Self { version, current, defining: Arc::default() }
     }
 
+    /// The number of the current version.
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
+    /// The current version.
     pub fn current(&self) -> Arc<Definitions> {
         Arc::clone(&self.current.read())
     }
 
+    /// Replaces the current version, while all partitions are held.
     pub fn install(&self, definitions: Definitions) {
         let mut current = self.current.write();
         let version = definitions.version;

@@ -1,15 +1,15 @@
 use std::sync::Arc;
 
-use super::catalog::Definitions;
+use thermocline_durability::check::{Report, check};
+use thermocline_durability::disk::Disk;
+use thermocline_durability::recovery::{Progress, Rebuild};
+use thermocline_procedures::{Definitions, Limits, Registration};
+use thermocline_tables::schema::Schema;
+use thermocline_tables::table::Budget;
+use thermocline_types::Result;
+
 use super::database::Database;
 use super::replay::Replayer;
-use crate::check::{Report, check};
-use crate::disk::Disk;
-use crate::error::Result;
-use crate::procedure::{Limits, Registration};
-use crate::recovery::{Progress, Rebuild};
-use crate::schema::Schema;
-use crate::table::Budget;
 
 impl Database {
     /// Checks a database that nobody has open: every file, and the state that they give together. Changes

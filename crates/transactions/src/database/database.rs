@@ -2,7 +2,23 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::catalog::{Catalog, Definitions};
+use thermocline_durability::backup::backup;
+use thermocline_durability::disk::{DirectoryLock, Disk, EmptyDisk};
+use thermocline_durability::log::{Collector, Control, LogExtent, LogThread, Writer};
+use thermocline_durability::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
+use thermocline_durability::snapshot::Manifest;
+use thermocline_machine as machine;
+use thermocline_machine::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_machine::random::Random;
+use thermocline_procedures::{Definitions, Limits};
+use thermocline_tables::partition::reader::ReadRequest;
+use thermocline_tables::partition::{Head, Transaction};
+use thermocline_tables::schema::Schema;
+use thermocline_tables::table::Budget;
+use thermocline_types::{Class, Error, Result};
+
+use super::catalog::Catalog;
 use super::definition::Definition;
 use super::memory::MemoryReport;
 use super::opening::Opening;
@@ -14,22 +30,7 @@ use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::trimmer::Trimmer;
 use super::work::Work;
-use crate::backup::backup;
-use crate::disk::{DirectoryLock, Disk};
 use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Releases};
-use crate::error::{Class, Error, Result};
-use crate::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
-use crate::interrupt::Interrupt;
-use crate::log::{Collector, Control, LogExtent, LogThread, Writer};
-use crate::machine;
-use crate::partition::{Head, Transaction};
-use crate::procedure::Limits;
-use crate::random::Random;
-use crate::reader::ReadRequest;
-use crate::recovery::{Progress, ReadOnly, Rebuild, recover_planned, taken_back};
-use crate::schema::Schema;
-use crate::snapshot::Manifest;
-use crate::table::Budget;
 
 /// Bytes that tables leave to working memory at most.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
@@ -79,6 +80,14 @@ impl Database {
     /// snapshot is damaged, or the log calls a procedure that `settings` do not have.
     pub fn open(disk: Arc<dyn Disk>, settings: Settings) -> Result<Self> {
         Self::open_with_progress(disk, settings, &mut |_| {})
+    }
+
+    /// A new database whose rows last as long as it is open: no files, no log.
+    ///
+    /// # Errors
+    /// If `settings` have no partitions, or threads cannot be started.
+    pub fn in_memory(settings: Settings) -> Result<Self> {
+        Self::open(Arc::new(EmptyDisk), Settings { durable: false, ..settings })
     }
 
     /// The same, telling how far recovery is.

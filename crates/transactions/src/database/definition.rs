@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
+use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
+use thermocline_machine::{Machine, Step, Turn};
+use thermocline_tables::schema::{Change, TableId};
+use thermocline_tables::table::Build;
+use thermocline_types::{Error, Result};
+
 use super::catalog::Catalog;
 use super::work::Work;
 use crate::engine::{Exclusive, Filling, Handle, Made, built_for};
-use crate::error::{Error, Result};
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::machine::{Machine, Step, Turn};
-use crate::schema::{Change, TableId};
-use crate::table::Build;
 
 /// A change of the schema, at a place of its own among the transactions.
 ///
@@ -21,7 +22,7 @@ use crate::table::Build;
 /// While it fills, other definitions run, but those of its table: they get an error. Nothing of it is in the log before
 /// what it builds is complete, so a crash leaves none, and replay builds at the record what was installed there.
 /// Dropping it before that drops what was built.
-pub(crate) struct Definition {
+pub struct Definition {
     catalog: Arc<Catalog>,
     handle: Handle<Work>,
     sql: Box<str>,

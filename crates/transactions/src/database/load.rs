@@ -2,12 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_machine::run_steps;
+use thermocline_types::{Error, Result, ValueRef};
+
 use super::database::Shared;
 use super::loading::{Loading, Portions};
-use crate::error::{Error, Result};
-use crate::interrupt::Interrupt;
-use crate::machine::run_steps;
-use crate::types::ValueRef;
 
 /// A batch takes a partition a fraction of a millisecond.
 const PORTIONS: Portions =
@@ -101,7 +101,9 @@ impl Drop for Load {
 mod tests {
     use super::*;
 
-    const _: () = assert!(PORTIONS.bytes + crate::table::ROW_BYTES_MAX < crate::log::RECORD_BYTES_MAX / 2);
+    const _: () = assert!(
+        PORTIONS.bytes + thermocline_tables::table::ROW_BYTES_MAX < thermocline_durability::log::RECORD_BYTES_MAX / 2
+    );
 
     #[test]
     fn a_load_can_be_handed_to_another_thread() {

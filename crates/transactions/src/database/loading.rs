@@ -2,25 +2,27 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::catalog::{Catalog, Definitions};
+use thermocline_durability::log::put_counted;
+use thermocline_machine::ids::{LoadId, Micros};
+use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
+use thermocline_machine::{EventCount, Machine, Step, Wait};
+use thermocline_procedures::Definitions;
+use thermocline_statements::{Environment, RowMaker};
+use thermocline_tables::PartitionHash;
+use thermocline_tables::partition::Head;
+use thermocline_tables::table::{Budget, Charge, TableLoad, Working};
+use thermocline_types::{Error, Result, ValueRef};
+
+use super::catalog::Catalog;
 use super::work::{LoadBatch, Work};
 use crate::engine::{Client, Exclusive, Handle};
-use crate::error::{Error, Result};
-use crate::ids::{LoadId, Micros};
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::log::{TableLoad, put_counted};
-use crate::machine::{EventCount, Machine, Step, Wait};
-use crate::partition::Head;
-use crate::sql::{Environment, RowMaker};
-use crate::table::{Budget, Charge, Working};
-use crate::types::{PartitionHash, ValueRef};
 
 /// How long it waits before it sends a batch again.
 const RETRY_AFTER: Duration = Duration::from_millis(2);
 
 /// How much of a load happens at once.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Portions {
+pub struct Portions {
     /// Rows that a partition inserts without doing anything else in between.
     pub rows: u32,
     /// Bytes of rows that it does.
@@ -44,7 +46,7 @@ pub(crate) struct Portions {
 /// ```
 ///
 /// [`step`](Self::step) goes on with what was asked for last, to its end.
-pub(crate) struct Loading {
+pub struct Loading {
     catalog: Arc<Catalog>,
     definitions: Arc<Definitions>,
     handle: Handle<Work>,

@@ -1,4 +1,4 @@
-use crate::table::{Budget, Working};
+use thermocline_tables::table::{Budget, Working};
 
 /// What memory is used for.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,13 +10,10 @@
 //! while no transaction runs, so that [`Work`] can compare versions without a lock.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use thermocline_transactions::database::{Database, Settings};
-//! use thermocline_transactions::disk::{Faults, SimulatedDisk};
 //! use thermocline_transactions::types::{Value, ValueRef};
 //!
-//! let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
-//! let database = Database::open(disk, Settings::default())?;
+//! let database = Database::in_memory(Settings::default())?;
 //! let mut session = database.session();
 //! session.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v TEXT) PARTITION BY (k)", &[])?;
 //! session.execute("INSERT INTO t VALUES ($1, $2)", &[Value::Int(1), Value::Text("one".into())])?;
@@ -56,10 +53,11 @@ pub use settings::Settings;
 pub use snapshots::{SnapshotReport, SnapshotSettings, SnapshotStatus};
 pub use statistics::{PartitionStatistics, Statistics, TableStatistics};
 pub use table_reader::TableReader;
-pub use work::{Answer, Work};
+pub use thermocline_statements::Answer;
+pub use work::Work;
 
-pub(crate) use catalog::{Catalog, Definitions};
-pub(crate) use definition::Definition;
-pub(crate) use loading::{Loading, Portions};
-pub(crate) use replay::Replayer;
-pub(crate) use snapshots::start_barrier;
+pub use catalog::Catalog;
+pub use definition::Definition;
+pub use loading::{Loading, Portions};
+pub use replay::Replayer;
+pub use snapshots::start_barrier;

@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::error::Error;
+use thermocline_types::Error;
 
 /// A background failure that no statement reports, for the program's log.
 #[derive(Debug, Clone, PartialEq, Eq)]

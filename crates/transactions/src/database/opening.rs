@@ -1,14 +1,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use thermocline_durability::disk::{DirectoryLock, Disk};
+use thermocline_durability::recovery::{Plan, Progress};
+use thermocline_machine as machine;
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_procedures::Registration;
+use thermocline_types::{Class, Result};
+
 use super::database::Database;
 use super::settings::Settings;
-use crate::disk::{DirectoryLock, Disk};
-use crate::error::{Class, Result};
-use crate::interrupt::Interrupt;
-use crate::machine;
-use crate::procedure::Registration;
-use crate::recovery::{Plan, Progress};
 
 /// A database that is about to be opened: its directory is taken and its files have a state, which has not been read.
 ///

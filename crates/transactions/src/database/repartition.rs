@@ -13,19 +13,19 @@
 
 use std::sync::Arc;
 
-use super::catalog::Definitions;
+use thermocline_durability::disk::Disk;
+use thermocline_durability::log::{Batch, Collector, Head, LogSettings, Writer};
+use thermocline_durability::recovery::{Progress, Rebuild, Recovered, recover_planned};
+use thermocline_durability::snapshot::{SnapshotWriter, remove_snapshots, write_redistributed};
+use thermocline_machine::ids::{Identity, Micros, Sequence};
+use thermocline_procedures::{Definitions, Limits};
+use thermocline_tables::partition::{Digest, Member};
+use thermocline_tables::schema::Schema;
+use thermocline_tables::table::Budget;
+use thermocline_types::{Error, Result};
+
 use super::opening::Opening;
 use super::replay::Replayer;
-use crate::disk::Disk;
-use crate::error::{Error, Result};
-use crate::ids::{Identity, Micros, Sequence};
-use crate::log::{Batch, Collector, Head, LogSettings, Writer};
-use crate::partition::{Digest, Member};
-use crate::procedure::Limits;
-use crate::recovery::{Progress, Rebuild, Recovered, recover_planned};
-use crate::schema::Schema;
-use crate::snapshot::{SnapshotWriter, remove_snapshots, write_redistributed};
-use crate::table::Budget;
 
 impl Opening {
     /// Whether the database is to get another number of partitions than it has. One that can only be read keeps its own.

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use super::catalog::Definitions;
+use thermocline_durability::recovery::Execute;
+use thermocline_procedures::{Context, Definitions};
+use thermocline_statements::{Prepared, StatementCache};
+use thermocline_tables::partition::Scope;
+use thermocline_tables::schema::Schema;
+use thermocline_tables::table::{HeapSize, allocated};
+use thermocline_types::{Error, Result, Value};
+
 use super::work::environment;
-use crate::engine::Weigh;
-use crate::error::{Error, Result};
-use crate::partition::Scope;
-use crate::procedure::Context;
-use crate::recovery::Execute;
-use crate::schema::Schema;
-use crate::sql::{Prepared, StatementCache};
-use crate::table::allocated;
-use crate::types::Value;
 
 /// Runs what the log says with the schema of that time. Limits are not asked: what was committed was
 /// within them.
 #[derive(Debug)]
-pub(crate) struct Replayer {
+pub struct Replayer {
     definitions: Definitions,
     /// Definitions follow each other without anything between them when a snapshot is loaded: compiled
     /// when something runs.
@@ -26,10 +24,12 @@ pub(crate) struct Replayer {
 }
 
 impl Replayer {
+    /// A replayer that begins with these definitions.
     pub fn new(definitions: Definitions) -> Self {
         Self { definitions, changed: None, statements: StatementCache::default() }
     }
 
+    /// The definitions after the last record.
     pub fn into_definitions(mut self) -> Definitions {
         self.settle();
         self.definitions

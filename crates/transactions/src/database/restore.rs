@@ -1,19 +1,19 @@
 use std::sync::Arc;
 
-use super::catalog::Definitions;
+use thermocline_durability::backup::check_empty;
+use thermocline_durability::disk::Disk;
+use thermocline_durability::log::{Control, LogExtent};
+use thermocline_durability::recovery::{Halt, Plan, Progress, Rebuild};
+use thermocline_durability::snapshot::{Barrier, Manifest, Taking};
+use thermocline_machine::ids::Sequence;
+use thermocline_procedures::{Definitions, Limits, Registration};
+use thermocline_tables::partition::Head;
+use thermocline_tables::schema::Schema;
+use thermocline_tables::table::Budget;
+use thermocline_types::{Class, Error, Result};
+
 use super::database::Database;
 use super::replay::Replayer;
-use crate::backup::check_empty;
-use crate::disk::Disk;
-use crate::error::{Class, Error, Result};
-use crate::ids::Sequence;
-use crate::log::{Control, LogExtent};
-use crate::partition::Head;
-use crate::procedure::{Limits, Registration};
-use crate::recovery::{Halt, Plan, Progress, Rebuild};
-use crate::schema::Schema;
-use crate::snapshot::{Barrier, Manifest, Taking};
-use crate::table::Budget;
 
 /// Ids that are copied between two writes.
 const STEP_IDS: u32 = 1 << 16;

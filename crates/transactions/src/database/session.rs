@@ -4,23 +4,20 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use sqlparser::ast::Statement;
+use thermocline_machine::interrupt::{Cause, Interrupt};
+use thermocline_procedures::Definitions;
+use thermocline_statements::{Answer, CallArguments, Parsed, StatementCache, charge_statement, object};
+use thermocline_tables::partition::reader::{ReadRequest, read_all};
+use thermocline_tables::partition::{Member, Route};
+use thermocline_tables::table::{Charge, HeapSize, Working, allocated, out_of_memory};
+use thermocline_types::{Class, Error, Result, Value};
 
-use super::catalog::Definitions;
 use super::database::Shared;
 use super::load::Load;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
-use super::work::{Answer, Work, read};
-use crate::engine::{Client, Interactive, Program, Route, Weigh};
-use crate::error::{Class, Error, Result};
-use crate::interrupt::{Cause, Interrupt};
-use crate::partition::Member;
-use crate::procedure::CallArguments;
-use crate::reader::{ReadRequest, read_all};
-use crate::schema::names::object;
-use crate::sql::{Parsed, StatementCache, charge_statement};
-use crate::table::{Charge, Working, allocated, out_of_memory};
-use crate::types::Value;
+use super::work::{Work, read};
+use crate::engine::{Client, Interactive, Program};
 
 /// Bytes of a text that is kept without being charged.
 const SHORT_BYTES: usize = 100;
@@ -81,7 +78,7 @@ enum Command {
 
 impl fmt::Debug for Session {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session").field("commands", &self.commands.len()).finish_non_exhaustive()
+        f.debug_struct("Session").field("commands", &self.commands.count()).finish_non_exhaustive()
     }
 }
 
@@ -267,7 +264,8 @@ impl Session {
             Parsed::Call { name, arguments } => {
                 let work = Work::procedure(catalog, Arc::clone(&definitions), &object(&name)?)?;
                 let compiled = definitions.procedure(&object(&name)?)?;
-                let arguments = CallArguments::bind(&definitions.schema, compiled, &arguments, &[])?;
+                let wanted = compiled.arguments_for(arguments.len())?;
+                let arguments = CallArguments::bind(&definitions.schema, wanted, &arguments, &[])?;
                 let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(sql.len());
                 let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
                 Command::Call(Arc::new(work), arguments, charge)

@@ -2,11 +2,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use thermocline_durability::log::LogSettings;
+use thermocline_machine::ids::Micros;
+use thermocline_procedures::{Limits, Registration};
+
 use super::notice::Notices;
 use super::snapshots::SnapshotSettings;
-use crate::ids::Micros;
-use crate::log::LogSettings;
-use crate::procedure::{Limits, Registration};
 
 /// How a database runs, and what it may know of the world.
 pub struct Settings {
@@ -17,7 +18,7 @@ pub struct Settings {
     /// written once more. One that can only be read keeps its own.
     pub repartition: bool,
     /// Bytes that rows, indexes and locators may take together with what is needed while it runs: all of
-    /// [`Working`](crate::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
+    /// [`Working`](thermocline_tables::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
@@ -43,7 +44,7 @@ pub struct Settings {
     /// What a procedure may do.
     pub limits: Limits,
     /// Rows that a query of a session may read outside of a transaction, by estimate or in fact; one that would read
-    /// more is [`Error::NotHere`](crate::Error::NotHere), for who has another engine that reads a snapshot and holds
+    /// more is [`Error::NotHere`](thermocline_types::Error::NotHere), for who has another engine that reads a snapshot and holds
     /// no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries run here,
     /// and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
     pub query_rows_max: Option<u64>,

@@ -3,18 +3,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use thermocline_durability::disk::Disk;
+use thermocline_durability::log::LogHandle;
+use thermocline_durability::snapshot::{Barrier, Manifest, Taking};
+use thermocline_machine::ids::{Identity, PartitionId, Sequence, TransactionId};
+use thermocline_machine::{self as machine, Step, caught, run_steps};
+use thermocline_types::{Error, Result};
 
 use super::catalog::Catalog;
 use super::notice::{Notice, Notices};
 use super::work::Work;
-use crate::caught::caught;
-use crate::disk::Disk;
 use crate::engine::{Exclusive, Handle};
-use crate::error::{Error, Result};
-use crate::ids::{Identity, PartitionId, Sequence, TransactionId};
-use crate::log::LogHandle;
-use crate::machine::{self, Step, run_steps};
-use crate::snapshot::{Barrier, Manifest, Taking};
 
 /// When snapshots are taken, and what they may cost.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -416,7 +415,7 @@ impl Taker {
 
 /// Brings all partitions to one place in the log, from which on a snapshot watches them; what is kept of their rows
 /// for it takes so many bytes at most.
-pub(crate) fn start_barrier(
+pub fn start_barrier(
     handle: &Handle<Work>,
     log: &LogHandle,
     catalog: &Arc<Catalog>,

@@ -1,10 +1,11 @@
 use std::sync::Arc;
 
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::partition::Member;
+use thermocline_tables::schema::TableDefinition;
+use thermocline_tables::table::TableMemory;
+
 use crate::engine::HoldTimes;
-use crate::ids::PartitionId;
-use crate::partition::Member;
-use crate::schema::TableDefinition;
-use crate::table::TableMemory;
 
 /// What a database holds in memory.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,13 +1,14 @@
 use std::fmt;
 use std::sync::Arc;
 
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::partition::reader::{ReadStep, SharedRead};
+use thermocline_types::{Error, Result};
+
 use super::work::Work;
 use crate::engine::Handle;
-use crate::error::{Error, Result};
-use crate::ids::PartitionId;
-use crate::reader::{ReadStep, SharedRead};
 
-/// Reads one table of one partition, as it was when the reading began; see [`crate::reader`]. Dropping it
+/// Reads one table of one partition, as it was when the reading began; see [`thermocline_tables::partition::reader`]. Dropping it
 /// ends the reading.
 pub struct TableReader {
     /// `None` if all rows have been handed on already. It does not keep the database open: a query that was given up

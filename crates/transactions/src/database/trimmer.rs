@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use crate::error::{Error, Result};
-use crate::machine::{self, Clock, EventCount, Step, Wait};
-use crate::table::Budget;
+use thermocline_machine::{self as machine, Clock, EventCount, Step, Wait};
+use thermocline_tables::table::Budget;
+use thermocline_types::{Error, Result};
 
 /// The thread that returns memory to the system, which the allocator would keep; dropping ends it.
 ///

@@ -1,47 +1,21 @@
 use std::sync::Arc;
 
-use super::catalog::{Catalog, Definitions};
-use crate::engine::{Program, Route, Weigh};
-use crate::error::{Class, Error, Result};
-use crate::ids::LoadId;
-use crate::log::{Batch, Head, Images, TableLoad};
-use crate::partition::{Scope, being_built};
-use crate::procedure::{Compiled, Context};
-use crate::recovery::insert_hidden;
-use crate::schema::TableDefinition;
-use crate::sql::{
-    Environment, Outcome, OutputColumn, Parsed, Prepared, Rows, STATEMENT_BYTES_MAX, charge_statement, parse,
+use thermocline_durability::log::{Batch, Head, Images};
+use thermocline_durability::recovery::insert_hidden;
+use thermocline_machine::ids::LoadId;
+use thermocline_procedures::{Compiled, Context, Definitions};
+use thermocline_statements::{
+    Answer, Environment, Outcome, OutputColumn, Parsed, Prepared, STATEMENT_BYTES_MAX, charge_statement, parse,
     parse_bytes,
 };
-use crate::table::{Budget, Charge, Table, Working, allocated, out_of_memory};
-use crate::types::{PartitionHash, Value};
+use thermocline_tables::PartitionHash;
+use thermocline_tables::partition::{Route, Scope, being_built};
+use thermocline_tables::schema::TableDefinition;
+use thermocline_tables::table::{Budget, Charge, HeapSize, Table, TableLoad, Working, allocated, out_of_memory};
+use thermocline_types::{Class, Error, Result, Value};
 
-/// What a statement or a procedure gives back.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Answer {
-    /// The columns of its rows; none if it gives no rows, or if a procedure in Rust does not name them.
-    pub columns: Arc<[OutputColumn]>,
-    /// The rows.
-    pub rows: Rows,
-    /// How many rows were inserted, updated or deleted, or are in the result.
-    pub affected: u64,
-}
-
-impl Weigh for Answer {
-    fn heap_bytes(&self) -> usize {
-        self.rows.memory_bytes()
-    }
-
-    fn charged_bytes(&self) -> usize {
-        self.rows.charged_bytes()
-    }
-}
-
-impl From<Outcome> for Answer {
-    fn from(Outcome { rows, affected }: Outcome) -> Self {
-        Self { columns: Arc::default(), rows, affected }
-    }
-}
+use super::catalog::Catalog;
+use crate::engine::Program;
 
 /// A prepared statement or a procedure as the engine runs it. It is charged to the memory's budget for as long as it
 /// is there.
@@ -81,7 +55,7 @@ enum Kind {
 
 /// Some rows of a bulk load, all of one partition unless every partition has them.
 #[derive(Debug)]
-pub(super) struct LoadBatch {
+pub(crate) struct LoadBatch {
     pub load: LoadId,
     pub table: Arc<TableDefinition>,
     /// Where they belong; `None` for every partition.
@@ -114,18 +88,13 @@ impl LoadBatch {
 
 impl Work {
     /// Rows of a bulk load.
-    pub(super) fn load(catalog: &Arc<Catalog>, definitions: &Arc<Definitions>, batch: LoadBatch) -> Self {
+    pub(crate) fn load(catalog: &Arc<Catalog>, definitions: &Arc<Definitions>, batch: LoadBatch) -> Self {
         let (catalog, definitions) = (Arc::clone(catalog), Arc::clone(definitions));
         Self { catalog, definitions, kind: Kind::Load(batch), charge: Charge::default() }
     }
 
     /// A statement of the schema as it is now.
-    pub(crate) fn new(
-        catalog: &Arc<Catalog>,
-        definitions: Arc<Definitions>,
-        sql: &str,
-        budget: &Arc<Budget>,
-    ) -> Result<Self> {
+    pub fn new(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str, budget: &Arc<Budget>) -> Result<Self> {
         Self::statement(catalog, definitions, sql, read(sql, budget)?, budget)
     }
 
@@ -146,7 +115,8 @@ impl Work {
             definitions.check_writable()?;
         }
         // The text is here, and where the statement is kept.
-        let bytes = size_of::<Self>() + size_of::<Prepared>() + Weigh::heap_bytes(&prepared) + 2 * allocated(sql.len());
+        let bytes =
+            size_of::<Self>() + size_of::<Prepared>() + HeapSize::heap_bytes(&prepared) + 2 * allocated(sql.len());
         let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
         let columns = prepared.columns().into();
         let kind = Kind::Statement { sql: sql.into(), prepared: Arc::new(prepared), columns, rows_max: None };
@@ -164,7 +134,7 @@ impl Work {
     }
 
     /// A procedure of the schema as it is now.
-    pub(crate) fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
+    pub fn procedure(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, name: &str) -> Result<Self> {
         let kind = Kind::Procedure(Arc::clone(definitions.procedure(name)?));
         Ok(Self { catalog: Arc::clone(catalog), definitions, kind, charge: Charge::default() })
     }

@@ -3,16 +3,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
+use thermocline_machine::{Step, Wait, run_steps};
+use thermocline_tables::table::{Budget, HeapSize};
+use thermocline_types::{Error, Result, Value};
+
 use super::executor::Target;
 use super::mailbox::{Mailbox, Reply, Ticket};
 use super::program::Program;
 use super::shared::{Item, Request, Shared};
-use super::weigh::Weigh;
-use crate::error::{Error, Result};
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::machine::{Step, Wait, run_steps};
-use crate::table::Budget;
-use crate::types::Value;
 
 /// Has transactions run, many at a time: results come to its mailbox in any order.
 pub struct Client<P: Program + ?Sized> {
@@ -32,7 +31,8 @@ pub struct Client<P: Program + ?Sized> {
 const UNSENT_BYTES_MAX: usize = 256 << 10;
 
 impl<P: Program + ?Sized> Client<P> {
-    pub(crate) fn new(shared: Arc<Shared<P>>) -> Self {
+    /// A client of an engine.
+    pub fn new(shared: Arc<Shared<P>>) -> Self {
         let unsent = shared.queues.iter().map(|_| Vec::new()).collect();
         let budget = shared.queues.first().map(|queue| Arc::clone(queue.budget()));
         let budget = budget.unwrap_or_else(|| Arc::new(Budget::unlimited()));
@@ -102,7 +102,7 @@ impl<P: Program + ?Sized> Client<P> {
     }
 
     /// The same, which gives back what to wait for instead of waiting.
-    pub(crate) fn try_receive(&self) -> Result<VecDeque<Reply<P::Outcome>>, Wait> {
+    pub fn try_receive(&self) -> Result<VecDeque<Reply<P::Outcome>>, Wait> {
         self.mailbox.try_receive()
     }
 
@@ -131,7 +131,7 @@ impl<P: Program + ?Sized> Client<P> {
     }
 
     /// Looks whether a call has been answered, or has been withdrawn.
-    pub(crate) fn called(&self, tag: u64, interrupt: &Interrupt) -> Step<Result<P::Outcome>> {
+    pub fn called(&self, tag: u64, interrupt: &Interrupt) -> Step<Result<P::Outcome>> {
         match self.mailbox.try_receive() {
             // Of a call that was given up, anything else.
             Ok(replies) => match replies.into_iter().find(|reply| reply.tag == tag) {

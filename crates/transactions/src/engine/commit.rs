@@ -1,11 +1,12 @@
+use thermocline_durability::log::{Appended, Batch};
+use thermocline_machine::ids::Sequence;
+use thermocline_machine::{Machine, Step};
+use thermocline_tables::partition::Member;
+use thermocline_types::Result;
+
 use super::executor::{commit, log_effects};
 use super::interactive::Interactive;
-use super::program::{Appended, Program};
-use crate::error::Result;
-use crate::ids::Sequence;
-use crate::log::Batch;
-use crate::machine::{Machine, Step};
-use crate::partition::Member;
+use super::program::Program;
 
 /// The end of an [`Interactive`] that is kept. One that nobody drives any more is rolled back, unless its record is in
 /// the log.
@@ -32,7 +33,7 @@ impl<P: Program + ?Sized> Commit<P> {
     }
 
     /// The partitions whose records the next step gives to the log, if there is room.
-    pub(crate) fn appending(&self) -> &[Member] {
+    pub fn appending(&self) -> &[Member] {
         match &self.state {
             Committing::Logging(batch) if !batch.is_empty() => self.session.entered(),
             _ => &[],

@@ -4,6 +4,12 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use thermocline_durability::log::PART_BYTES;
+use thermocline_machine::ids::{Micros, PartitionId, TransactionId};
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_machine::{self as machine, Clock};
+use thermocline_tables::partition::{Member, Route};
+use thermocline_types::{Error, Result};
 
 use super::client::Client;
 use super::executor::{Executor, Heads};
@@ -11,17 +17,11 @@ use super::handle::Handle;
 use super::holds::{HoldTimes, Holds};
 use super::interactive::{Begin, Interactive};
 use super::lock_table::LockTable;
-use super::program::{Journal, Program, Route};
+use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::releases::Releases;
 use super::shared::Shared;
 use super::worker::Worker;
-use crate::error::{Error, Result};
-use crate::ids::{Micros, PartitionId, TransactionId};
-use crate::interrupt::Interrupt;
-use crate::log::PART_BYTES;
-use crate::machine::{self, Clock};
-use crate::partition::Member;
 
 /// How an engine runs.
 pub struct Options {
@@ -130,7 +130,7 @@ impl<P: Program + ?Sized> Drop for Engine<P> {
 }
 
 /// Parameters that only simulations change.
-pub(crate) struct Tuning {
+pub struct Tuning {
     /// What timeouts are measured with.
     pub clock: Clock,
     /// Requests that a partition takes from its queue at once.
@@ -154,7 +154,7 @@ impl Default for Tuning {
 pub(crate) type Assembled<P> = (Arc<Shared<P>>, Vec<Worker<P>>);
 
 /// What partitions share, and each partition's worker, all before their first steps.
-pub(crate) fn assemble<P: Program + ?Sized>(
+pub fn assemble<P: Program + ?Sized>(
     options: Options,
     tuning: Tuning,
     members: Vec<Member>,

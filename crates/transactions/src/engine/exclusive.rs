@@ -1,28 +1,29 @@
 use std::sync::{Arc, mpsc};
 
-use super::meeting::Meeting;
+use thermocline_durability::log::Batch;
+use thermocline_machine::ids::Sequence;
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_machine::{Machine, Step};
+use thermocline_tables::partition::{Head, Member};
+use thermocline_types::{Error, Result};
+
 use super::program::Program;
+use super::rendezvous::Rendezvous;
 use super::shared::{Job, Shared};
-use crate::error::{Error, Result};
-use crate::ids::Sequence;
-use crate::interrupt::Interrupt;
-use crate::log::Batch;
-use crate::machine::{Machine, Step};
-use crate::partition::{Head, Member};
 
 /// Work that runs at one point in the transaction order, with all partitions held.
 ///
 /// ```text
-///  new ----> waits for the end of the meeting ----> waits until that is durable ----> the result
+///  new ----> waits for the end of the rendezvous ----> waits until that is durable ----> the result
 ///                        | withdrawn: an error
 /// ```
 pub struct Exclusive<P: Program + ?Sized, T> {
     shared: Arc<Shared<P>>,
-    meeting: Arc<Meeting>,
+    rendezvous: Arc<Rendezvous>,
     result: mpsc::Receiver<Result<T>>,
     interrupt: Option<Arc<Interrupt>>,
     /// What was done, and up to where the log has to be durable before that may be told; `None` before the end
-    /// of the meeting.
+    /// of the rendezvous.
     done: Option<(T, Sequence)>,
 }
 
@@ -48,16 +49,16 @@ impl<P: Program + ?Sized, T: Send + 'static> Exclusive<P, T> {
             let _ = sender.send(result);
             Ok(None)
         });
-        let meeting = shared.over(&shared.all(), job, 0, true).ok_or_else(|| shared.refusal())?;
+        let rendezvous = shared.over(&shared.all(), job, 0, true).ok_or_else(|| shared.refusal())?;
         let (shared, interrupt) = (Arc::clone(shared), interrupt.map(Arc::clone));
-        Ok(Self { shared, meeting, result: receiver, interrupt, done: None })
+        Ok(Self { shared, rendezvous, result: receiver, interrupt, done: None })
     }
 
-    /// The end of the meeting and not that of the work, because the record goes into the log in between.
+    /// The end of the rendezvous and not that of the work, because the record goes into the log in between.
     fn over(&mut self, sequence: Option<Sequence>) -> Result<()> {
         let withdrawn = || self.interrupt.as_ref().map_or_else(|| self.shared.refusal(), |of| of.error());
         let Some(sequence) = sequence else {
-            self.shared.withdraw(&self.meeting);
+            self.shared.withdraw(&self.rendezvous);
             return Err(withdrawn());
         };
         let result = self.result.try_recv().map_err(|_| self.shared.refusal())??;
@@ -76,7 +77,7 @@ impl<P: Program + ?Sized, T: Send + 'static> Machine for Exclusive<P, T> {
                 reached.and(done.map(|(result, _)| result))
             });
         }
-        match self.meeting.result(self.interrupt.as_deref()) {
+        match self.rendezvous.result(self.interrupt.as_deref()) {
             Step::Go => Step::Go,
             Step::Wait(wait) => Step::Wait(wait),
             Step::Over(over) => match over.and_then(|sequence| self.over(sequence)) {

@@ -1,17 +1,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use thermocline_durability::log::{Batch, Effect, Head as LogHead};
+use thermocline_machine::caught;
+use thermocline_machine::ids::{Micros, PartitionId, TransactionId};
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_tables::partition::{Digest, Head, Member, Route, Scope};
+use thermocline_tables::table::{Budget, Charge, HeapSize, Working, out_of_memory};
+use thermocline_types::{Error, Result, Value};
+
 use super::mailbox::reply_bytes;
-use super::program::{Program, Route};
-use super::weigh::Weigh;
-use crate::caught::caught;
-use crate::error::{Error, Result};
-use crate::ids::{Micros, PartitionId, TransactionId};
-use crate::interrupt::Interrupt;
-use crate::log::{Batch, Effect, Head as LogHead};
-use crate::partition::{Digest, Head, Member, Scope};
-use crate::table::{Budget, Charge, Working, out_of_memory};
-use crate::types::Value;
+use super::program::Program;
 
 /// One partition with what its thread needs, as a state machine.
 #[derive(Debug)]

@@ -1,13 +1,14 @@
 use std::sync::Arc;
 
+use thermocline_machine::ids::PartitionId;
+use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
+use thermocline_machine::{EventCount, Machine, Receiver, Step, Wait, slot_of};
+use thermocline_tables::schema::TableId;
+use thermocline_tables::table::{Build, BuildStep};
+use thermocline_types::Result;
+
 use super::handle::Handle;
 use super::program::Program;
-use crate::error::Result;
-use crate::ids::PartitionId;
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::machine::{EventCount, Machine, Receiver, Step, Wait, slot_of};
-use crate::schema::TableId;
-use crate::table::{Build, BuildStep};
 
 /// Fills an index, or rows with another column, in all partitions at once, each in steps between its transactions.
 ///

@@ -1,18 +1,19 @@
 use std::sync::Arc;
 
+use thermocline_durability::log::{Batch, LoadOutcome};
+use thermocline_machine::ids::PartitionId;
+use thermocline_machine::interrupt::{Interrupt, POLL_INTERVAL};
+use thermocline_machine::{self as machine, Clock, Receiver, Sender, Step, run_steps, slot};
+use thermocline_tables::partition::{Digest, Head, Member};
+use thermocline_tables::schema::{Change, Schema, TableDefinition, TableId};
+use thermocline_tables::table::{Build, Replaced, TableLoad};
+use thermocline_types::{Error, Result};
+
 use super::exclusive::Exclusive;
 use super::executor::with_log_head;
 use super::filling::Filling;
 use super::program::Program;
 use super::shared::{Item, Shared, Visit};
-use crate::error::{Error, Result};
-use crate::ids::PartitionId;
-use crate::interrupt::{Interrupt, POLL_INTERVAL};
-use crate::log::{Batch, LoadOutcome, TableLoad};
-use crate::machine::{self, Clock, Receiver, Sender, Step, run_steps, slot};
-use crate::partition::{Digest, Head, Member};
-use crate::schema::{Change, Schema, TableDefinition, TableId};
-use crate::table::{Build, Replaced};
 
 /// Access to partitions for what is neither a client nor a session: definitions, snapshots, readers of
 /// whole tables. What it asks for also enters full queues, because there is little of it and clients'
@@ -28,12 +29,13 @@ impl<P: Program + ?Sized> Clone for Handle<P> {
 }
 
 impl<P: Program + ?Sized> Handle<P> {
-    pub(crate) fn new(shared: Arc<Shared<P>>) -> Self {
+    /// A handle of an engine.
+    pub fn new(shared: Arc<Shared<P>>) -> Self {
         Self { shared }
     }
 
     /// What timeouts are measured with.
-    pub(crate) fn clock(&self) -> &Clock {
+    pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
 
@@ -91,7 +93,7 @@ impl<P: Program + ?Sized> Handle<P> {
     }
 
     /// Queues `work` for a partition; the caller polls the receiver.
-    pub(crate) fn start_visit<T: Send + 'static>(
+    pub fn start_visit<T: Send + 'static>(
         &self,
         partition: PartitionId,
         work: impl FnOnce(&mut Member) -> T + Send + 'static,

@@ -1,6 +1,6 @@
 use std::collections::VecDeque;
 
-use crate::ids::Sequence;
+use thermocline_machine::ids::Sequence;
 
 /// Results that wait until the log is durable up to a sequence, in the order of their sequences.
 ///

@@ -3,20 +3,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use thermocline_durability::log::{Appended, Batch};
+use thermocline_machine::ids::{PartitionId, Sequence};
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_machine::{Machine, Step, caught, run_steps};
+use thermocline_tables::partition::{Head, Member, Route, Scope};
+use thermocline_types::{Class, Error, Result, Value};
+
 use super::commit::Commit;
 use super::executor::{self, Target, abort};
 use super::lock_table::{Asking, Owner};
-use super::meeting::{Meeting, Purpose};
-use super::program::{Appended, Program, Route};
+use super::program::Program;
+use super::rendezvous::{Purpose, Rendezvous};
 use super::shared::{Shared, WIDENED_MAX};
-use crate::caught::caught;
-use crate::error::{Class, Error, Result};
-use crate::ids::{PartitionId, Sequence};
-use crate::interrupt::Interrupt;
-use crate::log::Batch;
-use crate::machine::{Machine, Step, run_steps};
-use crate::partition::{Head, Member, Scope};
-use crate::types::Value;
 
 /// A transaction that a session leads statement by statement. It owns the partitions that its statements have needed,
 /// and nothing else runs there until it ends: the compatible way, not the fast one.
@@ -33,7 +32,7 @@ use crate::types::Value;
 ///  read there is  |  v
 ///  durable        |  coming: its rows wait with it -- stopped, deadlock --> failed
 ///                 |  |
-///                 |  | the last one brings its rows to their meeting
+///                 |  | the last one brings its rows to their rendezvous
 ///                 +--+
 /// ```
 ///
@@ -46,11 +45,11 @@ pub struct Interactive<P: Program + ?Sized> {
     owner: Owner,
     idle_max: Duration,
     /// Where its partitions are, in the order in which they came.
-    meetings: Vec<Arc<Meeting>>,
+    all_rendezvous: Vec<Arc<Rendezvous>>,
     /// The partitions, in the order of their numbers, during a statement; between two of them they are at their
-    /// meetings.
+    /// rendezvous.
     members: Vec<Member>,
-    /// Those of each meeting; they stay the same.
+    /// Those of each rendezvous; they stay the same.
     places: Vec<(PartitionId, usize)>,
     /// How often the statement has turned out to need more.
     widened: usize,
@@ -66,7 +65,7 @@ pub(super) enum State {
     /// A statement has all partitions that the transaction owns.
     Entered,
     /// A statement waits for more of them.
-    Coming(Arc<Meeting>),
+    Coming(Arc<Rendezvous>),
     /// They are here; what may be read there need not be durable.
     Here,
     /// Until the log is durable up to here.
@@ -78,8 +77,8 @@ pub(super) enum State {
 impl<P: Program + ?Sized> Interactive<P> {
     fn new(shared: Arc<Shared<P>>, idle_max: Duration) -> Self {
         let owner = Owner(shared.sessions.fetch_add(1, Ordering::Relaxed));
-        let (meetings, members, places) = (Vec::new(), Vec::new(), Vec::new());
-        Self { shared, owner, idle_max, meetings, members, places, widened: 0, head: None, state: State::Open }
+        let (all_rendezvous, members, places) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shared, owner, idle_max, all_rendezvous, members, places, widened: 0, head: None, state: State::Open }
     }
 
     /// Runs a statement or a procedure in it. An error, also of having been stopped, ends the transaction.
@@ -89,7 +88,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     }
 
     /// The same for who drives it: with the same program and arguments until it is over.
-    pub(crate) fn step(
+    pub fn step(
         &mut self,
         program: &P,
         arguments: &[Value],
@@ -125,7 +124,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     }
 
     /// Looks at the partitions that it owns.
-    pub(crate) fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> T) -> Result<T> {
+    pub fn visit<T>(&mut self, look: impl FnOnce(&[Member]) -> T) -> Result<T> {
         self.enter()?;
         let looked = look(&self.members);
         self.put_back();
@@ -236,7 +235,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     }
 
     /// Whether a statement needs no partition that is before one that it owns, as far as its route says.
-    pub(crate) fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
+    pub fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
         let last = self.last();
         let first = program.route(arguments).ok().and_then(|route| self.missing(&route).first().copied());
         first.is_none_or(|first| last.is_none_or(|last| first > last))
@@ -247,22 +246,22 @@ impl<P: Program + ?Sized> Interactive<P> {
         if missing.is_empty() {
             return Ok(());
         }
-        let meeting = Arc::new(Meeting::new(missing, Purpose::Session(self.idle_max), self.shared.clock.clone()));
-        self.shared.enter_for(Asking { owner: self.owner, last: self.last() }, missing, &meeting)?;
-        self.state = State::Coming(meeting);
+        let rendezvous = Arc::new(Rendezvous::new(missing, Purpose::Session(self.idle_max), self.shared.clock.clone()));
+        self.shared.enter_for(Asking { owner: self.owner, last: self.last() }, missing, &rendezvous)?;
+        self.state = State::Coming(rendezvous);
         Ok(())
     }
 
     /// Goes on until all that it has asked for is here; what to wait for, if anything.
     fn come(&mut self, interrupt: Option<&Arc<Interrupt>>) -> Result<Option<Step<Infallible>>> {
         match &self.state {
-            State::Coming(meeting) => match meeting.enter(interrupt.map(Arc::as_ref)) {
+            State::Coming(rendezvous) => match rendezvous.enter(interrupt.map(Arc::as_ref)) {
                 Step::Wait(wait) => return Ok(Some(Step::Wait(wait))),
                 Step::Go => {}
                 Step::Over(entered) => {
-                    let meeting = Arc::clone(meeting);
+                    let rendezvous = Arc::clone(rendezvous);
                     let members = entered?.ok_or_else(|| lost(&self.shared))?;
-                    self.add(meeting, members);
+                    self.add(rendezvous, members);
                     self.state = State::Here;
                 }
             },
@@ -286,24 +285,24 @@ impl<P: Program + ?Sized> Interactive<P> {
     }
 
     /// More partitions belong to the transaction.
-    fn add(&mut self, meeting: Arc<Meeting>, mut members: Vec<Member>) {
+    fn add(&mut self, rendezvous: Arc<Rendezvous>, mut members: Vec<Member>) {
         let first = members.first().map(|member| member.transaction.head).unwrap_or_default();
         executor::begin(&mut members, *self.head.get_or_insert(first));
-        self.places.extend(members.iter().map(|member| (member.partition.id(), self.meetings.len())));
-        self.meetings.push(meeting);
+        self.places.extend(members.iter().map(|member| (member.partition.id(), self.all_rendezvous.len())));
+        self.all_rendezvous.push(rendezvous);
         self.members.append(&mut members);
         self.members.sort_unstable_by_key(|member| member.partition.id());
     }
 
-    /// Takes its partitions from their meetings; an error if it has lost one of them, or has failed.
+    /// Takes its partitions from their rendezvous; an error if it has lost one of them, or has failed.
     pub(super) fn enter(&mut self) -> Result<()> {
         if !matches!(self.state, State::Open) {
             return Err(Error::failed_transaction());
         }
         self.state = State::Entered;
         let mut entered = Ok(());
-        for meeting in &self.meetings {
-            match meeting.enter(None) {
+        for rendezvous in &self.all_rendezvous {
+            match rendezvous.enter(None) {
                 Step::Over(Ok(Some(members))) if self.members.is_empty() => self.members = members,
                 Step::Over(Ok(Some(mut members))) => self.members.append(&mut members),
                 Step::Over(Ok(None)) => entered = Err(lost(&self.shared)),
@@ -320,9 +319,9 @@ impl<P: Program + ?Sized> Interactive<P> {
         entered
     }
 
-    /// Takes them out of it, each meeting's to be given to it.
-    fn apart(&mut self) -> impl Iterator<Item = (&Arc<Meeting>, Vec<Member>)> {
-        let mut apart: Vec<Vec<Member>> = self.meetings.iter().map(|_| Vec::new()).collect();
+    /// Takes them out of it, each rendezvous's to be given to it.
+    fn apart(&mut self) -> impl Iterator<Item = (&Arc<Rendezvous>, Vec<Member>)> {
+        let mut apart: Vec<Vec<Member>> = self.all_rendezvous.iter().map(|_| Vec::new()).collect();
         if let [all] = &mut apart[..] {
             std::mem::swap(all, &mut self.members);
         }
@@ -332,19 +331,19 @@ impl<P: Program + ?Sized> Interactive<P> {
                 members.push(member);
             }
         }
-        self.meetings.iter().zip(apart)
+        self.all_rendezvous.iter().zip(apart)
     }
 
     /// A statement is over; it keeps its partitions.
     fn put_back(&mut self) {
-        self.apart().for_each(|(meeting, members)| meeting.put_back(members));
+        self.apart().for_each(|(rendezvous, members)| rendezvous.put_back(members));
         (self.state, self.widened) = (State::Open, 0);
     }
 
     /// Gives its partitions back; what happened there may be told when the log is durable up to `sequence`.
     pub(super) fn give_back(&mut self, sequence: Sequence) {
-        self.apart().filter(|(_, members)| !members.is_empty()).for_each(|(meeting, members)| {
-            meeting.end(members, Ok(sequence));
+        self.apart().filter(|(_, members)| !members.is_empty()).for_each(|(rendezvous, members)| {
+            rendezvous.end(members, Ok(sequence));
         });
         self.state = State::Over;
     }
@@ -363,7 +362,7 @@ impl<P: Program + ?Sized> Interactive<P> {
     fn break_down(&mut self, error: &Error) {
         self.state = State::Over;
         self.members.clear();
-        self.meetings.iter().for_each(|meeting| meeting.cancel(error.clone()));
+        self.all_rendezvous.iter().for_each(|rendezvous| rendezvous.cancel(error.clone()));
         self.shared.stop(error.clone());
     }
 
@@ -378,17 +377,17 @@ impl<P: Program + ?Sized> Interactive<P> {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => return,
             State::Open => {
-                for meeting in &self.meetings {
+                for rendezvous in &self.all_rendezvous {
                     // Those that it does nothing with may have been taken from it.
-                    if let Step::Over(Ok(Some(mut members))) = meeting.enter(None) {
+                    if let Step::Over(Ok(Some(mut members))) = rendezvous.enter(None) {
                         self.members.append(&mut members);
                     }
                 }
             }
-            State::Coming(meeting) => {
-                self.shared.withdraw(&meeting);
-                meeting.give_up();
-                self.shared.nudge(&meeting);
+            State::Coming(rendezvous) => {
+                self.shared.withdraw(&rendezvous);
+                rendezvous.give_up();
+                self.shared.nudge(&rendezvous);
             }
             State::Entered | State::Here | State::Durable(_) => {}
         }
@@ -401,11 +400,11 @@ impl<P: Program + ?Sized> Interactive<P> {
     /// Keeps what it changed, once that is durable.
     pub fn commit(self) -> Result<()> {
         let clock = self.shared.clock.clone();
-        crate::machine::run(&mut self.start_commit(), &clock)
+        thermocline_machine::run(&mut self.start_commit(), &clock)
     }
 
     /// The same, for who drives it.
-    pub(crate) fn start_commit(self) -> Commit<P> {
+    pub fn start_commit(self) -> Commit<P> {
         Commit::new(self)
     }
 
@@ -435,7 +434,7 @@ pub struct Begin<P: Program + ?Sized> {
 
 impl<P: Program + ?Sized> Begin<P> {
     /// Asks for the partitions of the route.
-    pub(crate) fn new(
+    pub fn new(
         shared: Arc<Shared<P>>,
         route: &Route,
         idle_max: Duration,

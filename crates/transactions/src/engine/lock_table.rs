@@ -16,7 +16,7 @@ pub struct Owner(pub u64);
 /// ```
 ///
 /// Only sessions' transactions own partitions: from the moment at which they enter the partition's queue until its
-/// worker has left their meeting. Everything else enters its queues only while nobody owns one of its partitions, so
+/// worker has left their rendezvous. Everything else enters its queues only while nobody owns one of its partitions, so
 ///
 /// - nothing that is in several queues is behind a session's in one of them: it gets all its partitions without
 ///   waiting for a session, and so does a session's that is behind it

@@ -4,11 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-
-use super::weigh::Weigh;
-use crate::error::{Error, Result};
-use crate::machine::{EventCount, Wait};
-use crate::table::{Budget, Working};
+use thermocline_machine::{EventCount, Wait};
+use thermocline_tables::table::{Budget, HeapSize, Working};
+use thermocline_types::{Error, Result};
 
 /// A result, for whoever gave the tag.
 #[derive(Debug)]
@@ -24,9 +22,9 @@ pub struct Reply<O> {
 }
 
 /// Bytes of a result and its place in what waits.
-pub(super) fn reply_bytes<O: Weigh>(result: Result<&O, &Error>) -> usize {
+pub(super) fn reply_bytes<O: HeapSize>(result: Result<&O, &Error>) -> usize {
     // Errors are few, so that their texts may cost something.
-    size_of::<Delivery<O>>() + result.map_or_else(|error| error.to_string().len(), Weigh::heap_bytes)
+    size_of::<Delivery<O>>() + result.map_or_else(|error| error.to_string().len(), HeapSize::heap_bytes)
 }
 
 impl<O> Reply<O> {
@@ -50,7 +48,7 @@ pub struct Ticket<O> {
 /// A result and where it goes.
 pub(super) type Delivery<O> = (Arc<Mailbox<O>>, Reply<O>);
 
-impl<O: Weigh> Ticket<O> {
+impl<O: HeapSize> Ticket<O> {
     /// Answers go to this mailbox.
     pub fn new(mailbox: Arc<Mailbox<O>>, tag: u64) -> Self {
         Self { mailbox: Some(mailbox), tag }
@@ -59,7 +57,7 @@ impl<O: Weigh> Ticket<O> {
     /// The answer, to be delivered when it may be told.
     pub(super) fn answer(mut self, result: Result<O>) -> Option<Delivery<O>> {
         let bytes = reply_bytes(result.as_ref());
-        let charged = result.as_ref().map_or(0, Weigh::charged_bytes);
+        let charged = result.as_ref().map_or(0, HeapSize::charged_bytes);
         Some((self.mailbox.take()?, Reply { tag: self.tag, result, bytes, charged }))
     }
 

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //! Client --submit--> queue 0 --> Worker 0: Executor --batch--> log --released--> Mailbox --> Client
-//!            |                       |  Meeting
+//!            |                       |  Rendezvous
 //!            +-----> queue 1 --> Worker 1: Executor
 //! ```
 //!
 //! Data: a bounded queue for each partition, whose worker owns the rows; what ran and waits for the log
 //! in [`Releases`]; results in the [`Mailbox`] of the client that asked. Whatever waits is a
-//! [machine](crate::machine) that says what for: `Worker`, sessions' `Begin` and `Commit`, [`Exclusive`].
+//! [machine](thermocline_machine) that says what for: `Worker`, sessions' `Begin` and `Commit`, [`Exclusive`].
 //! [`Engine`] has threads drive workers, and callers' threads the others; a simulator drives all of them.
 //!
 //! **One order.** A transaction over several partitions enters all their queues while all of these are
 //! locked, so any two of them meet in the same order everywhere, and none can wait for one that waits
-//! for it. Each partition's worker brings its rows to the meeting; the last to come runs the
+//! for it. Each partition's worker brings its rows to the rendezvous; the last to come runs the
 //! transaction over all of them.
 //!
 //! **Owners.** A session's transaction gets its partitions one after the other, and waits while it has some. The
@@ -33,30 +33,28 @@ mod holds;
 mod interactive;
 mod lock_table;
 mod mailbox;
-mod meeting;
 mod program;
 mod queue;
 mod releases;
+mod rendezvous;
 mod shared;
-mod weigh;
 mod worker;
 
 pub use client::Client;
-pub(crate) use commit::Commit;
+pub use commit::Commit;
 pub use engine::{Engine, Options};
-pub(crate) use engine::{Tuning, assemble};
+pub use engine::{Tuning, assemble};
 pub use exclusive::Exclusive;
 pub use executor::{Executor, Heads, Ran};
 pub(crate) use filling::Filling;
 pub use handle::Handle;
 pub(crate) use handle::{Made, built_for};
 pub use holds::HoldTimes;
-pub(crate) use interactive::Begin;
+pub use interactive::Begin;
 pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};
-pub(crate) use meeting::Meeting;
-pub use program::{Appended, Journal, NoJournal, Program, Route};
+pub use program::{Journal, NoJournal, Program};
 pub use releases::Releases;
-pub(crate) use shared::{Item, Shared};
-pub use weigh::Weigh;
-pub(crate) use worker::Worker;
+pub use rendezvous::Rendezvous;
+pub use shared::{Item, Shared};
+pub use worker::Worker;

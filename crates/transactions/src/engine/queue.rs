@@ -2,10 +2,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
-
-use super::weigh::Weigh;
-use crate::machine::{EventCount, Wait};
-use crate::table::{Budget, Working};
+use thermocline_machine::{EventCount, Wait};
+use thermocline_tables::table::{Budget, HeapSize, Working};
 
 /// Requests for one partition: never more than its capacity, nor than there is memory for, so that a
 /// flood is refused and not remembered.
@@ -47,7 +45,7 @@ pub struct State<T> {
     idle: bool,
 }
 
-impl<T: Weigh> State<T> {
+impl<T: HeapSize> State<T> {
     /// Puts an item in; gives it back if there is no memory for it.
     fn put(&mut self, item: T, budget: &Budget, own: bool) -> Option<T> {
         let heap_bytes = self.heap_bytes + item.heap_bytes();
@@ -78,7 +76,7 @@ impl<T: Weigh> State<T> {
     }
 }
 
-impl<T: Weigh> Queue<T> {
+impl<T: HeapSize> Queue<T> {
     /// A queue for this many requests.
     pub fn new(capacity: usize, budget: Arc<Budget>) -> Self {
         let state =
@@ -150,7 +148,7 @@ impl<T: Weigh> Queue<T> {
     pub fn pop(&self, into: &mut VecDeque<T>, most: usize, kept_bytes: usize) -> Popped {
         let seen = self.arrived.seen();
         let mut state = self.state.lock();
-        let left_bytes = kept_bytes + into.iter().map(Weigh::heap_bytes).sum::<usize>();
+        let left_bytes = kept_bytes + into.iter().map(HeapSize::heap_bytes).sum::<usize>();
         state.ran(left_bytes, &self.budget);
         if state.items.is_empty() {
             if state.closed {
@@ -162,7 +160,7 @@ impl<T: Weigh> Queue<T> {
         let count = state.items.len().min(most);
         let before = into.len();
         into.extend(state.items.drain(..count));
-        let bytes: usize = into.iter().skip(before).map(Weigh::heap_bytes).sum();
+        let bytes: usize = into.iter().skip(before).map(HeapSize::heap_bytes).sum();
         state.taken_bytes += bytes;
         state.heap_bytes -= bytes;
         Popped::Some
@@ -179,7 +177,7 @@ impl<T: Weigh> Queue<T> {
     }
 
     /// Changes the order of what waits, which nobody but a simulation of bugs does.
-    pub(crate) fn rearrange(&self, change: impl FnOnce(&mut VecDeque<T>)) {
+    pub fn rearrange(&self, change: impl FnOnce(&mut VecDeque<T>)) {
         change(&mut self.state.lock().items);
     }
 

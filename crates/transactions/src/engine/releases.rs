@@ -2,13 +2,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use thermocline_machine::ids::Sequence;
+use thermocline_machine::{EventCount, Step, Wait};
+use thermocline_tables::table::Charge;
+use thermocline_types::{Error, Result};
 
 use super::held::Held;
 use super::mailbox::{Delivery, Mailbox};
-use crate::error::{Error, Result};
-use crate::ids::Sequence;
-use crate::machine::{EventCount, Step, Wait};
-use crate::table::Charge;
 
 /// Results of all partitions that wait for the log; between the log, which calls [`Releases::released`], and the
 /// partitions.
@@ -74,7 +74,7 @@ impl<O> Releases<O> {
     }
 
     /// Up to where results may be told.
-    pub(crate) fn sequence(&self) -> Sequence {
+    pub fn sequence(&self) -> Sequence {
         Sequence(self.released.load(Ordering::SeqCst))
     }
 

@@ -3,24 +3,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
+use thermocline_durability::log::Batch;
+use thermocline_machine::Clock;
+use thermocline_machine::ids::{Micros, PartitionId};
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_tables::partition::{Head, Member};
+use thermocline_tables::table::{Charge, HeapSize, Working};
+use thermocline_types::{Class, Error, Result, Value};
 
 use super::executor::{self, Ran, budget_of};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
-use super::meeting::{Meeting, Purpose};
 use super::program::{Journal, Program};
 use super::queue::Queue;
 use super::releases::Releases;
-use super::weigh::Weigh;
-use crate::error::{Class, Error, Result};
-use crate::ids::{Micros, PartitionId};
-use crate::interrupt::Interrupt;
-use crate::log::Batch;
-use crate::machine::Clock;
-use crate::partition::{Head, Member};
-use crate::table::{Charge, Working};
-use crate::types::Value;
+use super::rendezvous::{Purpose, Rendezvous};
 
 /// Partitions that a transaction gets one after the other, by running again, before it gets all.
 pub const WIDENED_MAX: usize = 4;
@@ -34,13 +32,13 @@ pub struct Request<P: Program + ?Sized> {
     pub interrupt: Option<Arc<Interrupt>>,
 }
 
-impl<P: Program + ?Sized> Weigh for Request<P> {
+impl<P: Program + ?Sized> HeapSize for Request<P> {
     fn heap_bytes(&self) -> usize {
         self.arguments.iter().map(|value| size_of::<Value>() + value.heap_bytes()).sum()
     }
 }
 
-impl<P: Program + ?Sized> Weigh for Item<P> {
+impl<P: Program + ?Sized> HeapSize for Item<P> {
     fn heap_bytes(&self) -> usize {
         match self {
             Self::One(request) => request.heap_bytes(),
@@ -58,10 +56,10 @@ pub enum Item<P: Program + ?Sized> {
     Visit(Visit),
     /// One over several; whoever comes last takes the job. `None` for a session's. With the bytes that the job
     /// points to, in one of the queues.
-    Meet(Arc<Meeting>, JobPlace<P::Outcome>, usize),
+    Meet(Arc<Rendezvous>, JobPlace<P::Outcome>, usize),
 }
 
-/// A job until the last partition of its meeting takes it.
+/// A job until the last partition of its rendezvous takes it.
 pub type JobPlace<O> = Arc<Mutex<Option<Job<O>>>>;
 
 /// A transaction over several partitions. It writes its record and gives its reply, which is charged, if somebody
@@ -73,8 +71,11 @@ pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
 
 /// What the partitions of an engine and those who use them share.
 pub struct Shared<P: Program + ?Sized> {
+    /// The queue of each partition.
     pub queues: Vec<Queue<Item<P>>>,
+    /// Where records go.
     pub journal: Arc<dyn Journal>,
+    /// Results that wait for the log.
     pub releases: Arc<Releases<P::Outcome>>,
     /// The time that transactions see.
     pub timestamps: Box<dyn Fn() -> Micros + Send + Sync>,
@@ -92,7 +93,7 @@ pub struct Shared<P: Program + ?Sized> {
     pub restarts: AtomicU64,
     /// How long each partition was held.
     pub holds: Vec<Holds>,
-    /// Which partitions sessions' transactions own. Locked before queues and meetings are.
+    /// Which partitions sessions' transactions own. Locked before queues and rendezvous are.
     pub locks: RwLock<LockTable<Entrant<P::Outcome>>>,
     /// Requests for one partition that wait for owners of partitions at most.
     pub waiting_max: usize,
@@ -100,9 +101,9 @@ pub struct Shared<P: Program + ?Sized> {
     pub sessions: AtomicU64,
 }
 
-/// A meeting that is on the way into the queues of its partitions.
+/// A rendezvous that is on the way into the queues of its partitions.
 pub struct Entrant<O> {
-    meeting: Arc<Meeting>,
+    rendezvous: Arc<Rendezvous>,
     job: JobPlace<O>,
     /// Bytes that the job points to.
     heap_bytes: usize,
@@ -116,16 +117,16 @@ impl<P: Program + ?Sized> Shared<P> {
         let reason = self.broken.lock().get_or_insert(error).clone();
         self.queues.iter().for_each(Queue::close);
         let waiting = self.locks.write().close();
-        waiting.iter().for_each(|request| request.what.meeting.cancel(reason.clone()));
+        waiting.iter().for_each(|request| request.what.rendezvous.cancel(reason.clone()));
     }
 
-    /// Puts a meeting into the queues of its partitions; false if one of them is full, which does not matter to what is
+    /// Puts a rendezvous into the queues of its partitions; false if one of them is full, which does not matter to what is
     /// the engine's own, or closed, or if there is no memory for so many bytes of the job.
     fn push(&self, partitions: &[u32], entrant: Entrant<P::Outcome>, own: bool) -> bool {
-        let Entrant { meeting, job, mut heap_bytes, charge } = entrant;
+        let Entrant { rendezvous, job, mut heap_bytes, charge } = entrant;
         drop(charge);
         let queues: Vec<_> = partitions.iter().filter_map(|number| self.queues.get(*number as usize)).collect();
-        let item = || Item::Meet(Arc::clone(&meeting), Arc::clone(&job), std::mem::take(&mut heap_bytes));
+        let item = || Item::Meet(Arc::clone(&rendezvous), Arc::clone(&job), std::mem::take(&mut heap_bytes));
         Queue::push_to_all(&queues, own, item)
     }
 
@@ -159,10 +160,10 @@ impl<P: Program + ?Sized> Shared<P> {
     }
 
     /// Has partitions meet for a session's transaction, which owns them from then on, as soon as it can have them. If
-    /// it cannot, because sessions' transactions would wait for each other, the meeting ends with an error.
-    pub fn enter_for(&self, asking: Asking, partitions: &[u32], meeting: &Arc<Meeting>) -> Result<()> {
-        let (meeting, job) = (Arc::clone(meeting), Arc::default());
-        let what = Entrant { meeting, job, heap_bytes: 0, charge: Charge::default() };
+    /// it cannot, because sessions' transactions would wait for each other, the rendezvous ends with an error.
+    pub fn enter_for(&self, asking: Asking, partitions: &[u32], rendezvous: &Arc<Rendezvous>) -> Result<()> {
+        let (rendezvous, job) = (Arc::clone(rendezvous), Arc::default());
+        let what = Entrant { rendezvous, job, heap_bytes: 0, charge: Charge::default() };
         let mut locks = self.locks.write();
         if locks.is_closed() {
             return Err(self.refusal());
@@ -176,7 +177,7 @@ impl<P: Program + ?Sized> Shared<P> {
                 }
             }
             Asked::Waits(victims) => {
-                victims.iter().for_each(|request| request.what.meeting.cancel(deadlock()));
+                victims.iter().for_each(|request| request.what.rendezvous.cancel(deadlock()));
                 Ok(())
             }
         }
@@ -189,10 +190,10 @@ impl<P: Program + ?Sized> Shared<P> {
         self.push_all(entered);
     }
 
-    /// Whoever asked for the meeting waits for it no longer: it need not enter the queues.
-    pub fn withdraw(&self, meeting: &Arc<Meeting>) {
+    /// Whoever asked for the rendezvous waits for it no longer: it need not enter the queues.
+    pub fn withdraw(&self, rendezvous: &Arc<Rendezvous>) {
         let mut locks = self.locks.write();
-        let (withdrawn, entered) = locks.withdraw(|entrant| Arc::ptr_eq(&entrant.meeting, meeting));
+        let (withdrawn, entered) = locks.withdraw(|entrant| Arc::ptr_eq(&entrant.rendezvous, rendezvous));
         self.push_all(entered);
         drop(locks);
         // Whatever its job holds, and does when it goes.
@@ -202,16 +203,16 @@ impl<P: Program + ?Sized> Shared<P> {
     /// Puts those into the queues that may enter them now, under the lock under which that was decided.
     fn push_all(&self, entered: Vec<Locks<Entrant<P::Outcome>>>) {
         for Locks { partitions, what, .. } in entered {
-            let meeting = Arc::clone(&what.meeting);
+            let rendezvous = Arc::clone(&what.rendezvous);
             if !self.push(&partitions, what, true) {
-                meeting.cancel(self.refusal());
+                rendezvous.cancel(self.refusal());
             }
         }
     }
 
-    /// The turn of all partitions of a meeting has come, or it is over: those that wait for requests meanwhile look.
-    pub fn nudge(&self, meeting: &Meeting) {
-        let queues = meeting.partitions().iter().filter_map(|number| self.queues.get(*number as usize));
+    /// The turn of all partitions of a rendezvous has come, or it is over: those that wait for requests meanwhile look.
+    pub fn nudge(&self, rendezvous: &Rendezvous) {
+        let queues = rendezvous.partitions().iter().filter_map(|number| self.queues.get(*number as usize));
         queues.for_each(Queue::nudge);
     }
 
@@ -226,18 +227,24 @@ impl<P: Program + ?Sized> Shared<P> {
         (0..self.queues.len() as u32).collect()
     }
 
-    /// Has a job done over these partitions, in the meeting that it gives back; where it finds no room, the job
+    /// Has a job done over these partitions, in the rendezvous that it gives back; where it finds no room, the job
     /// is dropped.
-    pub fn over(&self, partitions: &[u32], job: Job<P::Outcome>, heap_bytes: usize, own: bool) -> Option<Arc<Meeting>> {
+    pub fn over(
+        &self,
+        partitions: &[u32],
+        job: Job<P::Outcome>,
+        heap_bytes: usize,
+        own: bool,
+    ) -> Option<Arc<Rendezvous>> {
         let purpose = if own { Purpose::Exclusive } else { Purpose::Request };
-        let meeting = Arc::new(Meeting::new(partitions, purpose, self.clock.clone()));
+        let rendezvous = Arc::new(Rendezvous::new(partitions, purpose, self.clock.clone()));
         let entrant = Entrant {
-            meeting: Arc::clone(&meeting),
+            rendezvous: Arc::clone(&rendezvous),
             job: Arc::new(Mutex::new(Some(job))),
             heap_bytes,
             charge: Charge::default(),
         };
-        self.enter(partitions, entrant, own).then_some(meeting)
+        self.enter(partitions, entrant, own).then_some(rendezvous)
     }
 
     /// Restarts a request over the partitions it had and those it wants, or over all if it names none or keeps asking.

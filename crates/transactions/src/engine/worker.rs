@@ -3,19 +3,20 @@ use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermocline_durability::log::Appended;
+use thermocline_machine::ids::{Micros, PartitionId, Sequence};
+use thermocline_machine::{Machine, Step, Wait, caught};
+use thermocline_tables::partition::{Head, Member};
+use thermocline_tables::table::{Charge, Working};
+use thermocline_types::{Error, Result};
+
 use super::executor::{self, Executor, Ran};
 use super::mailbox::{Delivery, Mailbox};
-use super::meeting::{Arrival, Meeting};
-use super::program::{Appended, Program};
+use super::program::Program;
 use super::queue::Popped;
 use super::releases::unknown;
+use super::rendezvous::{Arrival, Rendezvous};
 use super::shared::{Item, Job, JobPlace, Request, Shared};
-use crate::caught::caught;
-use crate::error::{Error, Result};
-use crate::ids::{Micros, PartitionId, Sequence};
-use crate::machine::{Machine, Step, Wait};
-use crate::partition::{Head, Member};
-use crate::table::{Charge, Working};
 
 /// Bytes of records or of results after which a partition hands over those that there are.
 const BATCH_BYTES: usize = 1 << 20;
@@ -42,9 +43,9 @@ const JOIN_MAX: Duration = Duration::from_millis(1);
 /// Invariants:
 /// - records go to the log before the partition meets others, and results are held behind the record that they
 ///   depend on
-/// - it runs no transaction while a snapshot of its rows [falls behind](crate::partition::Partition::held_up)
-/// - requests for this partition alone may run before a meeting that was asked for earlier, as long as the turn of some
-///   other partition of the meeting has not come, and requests for several before their turn, where those are together
+/// - it runs no transaction while a snapshot of its rows [falls behind](thermocline_tables::partition::Partition::held_up)
+/// - requests for this partition alone may run before a rendezvous that was asked for earlier, as long as the turn of some
+///   other partition of the rendezvous has not come, and requests for several before their turn, where those are together
 ///   anyhow; nobody has been told an order of requests that wait. Everything else stays in the order of the queue
 /// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
@@ -61,10 +62,10 @@ pub struct Worker<P: Program + ?Sized> {
     /// When that was.
     now: Micros,
     /// Where it is on the way to, or in; those who wait there must not wait for ever.
-    meeting: Option<Arc<Meeting>>,
+    rendezvous: Option<Arc<Rendezvous>>,
     /// When it arrived there.
     arrived: Micros,
-    /// The job of that meeting and the bytes that it points to, while the partition waits for the turn of the others and
+    /// The job of that rendezvous and the bytes that it points to, while the partition waits for the turn of the others and
     /// runs what is behind it.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
@@ -78,16 +79,16 @@ enum State<P: Program + ?Sized> {
     Hold(Next<P>),
     Rest(Next<P>),
     Meet(JobPlace<P::Outcome>),
-    /// The partitions of a meeting, with what ran over them.
+    /// The partitions of a rendezvous, with what ran over them.
     Log(Vec<Member>, Box<Met<P::Outcome>>),
     Leave,
 }
 
-/// What ran in a meeting.
+/// What ran in a rendezvous.
 struct Met<O> {
     replies: Vec<Delivery<O>>,
-    /// Other meetings, whose jobs were done in this one.
-    joined: Vec<Arc<Meeting>>,
+    /// Other rendezvous, whose jobs were done in this one.
+    joined: Vec<Arc<Rendezvous>>,
 }
 
 /// What a worker does next with what was taken from the queue.
@@ -148,7 +149,7 @@ impl<P: Program + ?Sized> Worker<P> {
             results,
             items: VecDeque::with_capacity(batch_items),
             now: Micros(0),
-            meeting: None,
+            rendezvous: None,
             ahead: None,
             arrived: Micros(0),
             state: State::Take,
@@ -157,13 +158,13 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     /// The partition, unless others have it or an error has ended it.
-    pub(crate) fn member(&self) -> Option<&Member> {
+    pub fn member(&self) -> Option<&Member> {
         self.executor.member.as_ref()
     }
 
     /// The partitions whose records the next step gives to the log, if there is room; `None` if it gives none. Where
     /// several have met these are all of them, also without a record.
-    pub(crate) fn appending(&self) -> Option<&[Member]> {
+    pub fn appending(&self) -> Option<&[Member]> {
         match &self.state {
             State::Log(members, _) => Some(members),
             State::Append(_) if !self.executor.batch.is_empty() => self.executor.member.as_ref().map(slice::from_ref),
@@ -172,20 +173,20 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     /// The tags of the results that the next step hands over.
-    pub(crate) fn holding(&self) -> impl Iterator<Item = u64> {
+    pub fn holding(&self) -> impl Iterator<Item = u64> {
         let replies = if matches!(self.state, State::Hold(_)) { &self.replies[..] } else { &[] };
         replies.iter().map(|(_, reply)| reply.tag)
     }
 
-    /// The meeting that it is on the way to, or in.
-    pub(crate) fn meeting(&self) -> Option<&Arc<Meeting>> {
-        self.meeting.as_ref()
+    /// The rendezvous that it is on the way to, or in.
+    pub fn rendezvous(&self) -> Option<&Arc<Rendezvous>> {
+        self.rendezvous.as_ref()
     }
 
     /// Nothing runs any more.
     fn stop(&mut self, error: Error) {
-        if let Some(meeting) = self.meeting.take() {
-            meeting.cancel(error.clone());
+        if let Some(rendezvous) = self.rendezvous.take() {
+            rendezvous.cancel(error.clone());
         }
         self.ahead = None;
         self.shared.stop(error);
@@ -264,7 +265,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 self.now = (self.shared.timestamps)();
                 Step::Go
             }
-            // Looked at after the queue, by whose event the last partition of the meeting says that it is.
+            // Looked at after the queue, by whose event the last partition of the rendezvous says that it is.
             Popped::Nothing(wait) if self.ahead.is_none() || self.is_early() => {
                 self.state = State::Take;
                 Step::Wait(wait)
@@ -284,13 +285,13 @@ impl<P: Program + ?Sized> Worker<P> {
         self.executor.batch.bytes().max(self.results.bytes()) >= BATCH_BYTES
     }
 
-    /// Whether the turn of another partition of the meeting has not come.
+    /// Whether the turn of another partition of the rendezvous has not come.
     fn is_early(&self) -> bool {
-        self.meeting.as_ref().is_some_and(|meeting| meeting.is_awaited())
+        self.rendezvous.as_ref().is_some_and(|rendezvous| rendezvous.is_awaited())
     }
 
-    /// What comes next. With a meeting ahead this is a request for this partition alone, from behind it and perhaps
-    /// other meetings, as long as the turn of all has not come.
+    /// What comes next. With a rendezvous ahead this is a request for this partition alone, from behind it and perhaps
+    /// other rendezvous, as long as the turn of all has not come.
     fn turn(&mut self) -> Turn<P> {
         let Some(ahead) = self.ahead.take() else {
             return self.items.pop_front().map_or(Turn::Go(Next::Take), Turn::Run);
@@ -324,12 +325,12 @@ impl<P: Program + ?Sized> Worker<P> {
                 }
                 self.held(begun);
             }
-            Item::Meet(meeting, ..) if meeting.is_joined() => {}
-            Item::Meet(meeting, job, heap_bytes) => {
-                if meeting.announce() {
-                    self.shared.nudge(&meeting);
+            Item::Meet(rendezvous, ..) if rendezvous.is_joined() => {}
+            Item::Meet(rendezvous, job, heap_bytes) => {
+                if rendezvous.announce() {
+                    self.shared.nudge(&rendezvous);
                 }
-                (self.meeting, self.ahead) = (Some(meeting), Some((job, heap_bytes)));
+                (self.rendezvous, self.ahead) = (Some(rendezvous), Some((job, heap_bytes)));
             }
         }
         if self.is_full() {
@@ -375,11 +376,11 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     fn meet(&mut self, job: &JobPlace<P::Outcome>) -> Result<()> {
-        let Some(meeting) = &self.meeting else { return Err(Error::internal("a partition that meets nobody")) };
+        let Some(rendezvous) = &self.rendezvous else { return Err(Error::internal("a partition that meets nobody")) };
         let Some(member) = self.executor.member.take() else { return Err(self.shared.refusal()) };
         let head = self.executor.head(self.now);
         (self.arrived, self.state) = (self.shared.clock.now(), State::Leave);
-        match meeting.arrive(member)? {
+        match rendezvous.arrive(member)? {
             Arrival::First => {}
             Arrival::GivenUp(member) => {
                 self.executor.member = Some(*member);
@@ -392,7 +393,7 @@ impl<P: Program + ?Sized> Worker<P> {
                 match job.lock().take() {
                     None => {
                         executor::begin(&mut members, head);
-                        meeting.ready(members);
+                        rendezvous.ready(members);
                     }
                     Some(job) => {
                         let mut met = Box::new(Met { replies: Vec::new(), joined: Vec::new() });
@@ -410,7 +411,7 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     /// Does what the partitions meet for, and what the same ones are to meet for next, for a while: waiting for each other
-    /// takes longer than most transactions. The others will find those meetings over.
+    /// takes longer than most transactions. The others will find those rendezvous over.
     fn jobs(
         &mut self,
         job: Job<P::Outcome>,
@@ -420,7 +421,7 @@ impl<P: Program + ?Sized> Worker<P> {
     ) -> Result<()> {
         let begun = self.shared.clock.now();
         met.replies.extend(job(members, head, &mut self.executor.batch, &mut self.results)?);
-        let Some(here) = self.meeting.clone() else { return Ok(()) };
+        let Some(here) = self.rendezvous.clone() else { return Ok(()) };
         let mut place = 0;
         while let Some(item) = self.items.get(place) {
             match item {
@@ -428,39 +429,39 @@ impl<P: Program + ?Sized> Worker<P> {
                     place += 1;
                     continue;
                 }
-                Item::Meet(meeting, ..) if meeting.can_join(&here) => {}
+                Item::Meet(rendezvous, ..) if rendezvous.can_join(&here) => {}
                 Item::Meet(..) | Item::Visit(_) => break,
             }
             let is_long = self.shared.clock.since(begun) > JOIN_MAX;
             if self.is_full() || is_long || members.iter().any(|member| member.partition.held_up().is_some()) {
                 break;
             }
-            let Some(Item::Meet(meeting, job, _)) = self.items.remove(place) else { break };
+            let Some(Item::Meet(rendezvous, job, _)) = self.items.remove(place) else { break };
             // Without one it was done where the others came first.
             let Some(job) = job.lock().take() else { continue };
             let head = Head { timestamp: (self.shared.timestamps)(), ..self.executor.head(self.now) };
-            met.joined.push(meeting);
+            met.joined.push(rendezvous);
             met.replies.extend(job(members, head, &mut self.executor.batch, &mut self.results)?);
         }
         Ok(())
     }
 
-    /// It has its partition back from the meeting.
+    /// It has its partition back from the rendezvous.
     fn left(&mut self) {
-        if self.meeting.take().is_some_and(|meeting| meeting.is_of_session()) {
+        if self.rendezvous.take().is_some_and(|rendezvous| rendezvous.is_of_session()) {
             self.shared.release(self.id);
         }
     }
 
-    /// The last of a meeting has run what it is for.
+    /// The last of a rendezvous has run what it is for.
     fn log(&mut self, members: Vec<Member>, met: Box<Met<P::Outcome>>) -> Result<Step<Option<Member>>> {
         // Also what only read waits for all that it may have read.
         match self.shared.journal.append(&mut self.executor.batch) {
             Ok(Appended::At(sequence)) => {
                 self.replies.extend(met.replies);
-                met.joined.iter().for_each(|meeting| meeting.joined(sequence));
-                if let Some(meeting) = &self.meeting {
-                    meeting.end(members, Ok(sequence));
+                met.joined.iter().for_each(|rendezvous| rendezvous.joined(sequence));
+                if let Some(rendezvous) = &self.rendezvous {
+                    rendezvous.end(members, Ok(sequence));
                 }
                 self.state = State::Leave;
                 Ok(Step::Go)
@@ -471,7 +472,7 @@ impl<P: Program + ?Sized> Worker<P> {
             }
             Err(error) => {
                 Mailbox::deliver(met.replies.into_iter().map(|reply| unknown(reply, &error)));
-                met.joined.iter().for_each(|meeting| meeting.cancel(error.clone()));
+                met.joined.iter().for_each(|rendezvous| rendezvous.cancel(error.clone()));
                 self.lose(&error);
                 Err(error)
             }
@@ -479,8 +480,10 @@ impl<P: Program + ?Sized> Worker<P> {
     }
 
     fn leave(&mut self) -> Result<Step<Option<Member>>> {
-        let Some(meeting) = &self.meeting else { return Err(Error::internal("a partition that leaves no meeting")) };
-        let (member, sequence) = match meeting.leave(self.id) {
+        let Some(rendezvous) = &self.rendezvous else {
+            return Err(Error::internal("a partition that leaves no rendezvous"));
+        };
+        let (member, sequence) = match rendezvous.leave(self.id) {
             Step::Over(left) => left?,
             Step::Go => {
                 self.state = State::Leave;

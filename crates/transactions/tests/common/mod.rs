@@ -5,11 +5,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use thermocline_transactions::engine::Route;
 use thermocline_transactions::ids::{Micros, PartitionId, TransactionId};
-use thermocline_transactions::partition::{Head, Member, Partition, Scope};
+use thermocline_transactions::partition::{Head, Member, Partition, Route, Scope};
 use thermocline_transactions::schema::Schema;
-use thermocline_transactions::sql::{Environment, Outcome, Prepared};
+use thermocline_transactions::sql::{Environment, Outcome, Prepared, define};
 use thermocline_transactions::table::Budget;
 use thermocline_transactions::types::Value;
 use thermocline_transactions::{Error, Result};
@@ -46,7 +45,7 @@ impl Session {
     }
 
     pub fn define(&mut self, sql: &str) -> Result<()> {
-        let (schema, change) = self.schema.define(sql)?;
+        let (schema, change) = define(&self.schema, sql)?;
         for (position, member) in self.members.iter_mut().enumerate() {
             if let Err(error) = member.partition.define(&change) {
                 for member in self.members.iter_mut().take(position) {

@@ -10,15 +10,12 @@
 //! do, is begun on its home partition and run again over all.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use thermocline_transactions::database::{Database, Settings};
-//! use thermocline_transactions::disk::{Faults, SimulatedDisk};
 //! use thermocline_workloads::oltp::Language;
 //! use thermocline_workloads::tpcc::{self, Condition, Scale};
 //!
-//! let disk = Arc::new(SimulatedDisk::new(1, Faults::default()));
 //! let settings = Settings { procedures: tpcc::registrations(Language::Rust)?, ..Settings::default() };
-//! let database = Database::open(disk, settings)?;
+//! let database = Database::in_memory(settings)?;
 //! let scale = Scale::reduced(1);
 //! tpcc::define(&mut database.session(), Language::Rust)?;
 //! tpcc::load(&database, scale, 1)?;

@@ -1,13 +1,14 @@
 //! Indexes that are built beside transactions, with the steps of the definition in the test's hand.
 
+use thermocline_durability::disk::{Crash, Disk, Faults, SimulatedDisk};
+use thermocline_durability::log::LogSettings;
+use thermocline_machine::ids::PartitionId;
+use thermocline_machine::interrupt::Cause;
+use thermocline_machine::random::Random;
+use thermocline_types::{Value, ValueRef};
+
 use super::*;
 use crate::database::{Database, Session, Settings, SnapshotSettings};
-use crate::disk::{Crash, Disk, Faults, SimulatedDisk};
-use crate::ids::PartitionId;
-use crate::interrupt::Cause;
-use crate::log::LogSettings;
-use crate::random::Random;
-use crate::types::{Value, ValueRef};
 
 const PARTITIONS: u16 = 3;
 /// Several steps for each partition.
@@ -428,7 +429,7 @@ fn an_index_of_a_database_that_closes_ends_with_an_error() {
         let ended = loop {
             match definition.step() {
                 Step::Go => {}
-                Step::Wait(wait) => wait.sleep(&crate::machine::Clock::real()),
+                Step::Wait(wait) => wait.sleep(&thermocline_machine::Clock::real()),
                 Step::Over(result) => break result,
             }
         };

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
+use thermocline_machine::random::Random;
+
 use super::*;
-use crate::random::Random;
 
 fn request(owner: u64, last: Option<u32>, partitions: &[u32]) -> (Request<u64>, Asking) {
     let asking = Asking { owner: Owner(owner), last };

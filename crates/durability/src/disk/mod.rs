@@ -1,0 +1,114 @@
+//! Files below one directory, as the log and snapshots need them: written once from front to back,
+//! synced, then only read.
+//!
+//! What a crash leaves of a file is what this contract says, no more:
+//! - Bytes that were appended before a successful [`AppendFile::sync`] are there.
+//! - Of bytes appended after it, any sectors of [`SECTOR`] bytes may be there; the others are zeros
+//!   or beyond the end of the file. A sector that existed before keeps its older bytes.
+//! - Room that was made behind them ([`AppendFile::make_room`]) reads as zeros, or is beyond the end of
+//!   the file.
+//! - Creating, renaming and removing happen in order; those before a successful
+//!   [`Disk::sync_directory`] have happened, of the later ones the first few.
+//! - After a failed sync the bytes may be readable, until the machine stops, without being on the
+//!   disk, and another sync of the file may succeed without changing that.
+
+mod empty;
+mod real;
+mod simulated;
+
+use std::fmt::Debug;
+
+use thermocline_types::Result;
+
+pub use empty::EmptyDisk;
+pub use real::RealDisk;
+pub use simulated::{Crash, FaultCounts, Faults, SimulatedDisk};
+
+/// Bytes that a disk writes whole or not at all.
+pub const SECTOR: u64 = 512;
+
+/// One directory of files.
+pub trait Disk: Debug + Send + Sync {
+    /// The names of all files, sorted.
+    fn list(&self) -> Result<Vec<String>>;
+
+    /// Makes an empty file; an error if there is one of this name.
+    fn create(&self, name: &str) -> Result<Box<dyn AppendFile>>;
+
+    /// Opens a file for reading.
+    fn open(&self, name: &str) -> Result<Box<dyn ReadFile>>;
+
+    /// Gives a file another name; a file that has that name is replaced in one step.
+    fn rename(&self, from: &str, to: &str) -> Result<()>;
+
+    /// Removes a file.
+    fn remove(&self, name: &str) -> Result<()>;
+
+    /// Makes what was created, renamed and removed so far outlast a crash.
+    fn sync_directory(&self) -> Result<()>;
+
+    /// Takes the directory for this process until the lock is dropped; an error if another holder,
+    /// in whichever process, has it.
+    fn lock(&self) -> Result<Box<dyn DirectoryLock>>;
+}
+
+/// A file being written.
+pub trait AppendFile: Debug + Send {
+    /// Writes behind what is there. After an error an unknown part of the bytes is there.
+    fn append(&mut self, bytes: &[u8]) -> Result<()>;
+
+    /// Puts so many zeros behind what was appended, unless there are as many already. What is appended next
+    /// overwrites them, so that a sync need not make durable that the file has grown, which takes it a write
+    /// and a wait of its own. They stay where nothing overwrites them.
+    fn make_room(&mut self, bytes: u64) -> Result<()>;
+
+    /// Makes what was appended so far outlast a crash. After an error the file is lost: see the
+    /// contract of the [module](self).
+    fn sync(&mut self) -> Result<()>;
+}
+
+/// A file being read.
+pub trait ReadFile: Debug + Send + Sync {
+    /// Its length in bytes.
+    fn length(&self) -> Result<u64>;
+
+    /// Fills the buffer from this offset on; returns how many bytes there were, less than asked only
+    /// at the end of the file.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+}
+
+/// The right to use a directory; dropping gives it back.
+pub trait DirectoryLock: Debug + Send + Sync {}
+
+/// The whole content of a file; an error if it is longer than `limit`.
+pub fn read_file(disk: &dyn Disk, name: &str, limit: u64) -> Result<Vec<u8>> {
+    let file = disk.open(name)?;
+    let length = file.length()?;
+    if length > limit {
+        return Err(thermocline_types::Error::corrupt(format_args!(
+            "{name} has {length} bytes, more than the {limit} expected"
+        )));
+    }
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+    let read = file.read_at(0, &mut bytes)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+/// Writes a file so that a crash leaves either all of it under its name, or nothing: under another
+/// name first, synced, then renamed.
+pub fn write_file_whole(disk: &dyn Disk, name: &str, bytes: &[u8]) -> Result<()> {
+    let temporary = format!("{name}{TEMPORARY}");
+    if disk.list()?.contains(&temporary) {
+        disk.remove(&temporary)?;
+    }
+    let mut file = disk.create(&temporary)?;
+    file.append(bytes)?;
+    file.sync()?;
+    drop(file);
+    disk.rename(&temporary, name)?;
+    disk.sync_directory()
+}
+
+/// File name suffix of an unfinished file.
+pub const TEMPORARY: &str = ".tmp";

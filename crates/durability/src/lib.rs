@@ -1,0 +1,21 @@
+//! What outlasts a crash: the command log, snapshots, and recovery from them (Anti-Caching 2013, section 2, and the
+//! command logging that it relies on).
+//!
+//! ```text
+//! Batch --> log --> segments --+
+//!                              +--> disk --> recovery: Plan, Rebuild --> partitions
+//! rows --> snapshot -----------+             backup, check
+//! ```
+//!
+//! Deliberately left out: threads that drive the log and snapshots of a running database, and what a logged command
+//! does (`thermocline-transactions`).
+
+pub mod backup;
+pub mod check;
+pub mod disk;
+pub mod log;
+pub mod recovery;
+mod semantics;
+pub mod snapshot;
+
+pub use semantics::Semantics;

@@ -1,0 +1,113 @@
+//! Rows of a snapshot on their way into partitions.
+//!
+//! ```text
+//!  snapshot-S-00000.rows --(thread: read, checksum)--> chunks --(thread: place rows, then indexes)--> partition 0
+//!  snapshot-S-00001.rows --(thread: read, checksum)--> chunks --(thread: place rows, then indexes)--> partition 1
+//!           ...
+//! ```
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::thread;
+
+use parking_lot::Mutex;
+use thermocline_machine::caught;
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::partition::Partition;
+use thermocline_tables::schema::TableId;
+use thermocline_types::{Error, Result};
+
+use super::{Reading, SnapshotRows};
+
+/// Puts all rows into empty partitions, in this thread if it is to be one. Rows of tables that are `replicated` are for
+/// all of them.
+pub(super) fn fill<'p>(
+    mut partitions: impl ExactSizeIterator<Item = &'p mut Partition> + Send,
+    threads: usize,
+    rows: &SnapshotRows<'_>,
+    replicated: &BTreeSet<TableId>,
+    loaded: &mut dyn FnMut(u64),
+) -> Result<()> {
+    let stopped = AtomicBool::new(false);
+    let filling = Filling { rows, replicated, reading: Reading::Inline, stopped: &stopped };
+    if threads <= 1 {
+        return partitions.try_for_each(|partition| filling.fill(partition, loaded));
+    }
+    let filling = Filling { reading: Reading::Ahead, ..filling };
+    let threads = threads.min(partitions.len());
+    let (partitions, failed) = (Mutex::new(partitions), Mutex::new(None));
+    let (counted, counts) = mpsc::channel();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let (counted, partitions, failed) = (counted.clone(), &partitions, &failed);
+            let run = move || {
+                loop {
+                    let Some(partition) = partitions.lock().next() else { break };
+                    let filled = caught("loading rows", || {
+                        filling.fill(partition, &mut |rows| {
+                            // The receiver is there as long as this thread.
+                            let _ = counted.send(rows);
+                        })
+                    });
+                    if let Err(error) = filled.flatten() {
+                        failed.lock().get_or_insert(error);
+                        filling.stopped.store(true, Ordering::Relaxed);
+                    }
+                }
+            };
+            let started = thread::Builder::new().name("recovery".into()).spawn_scoped(scope, run);
+            if let Err(error) = started {
+                let error = Error::Io(format!("cannot start a thread: {error}").into());
+                failed.lock().get_or_insert(error);
+                filling.stopped.store(true, Ordering::Relaxed);
+            }
+        }
+        drop(counted);
+        counts.iter().for_each(&mut *loaded);
+    });
+    failed.into_inner().map_or(Ok(()), Err)
+}
+
+/// What all threads share.
+#[derive(Clone, Copy)]
+struct Filling<'a> {
+    rows: &'a SnapshotRows<'a>,
+    replicated: &'a BTreeSet<TableId>,
+    reading: Reading,
+    /// Another partition has failed.
+    stopped: &'a AtomicBool,
+}
+
+impl Filling<'_> {
+    fn fill(&self, partition: &mut Partition, loaded: &mut dyn FnMut(u64)) -> Result<()> {
+        let id = partition.id();
+        let mut filling = partition.begin_filling();
+        if id != PartitionId(0) && !self.replicated.is_empty() {
+            let wanted = |table| self.replicated.contains(&table);
+            self.rows.each_chunk(PartitionId(0), self.reading, wanted, |chunk| {
+                self.check()?;
+                filling.add(chunk.table, chunk.load, chunk.rows())
+            })?;
+        }
+        self.rows.each_chunk(
+            id,
+            self.reading,
+            |_| true,
+            |chunk| {
+                self.check()?;
+                filling.add(chunk.table, chunk.load, chunk.rows())?;
+                loaded(chunk.count.into());
+                Ok(())
+            },
+        )?;
+        filling.finish(&|| self.check())
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled("rows of another partition cannot be loaded".into()));
+        }
+        self.rows.check_interrupt()
+    }
+}

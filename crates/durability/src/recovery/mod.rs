@@ -1,0 +1,150 @@
+//! From the files of a database to its state: the newest snapshot, and the log behind it.
+//!
+//! ```text
+//!            Plan::make             Plan::replay                              Plan::repair
+//!  directory ----------> what there is ---------> state of the last record ------------> a log that goes on
+//!            reads only      |      reads only                                writes
+//!                            |
+//!                            +--> something is wrong behind record N: state of record N, to be read (ReadOnly)
+//! ```
+//!
+//! The choice for each combination of what snapshots and log can be is one table ([`choose`]).
+//! Planning and replaying change nothing, so that a database can be checked as it is, and one whose state is not that
+//! of its last record keeps its files. Repairing rewrites the last segment, because nothing that an earlier process
+//! wrote there can be trusted to be on the disk: it may have ended between a write and its sync, or because a sync
+//! failed, and what is readable then may be gone after the next power loss. Without room for that, the state can be
+//! read until there is some.
+//!
+//! Left out: what procedures and statements do ([`Execute`] is for the engine).
+
+mod choice;
+mod filling;
+mod halt;
+mod plan;
+mod read_only;
+mod rebuild;
+mod rows;
+mod run;
+
+use std::fmt;
+
+use thermocline_machine::ids::{Identity, Sequence};
+use thermocline_types::{Error, Result};
+
+use crate::Semantics;
+use crate::log::{Body, Record};
+
+pub use choice::{Choice, LogState, SnapshotState, choose};
+pub use halt::Halt;
+pub use plan::{Plan, Progress, Recovered};
+pub use read_only::ReadOnly;
+pub use rebuild::{Execute, Rebuild};
+pub use rebuild::{insert_hidden, take_back_loads, taken_back};
+pub use rows::{Reading, SnapshotRows};
+
+/// A state that is being rebuilt. Calls come in this order: `definitions` if there is a snapshot, its
+/// `rows`, `records`, `finish`.
+///
+/// Partitions may work on their own: an error can come with a later call.
+pub trait Replay {
+    /// All tables, indexes and procedures of the snapshot.
+    fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()>;
+
+    /// All rows of the snapshot, each of them once. `loaded` is to be told of how many there are more.
+    fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()>;
+
+    /// Does what a record says that ran with these semantics; an error if that has another digest than it had: see
+    /// [`verify_digest`].
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()>;
+
+    /// Nothing comes after this.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// An error unless a record, executed again, wrote what it wrote the first time.
+pub fn verify_digest(record: &Record<'_>, digest: u64) -> Result<()> {
+    if record.digest == digest {
+        return Ok(());
+    }
+    Err(Error::corrupt(format_args!(
+        "{} changes other rows than when it ran first: it is not deterministic, or the state before it differs",
+        Described(record)
+    )))
+}
+
+/// A record as errors name it.
+struct Described<'a>(&'a Record<'a>);
+
+/// Characters of a statement that errors show.
+const STATEMENT_CHARACTERS: usize = 100;
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { sequence, transaction, partitions, body, .. } = self.0;
+        write!(f, "log record {sequence} of transaction {} (", transaction.0)?;
+        match body {
+            Body::Call { procedure, .. } => write!(f, "procedure \"{procedure}\"")?,
+            Body::Statement { sql, .. } | Body::Definition(sql) => {
+                let end = sql.char_indices().nth(STATEMENT_CHARACTERS).map_or(sql.len(), |(end, _)| end);
+                let dots = if end < sql.len() { "..." } else { "" };
+                write!(f, "{}{dots}", sql.get(..end).unwrap_or_default())?;
+            }
+            Body::Effects(_) | Body::Part(_) => write!(f, "rows of a session's transaction")?,
+            Body::Load(..) | Body::TakeBack(..) | Body::LoadEnd(..) => write!(f, "rows of a load")?,
+        }
+        match partitions.single() {
+            Some(partition) => write!(f, "; partition {})", partition.0),
+            None => write!(f, ")"),
+        }
+    }
+}
+
+/// The state of a directory: plan, replay and repair. A database that is new has no identity in its
+/// plan and nothing is replayed; `replay` is made once it is known how many partitions there are, and once more if
+/// the state before a record is wanted that turned out to do something else than it did.
+///
+/// A state that is [to be read](Recovered::read_only) leaves the directory as it is.
+pub fn recover<R: Replay>(
+    disk: &dyn crate::disk::Disk,
+    replay: impl FnMut(Option<Identity>) -> Result<R>,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(R, Recovered)> {
+    recover_planned(&Plan::make(disk)?, disk, replay, progress)
+}
+
+/// The same of a directory that has not changed since it was looked at.
+pub fn recover_planned<R: Replay>(
+    plan: &Plan,
+    disk: &dyn crate::disk::Disk,
+    mut replay: impl FnMut(Option<Identity>) -> Result<R>,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<(R, Recovered)> {
+    let mut state = replay(plan.identity())?;
+    let recovered = match plan.replay(disk, &mut state, progress) {
+        Err(Halt::Differs(read_only)) => {
+            // What it has done so far is in the way, and so is its memory.
+            drop(state);
+            state = replay(plan.identity())?;
+            let before = plan.replay_until(disk, &mut state, read_only.until, progress);
+            let before = before.map_err(Halt::into_error)?;
+            Recovered { read_only: Some(*read_only), ..before }
+        }
+        replayed => replayed.map_err(Halt::into_error)?,
+    };
+    if recovered.read_only.is_some() {
+        return Ok((state, recovered));
+    }
+    match plan.repair(disk) {
+        Ok(end) => Ok((state, Recovered { end, ..recovered })),
+        // What is there can be read without room for more.
+        Err(cause @ Error::DiskFull(_)) => {
+            let until = Sequence(recovered.end.next.0.saturating_sub(1));
+            let read_only = Some(ReadOnly { until, cause, older: None });
+            Ok((state, Recovered { read_only, ..recovered }))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,53 @@
+use std::fmt;
+
+use thermocline_machine::ids::Sequence;
+use thermocline_types::{Class, Error};
+
+use crate::Semantics;
+
+/// Why a database is read-only, and which state it shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadOnly {
+    /// The last record of the state that is shown.
+    pub until: Sequence,
+    /// What is wrong, and where.
+    pub cause: Error,
+    /// The semantics that the records behind it ran with, if they are older than this program's.
+    pub older: Option<Semantics>,
+}
+
+impl ReadOnly {
+    /// What whoever wants to write is told.
+    pub fn refusal(&self) -> Error {
+        Class::ReadOnly.error(self)
+    }
+}
+
+/// What is wrong, what is shown, and how to go on.
+impl fmt::Display for ReadOnly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { until, cause, older } = self;
+        if matches!(cause, Error::DiskFull(_)) {
+            return write!(
+                f,
+                "the database is read-only: {cause}. It shows all that was committed; with room on the disk, the next \
+                 start can write again"
+            );
+        }
+        write!(
+            f,
+            "the database is read-only: {cause}. It shows the state of log record {until}; what was committed after \
+             that is not in it, and stays in its files as it is. 'thermocline restore DB NEWDB --until {until}' makes \
+             a database of this state that can be written"
+        )?;
+        if let Some(older) = older {
+            write!(
+                f,
+                ". The records behind it were written with version {older} of the engine's semantics, and this \
+                 program has version {}: a program of that version may still open the database whole",
+                Semantics::CURRENT
+            )?;
+        }
+        Ok(())
+    }
+}

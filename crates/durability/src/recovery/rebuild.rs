@@ -1,0 +1,269 @@
+//! A replay into partitions.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+use thermocline_machine::ids::{Identity, Micros, PartitionId, TransactionId};
+use thermocline_statements::{define, split};
+use thermocline_tables::partition::{Digest, Head, Member, Partition, Scope};
+use thermocline_tables::schema::{Schema, TableId};
+use thermocline_tables::table::{Budget, TableLoad, TupleId};
+use thermocline_types::{Error, Result, Value};
+
+use super::filling::fill;
+use super::{Described, Replay, SnapshotRows, verify_digest};
+use crate::Semantics;
+use crate::log::{self, Batch, Body, Effect, Effects, Images, LoadOutcome, Record};
+
+/// Runs what a record says, as when it ran first.
+pub trait Execute {
+    /// A procedure.
+    fn call(&mut self, scope: &mut Scope<'_>, procedure: &str, version: u32, arguments: &[Value]) -> Result<()>;
+
+    /// A statement.
+    fn statement(&mut self, scope: &mut Scope<'_>, sql: &str, parameters: &[Value]) -> Result<()>;
+
+    /// The schema is another one.
+    fn defined(&mut self, schema: &Schema);
+}
+
+/// The partitions of a database that is being recovered.
+///
+/// Rows of a snapshot are loaded by a thread for each partition, as far as there are processors. The log is replayed in
+/// one: what that saves against the first run (queues, waiting, the log) is more than what several partitions side by
+/// side would give, and order between partitions costs nothing.
+#[derive(Debug)]
+pub struct Rebuild<X> {
+    members: Vec<Member>,
+    /// Threads that load rows.
+    threads: usize,
+    schema: Schema,
+    execute: X,
+    /// Of a transaction whose last record has not come yet; `None` between two transactions.
+    parts: Option<Parts>,
+}
+
+/// Rows of a transaction's records but for the last.
+#[derive(Debug)]
+struct Parts {
+    transaction: TransactionId,
+    /// With the place of each image in `images`; `None` for a row that is gone.
+    rows: Vec<(PartitionId, TableId, TupleId, Option<Range<usize>>)>,
+    images: Vec<u8>,
+}
+
+impl Parts {
+    fn new(transaction: TransactionId) -> Self {
+        Self { transaction, rows: Vec::new(), images: Vec::new() }
+    }
+
+    fn add(&mut self, effects: &Effects<'_>) -> Result<()> {
+        effects.each(|Effect { partition, table, tuple, image }| {
+            let start = self.images.len();
+            self.images.extend_from_slice(image.unwrap_or_default());
+            self.rows.push((partition, table, tuple, image.map(|_| start..self.images.len())));
+            Ok(())
+        })
+    }
+
+    fn effects(&self) -> impl Iterator<Item = Effect<'_>> {
+        self.rows.iter().map(|(partition, table, tuple, image)| Effect {
+            partition: *partition,
+            table: *table,
+            tuple: *tuple,
+            image: image.clone().and_then(|place| self.images.get(place)),
+        })
+    }
+}
+
+impl<X: Execute> Rebuild<X> {
+    /// Empty partitions, as many as the database has. What was committed fits into memory whatever the
+    /// order in which it comes back, so the budget should not be asked: see [`Budget::unlimited`].
+    pub fn new(identity: Identity, budget: &Arc<Budget>, undo_bytes_max: usize, seed: u64, execute: X) -> Self {
+        let count = u32::from(identity.partitions);
+        let members = (0..identity.partitions)
+            .map(|id| Member::new(Partition::new(PartitionId(id), count, Arc::clone(budget), seed), undo_bytes_max))
+            .collect();
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { members, threads, schema: Schema::default(), execute, parts: None }
+    }
+
+    /// The same in so many threads; with one, files are read in the same order each time.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
+    }
+
+    /// What has been rebuilt.
+    pub fn into_parts(self) -> (Vec<Member>, Schema, X) {
+        (self.members, self.schema, self.execute)
+    }
+
+    fn define(&mut self, sql: &str) -> Result<()> {
+        let (schema, change) = define(&self.schema, sql)?;
+        self.members.iter_mut().try_for_each(|member| member.partition.define(&change))?;
+        self.schema = schema;
+        self.execute.defined(&self.schema);
+        Ok(())
+    }
+
+    /// Writes rows as they were. There is no digest to compare: it is of all changes, and these are the
+    /// last of each row, which the record's checksum covers.
+    fn effects(&mut self, effects: &Effects<'_>) -> Result<()> {
+        let parts = self.parts.take();
+        let mut rows: Vec<_> = parts.iter().flat_map(Parts::effects).collect();
+        effects.each(|effect| {
+            rows.push(effect);
+            Ok(())
+        })?;
+        let partitions: BTreeSet<PartitionId> = rows.iter().map(|effect| effect.partition).collect();
+        for id in partitions {
+            let of = rows.iter().filter(|effect| effect.partition == id);
+            let of = of.map(|effect| (effect.table, effect.tuple, effect.image));
+            self.member(id)?.partition.apply(of)?;
+        }
+        Ok(())
+    }
+
+    /// Removes what loads have left that are not over, and says which those are. What comes after this knows nothing of
+    /// them.
+    pub fn take_back_loads(&mut self) -> Result<Vec<TableLoad>> {
+        take_back_loads(&mut self.members)
+    }
+
+    fn member(&mut self, id: PartitionId) -> Result<&mut Member> {
+        self.members
+            .get_mut(usize::from(id.0))
+            .ok_or_else(|| Error::corrupt(format_args!("a log record of partition {}, which there is not", id.0)))
+    }
+
+    /// Runs a body over the partitions that it ran over, compares digests and keeps the changes.
+    fn execute(
+        &mut self,
+        (record, semantics): (&Record<'_>, Semantics),
+        run: impl FnOnce(&mut X, &mut Scope<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for partition in record.partitions.iter() {
+            self.member(partition)?;
+        }
+        // What ran over some of several asks for none of the others, so it may have them all.
+        let members = match record.partitions.single() {
+            Some(PartitionId(id)) => self.members.get_mut(usize::from(id)..=usize::from(id)).unwrap_or_default(),
+            None => &mut self.members,
+        };
+        let head = Head { id: record.transaction, timestamp: record.timestamp, seed: record.seed };
+        members.iter_mut().for_each(|member| member.transaction.head = head);
+        run(&mut self.execute, &mut Scope::new(members)).map_err(|error| failed(record, error))?;
+        let digest =
+            if semantics.digests_changes() { Member::digest(members) } else { Member::digest_at_the_end(members)? };
+        verify_digest(record, digest.bits())?;
+        for member in members {
+            let (partition, transaction) = member.split();
+            partition.commit(transaction);
+        }
+        Ok(())
+    }
+}
+
+/// The same with the partitions of a database that has been rebuilt.
+pub fn take_back_loads(members: &mut [Member]) -> Result<Vec<TableLoad>> {
+    let loads: BTreeSet<_> = members.iter().flat_map(|member| member.partition.loads()).collect();
+    loads.iter().try_for_each(|load| end_load(members, *load, LoadOutcome::TakenBack))?;
+    Ok(loads.into_iter().collect())
+}
+
+/// The records of loads that recovery has taken back, which come before anything else: what comes next gets the ids of
+/// the rows that are gone.
+pub fn taken_back(loads: &[TableLoad], transaction: TransactionId, timestamp: Micros) -> Result<Batch> {
+    let mut batch = Batch::default();
+    let head = log::Head { transaction, timestamp, seed: 0, digest: Digest::EMPTY.bits(), partitions: &[] };
+    loads.iter().try_for_each(|load| batch.load_end(&head, *load, LoadOutcome::TakenBack))?;
+    Ok(batch)
+}
+
+fn end_load(members: &mut [Member], load: TableLoad, outcome: LoadOutcome) -> Result<()> {
+    members.iter_mut().try_for_each(|member| {
+        if outcome == LoadOutcome::TakenBack {
+            member.partition.take_back(load, u32::MAX)?;
+        }
+        member.partition.end_load(load)
+    })
+}
+
+/// Adds the rows of a load to each partition of a scope.
+pub fn insert_hidden(scope: &mut Scope<'_>, load: TableLoad, images: Images<'_>) -> Result<()> {
+    scope.each().try_for_each(|(partition, transaction)| {
+        images.each(|image| partition.insert_hidden(load, image, transaction).map(drop))
+    })
+}
+
+/// What cannot be: all records of a transaction are in one group.
+fn unfinished(transaction: TransactionId) -> Error {
+    Error::corrupt(format_args!("the log has not all records of transaction {}", transaction.0))
+}
+
+#[cold]
+fn failed(record: &Record<'_>, error: Error) -> Error {
+    match error {
+        // Not the record's.
+        error @ Error::CannotOpen(_) => error,
+        error => Error::corrupt(format_args!("{} fails, and did not when it ran first: {error}", Described(record))),
+    }
+}
+
+impl<X: Execute> Replay for Rebuild<X> {
+    fn definitions(&mut self, identity: Identity, sql: &str) -> Result<()> {
+        if usize::from(identity.partitions) != self.members.len() {
+            return Err(Error::internal("the snapshot has another number of partitions than its database"));
+        }
+        for statement in split(sql)? {
+            self.define(statement)?;
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, rows: &SnapshotRows<'_>, loaded: &mut dyn FnMut(u64)) -> Result<()> {
+        let replicated =
+            self.schema.tables().filter(|table| table.partition_by.is_none()).map(|table| table.id).collect();
+        fill(self.members.iter_mut().map(|member| &mut member.partition), self.threads, rows, &replicated, loaded)
+    }
+
+    fn record(&mut self, record: &Record<'_>, semantics: Semantics) -> Result<()> {
+        if let Some(parts) = &self.parts
+            && (parts.transaction != record.transaction || !matches!(record.body, Body::Part(_) | Body::Effects(_)))
+        {
+            return Err(unfinished(parts.transaction));
+        }
+        match record.body {
+            Body::Call { procedure, version, arguments } => {
+                let arguments = arguments.to_vec()?;
+                self.execute((record, semantics), |execute, scope| execute.call(scope, procedure, version, &arguments))
+            }
+            Body::Statement { sql, parameters } => {
+                let parameters = parameters.to_vec()?;
+                self.execute((record, semantics), |execute, scope| execute.statement(scope, sql, &parameters))
+            }
+            Body::Effects(effects) => self.effects(&effects).map_err(|error| failed(record, error)),
+            Body::Part(effects) => self.parts.get_or_insert_with(|| Parts::new(record.transaction)).add(&effects),
+            Body::Definition(sql) => self.define(sql).map_err(|error| failed(record, error)),
+            Body::Load(load, images) => {
+                self.execute((record, semantics), |_, scope| insert_hidden(scope, load, images))
+            }
+            Body::TakeBack(load, rows) => {
+                let taken = self.members.iter_mut().try_for_each(|member| {
+                    let taken = member.partition.take_back(load, rows);
+                    taken.map(drop)
+                });
+                taken.map_err(|error| failed(record, error))
+            }
+            Body::LoadEnd(load, outcome) => {
+                end_load(&mut self.members, load, outcome).map_err(|error| failed(record, error))
+            }
+        }
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.parts.as_ref().map_or(Ok(()), |parts| Err(unfinished(parts.transaction)))
+    }
+}

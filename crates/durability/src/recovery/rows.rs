@@ -1,0 +1,89 @@
+use std::sync::mpsc;
+use std::thread;
+
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::schema::TableId;
+use thermocline_types::{Error, Result};
+
+use super::Plan;
+use crate::disk::Disk;
+use crate::snapshot::{Chunk, Manifest, RowFileReader, RowsHeader};
+
+/// Chunks that are read before they are asked for.
+const CHUNKS_AHEAD: usize = 4;
+
+/// The rows of a snapshot, which any number of threads can read, each those of a partition.
+#[derive(Debug)]
+pub struct SnapshotRows<'a> {
+    plan: &'a Plan,
+    disk: &'a dyn Disk,
+    snapshot: &'a Manifest,
+}
+
+/// Which thread reads a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The one that asks for the rows.
+    Inline,
+    /// One of its own, some chunks ahead.
+    Ahead,
+}
+
+impl<'a> SnapshotRows<'a> {
+    pub(super) const fn new(plan: &'a Plan, disk: &'a dyn Disk, snapshot: &'a Manifest) -> Self {
+        Self { plan, disk, snapshot }
+    }
+
+    /// An error once the replay is to stop.
+    pub fn check_interrupt(&self) -> Result<()> {
+        self.plan.check_interrupt()
+    }
+
+    /// Hands out the chunks of a partition's tables that are wanted. Those of a replicated table are in the file of the
+    /// first partition, and are for all of them.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or is damaged: which may be seen behind rows that were handed out.
+    pub fn each_chunk(
+        &self,
+        partition: PartitionId,
+        reading: Reading,
+        wanted: impl Fn(TableId) -> bool + Send,
+        mut each: impl FnMut(&Chunk<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let Manifest { database, position, ref partitions, .. } = *self.snapshot;
+        let missing = || Error::internal(format_args!("the snapshot has no partition {}", partition.0));
+        let expected = partitions.get(usize::from(partition.0)).copied().ok_or_else(missing)?;
+        let mut reader = RowFileReader::open(self.disk, RowsHeader { database, position, partition }, expected)?;
+        let mut each = |bytes: &[u8]| {
+            self.check_interrupt()?;
+            each(&Chunk::of_read(bytes).ok_or_else(|| Error::internal("a chunk that was read is none"))?)
+        };
+        let mut chunk = Vec::new();
+        if reading == Reading::Inline {
+            while reader.read_next(&mut chunk, &wanted)? {
+                each(&chunk)?;
+            }
+            return Ok(());
+        }
+        let (read, chunks) = mpsc::sync_channel::<Vec<u8>>(CHUNKS_AHEAD);
+        let (used, spare) = mpsc::channel::<Vec<u8>>();
+        thread::scope(|scope| {
+            let run = move || {
+                // Whoever fails to handle a chunk takes no more of them.
+                while reader.read_next(&mut chunk, &wanted)? && read.send(chunk).is_ok() {
+                    chunk = spare.try_recv().unwrap_or_default();
+                }
+                Ok(())
+            };
+            let thread = thread::Builder::new().name("snapshot".into()).spawn_scoped(scope, run);
+            let thread = thread.map_err(|error| Error::Io(format!("cannot start a thread: {error}").into()))?;
+            for chunk in chunks {
+                each(&chunk)?;
+                // The reader may have come to its end.
+                let _ = used.send(chunk);
+            }
+            thread.join().unwrap_or_else(|_| Err(Error::internal("reading a snapshot panicked")))
+        })
+    }
+}

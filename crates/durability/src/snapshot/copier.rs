@@ -1,0 +1,341 @@
+//! Copies the rows of one partition while its transactions go on.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use thermocline_machine::ids::LoadId;
+use thermocline_machine::{EventCount, Wait};
+use thermocline_tables::partition::{Partition, PreImages};
+use thermocline_tables::schema::TableId;
+use thermocline_tables::table::{Budget, Change, ScanFrontier, TupleId, TupleIds, Working};
+use thermocline_types::{Error, Result};
+
+use super::rows::{CHUNK_BYTES, ChunkBuilder};
+
+/// Bytes of the budget that have to be free for memory to be kept.
+const SPARE_ROOM: usize = 8 * CHUNK_BYTES;
+
+/// A partition's share of a snapshot.
+///
+/// ```text
+///  begin (at the barrier)      step                       step
+/// -----------------------> copying -----> copying ... -----------> done
+///                             |   changed(row not copied yet): its image of before is copied
+///                             |
+///                             +-- no memory for images, or a definition --> failed
+/// ```
+///
+/// Rows may change faster than a disk takes images. If many wait, the partition's next transaction waits until some
+/// are written ([`PreImages::held_up`]): a row is copied once, so a copy ends after as much time as the disk needs for
+/// all rows, whatever transactions do.
+///
+/// Each table keeps count of its rows in an `ScanFrontier`. Steps run in the partition's thread, between
+/// transactions; chunks are taken by whoever writes or reads them, which holds the lock for a moment.
+/// Dropping it ends the copying.
+#[derive(Debug)]
+pub struct Copier {
+    state: Arc<Mutex<State>>,
+}
+
+/// What a step of copying came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to copy.
+    More,
+    /// All rows are in chunks.
+    Done,
+}
+
+/// Invariant: `charged` is what the budget was told, and [`State::memory_bytes`] after each change.
+#[derive(Debug)]
+struct State {
+    /// Tables that are not copied yet; the first is being copied.
+    tables: VecDeque<TableCopy>,
+    open: ChunkBuilder,
+    /// Complete chunks that have not been taken.
+    chunks: VecDeque<Vec<u8>>,
+    chunk_bytes: usize,
+    /// The memory of a chunk that was written, for the next one.
+    spare: Vec<u8>,
+    bytes_max: usize,
+    /// Chunks were taken, or it is over.
+    taken: Arc<EventCount>,
+    failed: Option<Error>,
+    budget: Arc<Budget>,
+    charged: usize,
+}
+
+#[derive(Debug)]
+struct TableCopy {
+    table: TableId,
+    uncopied: ScanFrontier,
+    /// Images of rows that changed before their turn. Not in the chunk of the rows in turn: a chunk is of one
+    /// table, and those that change are of any.
+    changed: ChunkBuilder,
+    /// Rows of loads that were not over at the barrier.
+    hidden: Vec<Hidden>,
+}
+
+/// Rows of a load that was not over at the barrier, and may be by now.
+#[derive(Debug)]
+struct Hidden {
+    /// The bitmap of then.
+    ids: Box<[u64]>,
+    rows: ChunkBuilder,
+}
+
+impl Hidden {
+    fn new((load, ids): (LoadId, &TupleIds)) -> Self {
+        Self { ids: ids.words().into(), rows: ChunkBuilder::of_load(load) }
+    }
+
+    fn contains(&self, id: TupleId) -> bool {
+        self.ids.get(id.0 as usize / 64).is_some_and(|word| word >> (id.0 % 64) & 1 == 1)
+    }
+}
+
+impl TableCopy {
+    /// Where the image of a row goes that was of a load; `None` if it was of none.
+    fn hidden(&mut self, id: TupleId) -> Option<&mut ChunkBuilder> {
+        self.hidden.iter_mut().find(|hidden| hidden.contains(id)).map(|hidden| &mut hidden.rows)
+    }
+
+    /// The chunks that are not full.
+    fn rest(self) -> impl Iterator<Item = Vec<u8>> {
+        let hidden = self.hidden.into_iter().map(|hidden| hidden.rows);
+        std::iter::once(self.changed).chain(hidden).filter_map(|mut rows| rows.take())
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let hidden = self.hidden.iter().map(|hidden| size_of_val(&*hidden.ids) + hidden.rows.memory_bytes());
+        self.uncopied.memory_bytes() + self.changed.memory_bytes() + hidden.sum::<usize>()
+    }
+}
+
+impl Copier {
+    /// Starts with a partition that stands at the barrier. While more than `bytes_max` bytes wait in memory the
+    /// partition runs no further transaction; what the last one changed may be more. If there is no memory for it the
+    /// copy fails rather than take that of transactions.
+    ///
+    /// Replicated tables are copied from the first partition only.
+    pub fn begin(partition: &mut Partition, bytes_max: usize) -> Self {
+        let first = partition.id().0 == 0;
+        let tables = partition
+            .tables()
+            .filter(|table| first || table.definition().partition_by.is_some())
+            .map(|table| TableCopy {
+                table: table.definition().id,
+                uncopied: ScanFrontier::new(table),
+                changed: ChunkBuilder::default(),
+                hidden: table.loads().map(Hidden::new).collect(),
+            })
+            .collect();
+        let mut state = State {
+            tables,
+            open: ChunkBuilder::default(),
+            chunks: VecDeque::new(),
+            chunk_bytes: 0,
+            spare: Vec::new(),
+            bytes_max,
+            taken: EventCount::new(),
+            failed: None,
+            budget: Arc::clone(partition.budget()),
+            charged: 0,
+        };
+        state.charge();
+        let state = Arc::new(Mutex::new(state));
+        partition.watch(Box::new(Watcher { state: Arc::downgrade(&state) }));
+        Self { state }
+    }
+
+    /// Looks at up to so many ids and copies the rows, up to about a chunk.
+    pub fn step(&self, partition: &Partition, ids: u32) -> Result<Step> {
+        let state = &mut *self.state.lock();
+        let (mut left, mut bytes) = (ids, 0);
+        while left > 0 && bytes < CHUNK_BYTES {
+            state.check()?;
+            let Some(copy) = state.tables.front_mut() else { break };
+            let table = partition.table(copy.table)?;
+            let Some((id, done)) = copy.uncopied.next(table) else {
+                if let Some(copy) = state.tables.pop_front() {
+                    copy.rest().for_each(|chunk| state.keep(chunk));
+                }
+                state.charge();
+                continue;
+            };
+            if !done {
+                let (table_id, image) = (copy.table, table.row(id)?.image());
+                bytes += image.len();
+                match copy.hidden(id) {
+                    None => state.push(table_id, id, image),
+                    Some(rows) => {
+                        let before = rows.memory_bytes();
+                        let chunk = rows.push(table_id, id, image, &mut Vec::new());
+                        let resized = rows.memory_bytes() != before;
+                        state.pushed(chunk, resized);
+                    }
+                }
+            }
+            left -= 1;
+        }
+        state.check()?;
+        if !state.tables.is_empty() {
+            return Ok(Step::More);
+        }
+        if let Some(chunk) = state.open.take() {
+            state.keep(chunk);
+        }
+        state.spare = Vec::new();
+        state.charge();
+        // The last chunk may have been one too many.
+        state.check()?;
+        Ok(Step::Done)
+    }
+
+    /// A chunk to be written, if one is complete.
+    pub fn take_chunk(&self) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let chunk = state.chunks.pop_front()?;
+        state.chunk_bytes -= chunk.capacity();
+        state.charge();
+        state.taken.advance();
+        Some(chunk)
+    }
+
+    /// Whether so much waits that whoever writes it should not rest.
+    pub fn is_pressed(&self) -> bool {
+        let state = self.state.lock();
+        state.chunk_bytes > state.bytes_max / 4
+    }
+
+    /// The memory of a chunk that was taken and is of no more use.
+    pub fn give_back(&self, mut chunk: Vec<u8>) {
+        let mut state = self.state.lock();
+        // One huge row does not keep its memory, and nothing does once all rows are copied, or where there is
+        // hardly enough of it.
+        if !state.tables.is_empty()
+            && state.budget.check_working(SPARE_ROOM).is_ok()
+            && chunk.capacity() <= 2 * CHUNK_BYTES
+            && chunk.capacity() > state.spare.capacity()
+        {
+            chunk.clear();
+            state.spare = chunk;
+            state.charge();
+        }
+    }
+
+    /// Ends the copying, also where somebody still has this: nobody takes chunks any more.
+    pub fn give_up(&self) {
+        self.state.lock().fail(Error::Cancelled("the copy of the rows was given up".into()));
+    }
+
+    /// Bytes in memory.
+    pub fn memory_bytes(&self) -> usize {
+        self.state.lock().memory_bytes()
+    }
+}
+
+impl State {
+    fn check(&self) -> Result<()> {
+        self.failed.as_ref().map_or(Ok(()), |error| Err(error.clone()))
+    }
+
+    fn push(&mut self, table: TableId, id: TupleId, image: &[u8]) {
+        let before = self.open.memory_bytes();
+        let chunk = self.open.push(table, id, image, &mut self.spare);
+        self.pushed(chunk, self.open.memory_bytes() != before);
+    }
+
+    /// Takes the chunk that a row completed, if it did; charges what changed.
+    fn pushed(&mut self, chunk: Option<Vec<u8>>, resized: bool) {
+        if chunk.is_none() && !resized {
+            return;
+        }
+        if let Some(chunk) = chunk {
+            self.keep(chunk);
+        }
+        self.charge();
+    }
+
+    fn keep(&mut self, chunk: Vec<u8>) {
+        self.chunk_bytes += chunk.capacity();
+        self.chunks.push_back(chunk);
+        if let Err(full) = self.budget.check_working(0) {
+            // Transactions need the memory more.
+            self.fail(Error::OutOfMemory(format!("a copy of the rows: {full}").into()));
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.failed.get_or_insert(error);
+        (self.chunks, self.chunk_bytes, self.open) = (VecDeque::new(), 0, ChunkBuilder::default());
+        self.spare = Vec::new();
+        self.tables.clear();
+        self.charge();
+        self.taken.advance();
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let tables: usize = self.tables.iter().map(TableCopy::memory_bytes).sum();
+        self.chunk_bytes + self.open.memory_bytes() + self.spare.capacity() + tables
+    }
+
+    fn charge(&mut self) {
+        let bytes = self.memory_bytes();
+        self.budget.resize_working(Working::Snapshots, self.charged, bytes);
+        self.charged = bytes;
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.budget.resize_working(Working::Snapshots, self.charged, 0);
+        self.taken.advance();
+    }
+}
+
+#[derive(Debug)]
+struct Watcher {
+    state: Weak<Mutex<State>>,
+}
+
+impl PreImages for Watcher {
+    fn changed(&mut self, change: Change<'_>) -> bool {
+        let Some(state) = self.state.upgrade() else { return false };
+        let state = &mut *state.lock();
+        let Some(copy) = state.tables.iter_mut().find(|copy| copy.table == change.table) else {
+            return !state.tables.is_empty();
+        };
+        if copy.uncopied.mark(change.id)
+            && let Some(before) = change.before
+        {
+            let is_hidden = copy.hidden.iter().any(|hidden| hidden.contains(change.id));
+            let rows = if is_hidden { copy.hidden(change.id) } else { Some(&mut copy.changed) };
+            let Some(rows) = rows else { return true };
+            let memory = rows.memory_bytes();
+            let chunk = rows.push(change.table, change.id, before, &mut Vec::new());
+            let resized = rows.memory_bytes() != memory;
+            state.pushed(chunk, resized);
+        }
+        true
+    }
+
+    fn held_up(&self) -> Option<Wait> {
+        let state = self.state.upgrade()?;
+        let state = state.lock();
+        // Before the bytes are looked at, which change under this lock only.
+        let seen = state.taken.seen();
+        (state.chunk_bytes > state.bytes_max).then(|| Wait::new(&state.taken, seen))
+    }
+
+    fn defined(&mut self) {
+        if let Some(state) = self.state.upgrade() {
+            let state = &mut *state.lock();
+            // What is copied completely keeps its shape.
+            if !state.tables.is_empty() {
+                state.fail(Error::Retry("the schema has changed while rows were copied".into()));
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+use thermocline_machine::ids::PartitionId;
+use thermocline_tables::PartitionHash;
+use thermocline_tables::partition::Member;
+use thermocline_tables::schema::TableDefinition;
+use thermocline_tables::table::TupleId;
+use thermocline_types::{Class, Result};
+
+use super::rows::ChunkBuilder;
+use super::writer::SnapshotWriter;
+
+/// Rows that are written between two questions whether to go on.
+const ROWS_BETWEEN_CHECKS: u32 = 1 << 12;
+
+/// Writes the rows of all partitions as those of another number of them, each where the hash of its table's partition
+/// column says. Nothing runs meanwhile, and no load is under way. `check` is asked whether that is to stop.
+///
+/// A row that goes to another partition gets another id there, as any new one does; rows keep the order that they have,
+/// by partition and id. Those of a replicated table keep their ids.
+pub fn write_redistributed(
+    members: &[Member],
+    writer: &mut SnapshotWriter,
+    check: &dyn Fn() -> Result<()>,
+) -> Result<()> {
+    let Some(first) = members.first() else { return Ok(()) };
+    for table in first.partition.tables() {
+        let definition = table.definition();
+        let mut files: Vec<File> = (0..writer.partitions()).map(|_| File::default()).collect();
+        match definition.partition_by {
+            None => {
+                for (row, id) in (1..).zip(table.scan()) {
+                    ask(row, check)?;
+                    files.iter_mut().take(1).try_for_each(|file| {
+                        file.push(definition, id, table.row(id)?.image(), PartitionId(0), writer)
+                    })?;
+                }
+            }
+            Some(column) => {
+                for member in members {
+                    let table = member.partition.table(definition.id)?;
+                    for (row, id) in (1..).zip(table.scan()) {
+                        ask(row, check)?;
+                        let row = table.row(id)?;
+                        let number = PartitionHash::of(row.value(column)).partition(writer.partitions().into());
+                        // It is less than the number of partitions.
+                        let partition = PartitionId(u16::try_from(number).unwrap_or(u16::MAX));
+                        if let Some(file) = files.get_mut(usize::from(partition.0)) {
+                            let id = file.next_id(definition)?;
+                            file.push(definition, id, row.image(), partition, writer)?;
+                        }
+                    }
+                }
+            }
+        }
+        for (partition, file) in (0..).map(PartitionId).zip(&mut files) {
+            if let Some(mut chunk) = file.rows.take() {
+                writer.append(partition, &mut chunk)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn ask(row: u32, check: &dyn Fn() -> Result<()>) -> Result<()> {
+    if row.is_multiple_of(ROWS_BETWEEN_CHECKS) { check() } else { Ok(()) }
+}
+
+/// Rows of one table on their way to a partition's file.
+#[derive(Debug, Default)]
+struct File {
+    rows: ChunkBuilder,
+    /// The memory of a chunk that was written, for the next one.
+    spare: Vec<u8>,
+    next: u32,
+}
+
+impl File {
+    fn next_id(&mut self, table: &TableDefinition) -> Result<TupleId> {
+        let id = TupleId(self.next);
+        if id > TupleId::MAX {
+            let message = format_args!("table \"{}\" has more rows than one of so few partitions can have", table.name);
+            return Err(Class::LimitExceeded.error(message));
+        }
+        self.next += 1;
+        Ok(id)
+    }
+
+    fn push(
+        &mut self,
+        table: &TableDefinition,
+        id: TupleId,
+        image: &[u8],
+        partition: PartitionId,
+        writer: &mut SnapshotWriter,
+    ) -> Result<()> {
+        if let Some(mut chunk) = self.rows.push(table.id, id, image, &mut self.spare) {
+            writer.append(partition, &mut chunk)?;
+            chunk.clear();
+            self.spare = chunk;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,150 @@
+use std::sync::Arc;
+
+use thermocline_machine::ids::{Identity, Micros, PartitionId, Sequence, TransactionId};
+use thermocline_tables::partition::{Head, Member, Partition};
+use thermocline_tables::schema::Schema;
+use thermocline_types::{Error, Result};
+
+use super::copier::{Copier, Step};
+use super::manifest::Manifest;
+use super::writer::{SnapshotWriter, remove_attempt, remove_snapshots};
+use crate::disk::Disk;
+
+/// Where a snapshot begins: all partitions stand at one place in the log and are watched from there on.
+#[derive(Debug)]
+pub struct Barrier {
+    position: Sequence,
+    transaction: TransactionId,
+    timestamp: Micros,
+    definitions: String,
+    copiers: Vec<Copier>,
+}
+
+impl Barrier {
+    /// While somebody has all partitions, and all that they ran is in the log up to `position`. `head` is
+    /// his own. Touches no disk, because the partitions wait.
+    pub fn at(members: &mut [Member], head: Head, position: Sequence, schema: &Schema, bytes_max: usize) -> Self {
+        let heads = members.iter().map(|member| member.transaction.head);
+        // Partitions number their transactions on their own.
+        let (transaction, timestamp) = heads
+            .fold((head.id, head.timestamp), |(id, timestamp), head| (id.max(head.id), timestamp.max(head.timestamp)));
+        let copiers = members.iter_mut().map(|member| Copier::begin(&mut member.partition, bytes_max)).collect();
+        Self { position, transaction, timestamp, definitions: schema.to_sql(), copiers }
+    }
+
+    /// Its place in the log.
+    pub fn position(&self) -> Sequence {
+        self.position
+    }
+}
+
+/// A snapshot under way.
+///
+/// ```text
+///  Barrier::at --> begin --> step, write, step, write ... --> is_copied --> complete
+///  (all partitions)  |        (a partition's thread; the writer's)             |
+///                    +------------------------- abandon <-- an error ----------+
+/// ```
+///
+/// Invariant: an error leaves the snapshots before it as they are; the caller abandons it.
+#[derive(Debug)]
+pub struct Taking {
+    disk: Arc<dyn Disk>,
+    /// `None` for partitions that are copied and written.
+    copiers: Vec<Option<Writing>>,
+    writer: SnapshotWriter,
+    position: Sequence,
+}
+
+/// A partition's copier while its chunks are written. Steps of it may be in a queue behind a transaction that waits for
+/// that: when nothing is written any more, nobody may wait.
+#[derive(Debug)]
+struct Writing(Arc<Copier>);
+
+impl Drop for Writing {
+    fn drop(&mut self) {
+        self.0.give_up();
+    }
+}
+
+impl Taking {
+    /// Makes its files; `None` if there is a snapshot of this position already.
+    pub fn begin(disk: Arc<dyn Disk>, identity: Identity, barrier: Barrier) -> Result<Option<Self>> {
+        let Barrier { position, transaction, timestamp, definitions, copiers } = barrier;
+        let place = (position, transaction, timestamp);
+        let writer = SnapshotWriter::begin(Arc::clone(&disk), identity, place, &definitions)
+            .inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
+        let copiers = copiers.into_iter().map(|copier| Some(Writing(Arc::new(copier)))).collect();
+        Ok(writer.map(|writer| Self { disk, copiers, writer, position }))
+    }
+
+    /// Its place in the log.
+    pub fn position(&self) -> Sequence {
+        self.position
+    }
+
+    /// What copies a partition, to be [stepped](Copier::step) there; `None` if that is done.
+    pub fn copier(&self, partition: PartitionId) -> Option<Arc<Copier>> {
+        self.copiers.get(usize::from(partition.0))?.as_ref().map(|Writing(copier)| Arc::clone(copier))
+    }
+
+    /// Copies some rows of a partition and writes what is complete: both sides at once.
+    pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<()> {
+        let Some(copier) = self.copier(partition.id()) else { return Ok(()) };
+        let step = copier.step(partition, ids)?;
+        self.write(partition.id(), Some(step)).map(drop)
+    }
+
+    /// Writes what a partition has copied. `step` is what the last step there came to, before this. Gives
+    /// back how many bytes.
+    pub fn write(&mut self, partition: PartitionId, step: Option<Step>) -> Result<u64> {
+        let Some(copier) = self.copier(partition) else { return Ok(0) };
+        let mut bytes = 0;
+        while let Some(mut chunk) = copier.take_chunk() {
+            bytes += chunk.len() as u64;
+            self.writer.append(partition, &mut chunk)?;
+            copier.give_back(chunk);
+        }
+        if step == Some(Step::Done)
+            && let Some(copier) = self.copiers.get_mut(usize::from(partition.0))
+        {
+            *copier = None;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes what all partitions have copied; gives back how many bytes.
+    pub fn write_all(&mut self) -> Result<u64> {
+        let partitions = (0..self.copiers.len()).filter_map(|number| u16::try_from(number).ok()).map(PartitionId);
+        partitions.map(|partition| self.write(partition, None)).sum()
+    }
+
+    /// Whether so much waits of a partition that the writer should not rest.
+    pub fn is_pressed(&self) -> bool {
+        self.copiers.iter().flatten().any(|Writing(copier)| copier.is_pressed())
+    }
+
+    /// Whether all rows are written.
+    pub fn is_copied(&self) -> bool {
+        self.copiers.iter().all(Option::is_none)
+    }
+
+    /// Makes it the snapshot of the database, and removes those before it; the log up to it may go then.
+    /// `durable` is up to where the log is, which has to have reached its position.
+    pub fn complete(self, durable: Sequence) -> Result<Manifest> {
+        if !self.is_copied() {
+            return Err(Error::internal("a snapshot without all rows"));
+        }
+        let Self { disk, writer, position, .. } = self;
+        // On a full disk the next attempt needs the room, and so does the log.
+        let manifest = writer.complete(durable).inspect_err(|_| drop(remove_attempt(&*disk, position)))?;
+        remove_snapshots(&*disk, position)?;
+        Ok(manifest)
+    }
+
+    /// Gives up and removes its files.
+    pub fn abandon(self) -> Result<()> {
+        drop(self.copiers);
+        self.writer.abandon()
+    }
+}

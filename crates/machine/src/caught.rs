@@ -1,0 +1,28 @@
+//! Panics, which are bugs, as errors.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use thermocline_types::{Error, Result};
+
+/// Runs something whose panic is an error, after which whatever it had in its hands is in no state to go on:
+/// the caller stops the engine, so that nobody waits for a thread that is gone.
+pub fn caught<T>(what: impl fmt::Display, run: impl FnOnce() -> T) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message");
+        Error::internal(format_args!("{what} panicked: {text}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_with_its_message() {
+        assert_eq!(caught("it", || 7), Ok(7));
+        assert_eq!(caught("it", || panic!("of {}", 1)).unwrap_err().to_string(), "internal error: it panicked: of 1");
+        assert_eq!(caught("it", || panic!("no")).unwrap_err().to_string(), "internal error: it panicked: no");
+    }
+}

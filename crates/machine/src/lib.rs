@@ -1,0 +1,80 @@
+//! Machines: work that says what it waits for instead of waiting.
+//!
+//! ```text
+//!              step                 Go: again
+//!  Machine ------------> Step ----> Wait(event, until): when the event has advanced, or at that time
+//!     ^                    |        Over(output)
+//!     +---- whoever drives it ------+
+//! ```
+//!
+//! A machine takes one step: it reads or changes what it shares with others once, under a lock that it gives
+//! back before the step ends, and decides. It never sleeps. On a thread [`run`] drives it and sleeps between steps
+//! where it waits; in the simulator a scheduler steps all machines of a node in any order, and one that waits
+//! only once its event has advanced. So a wake-up that is forgotten hangs both.
+
+mod allocator;
+mod beside;
+mod caught;
+mod clock;
+mod event_count;
+pub mod ids;
+pub mod interrupt;
+pub mod random;
+mod slot;
+mod turns;
+
+pub use allocator::{limit_arenas, trim};
+pub use beside::beside;
+pub use caught::caught;
+pub use clock::Clock;
+pub use event_count::{EventCount, Wait};
+pub use slot::{Receiver, Sender, slot, slot_of};
+pub use turns::{Turn, Turns};
+
+/// What a step came to.
+#[derive(Debug)]
+#[must_use]
+pub enum Step<T> {
+    /// Something was done; there is a next step.
+    Go,
+    /// There is nothing to do before this is over.
+    Wait(Wait),
+    /// The end.
+    Over(T),
+}
+
+impl<T> Step<T> {
+    /// The same with another end.
+    pub fn map<U>(self, other: impl FnOnce(T) -> U) -> Step<U> {
+        match self {
+            Self::Go => Step::Go,
+            Self::Wait(wait) => Step::Wait(wait),
+            Self::Over(output) => Step::Over(other(output)),
+        }
+    }
+}
+
+/// Something that is done in steps, none of which waits.
+pub trait Machine {
+    /// What it comes to.
+    type Output;
+
+    /// Takes the next step; not after the last.
+    fn step(&mut self) -> Step<Self::Output>;
+}
+
+/// Drives a machine on this thread.
+pub fn run<M: Machine>(machine: &mut M, clock: &Clock) -> M::Output {
+    run_steps(clock, || machine.step())
+}
+
+/// The same for what is no machine of its own.
+pub fn run_steps<T>(clock: &Clock, mut step: impl FnMut() -> Step<T>) -> T {
+    loop {
+        match step() {
+            Step::Go => {}
+            Step::Wait(wait) => wait.sleep(clock),
+            Step::Over(output) => return output,
+        }
+    }
+}

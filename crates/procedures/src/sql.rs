@@ -1,0 +1,118 @@
+//! `LANGUAGE SQL`: statements one behind the other.
+
+use std::sync::Arc;
+
+use thermocline_statements::object;
+use thermocline_statements::{Answer, CallArguments, OutputColumn, Parsed, Prepared, parse, split};
+use thermocline_tables::schema::{ProcedureDefinition, Schema};
+use thermocline_tables::table::HeapSize;
+use thermocline_types::{Class, Result, Value};
+
+use super::Context;
+use super::context::limit_without_order;
+
+/// A body in SQL. What its last statement gives is what the procedure gives.
+#[derive(Debug)]
+pub(super) struct SqlProcedure {
+    steps: Vec<Step>,
+}
+
+#[derive(Debug)]
+struct Step {
+    /// The line of the body on which it begins, from 1.
+    line: u32,
+    action: Action,
+}
+
+#[derive(Debug)]
+enum Action {
+    Statement(Box<Prepared>, Arc<[OutputColumn]>),
+    Call { procedure: Box<str>, arguments: CallArguments },
+}
+
+impl SqlProcedure {
+    pub fn compile(schema: &Schema, definition: &ProcedureDefinition) -> Result<Self> {
+        let body = &*definition.body;
+        let mut steps = Vec::new();
+        let (mut wrote, mut limited) = (false, None);
+        for text in split(body).map_err(|error| error.in_procedure(&definition.name, 0))? {
+            let line = line_of(body, text);
+            let action = compile_step(schema, definition, text);
+            let action = action.map_err(|error| error.in_procedure(&definition.name, line))?;
+            if let Action::Statement(prepared, _) = &action {
+                wrote |= !prepared.is_read_only();
+                if prepared.limits_without_order() {
+                    limited.get_or_insert(line);
+                }
+            }
+            steps.push(Step { line, action });
+        }
+        match limited {
+            Some(line) if wrote => Err(limit_without_order().in_procedure(&definition.name, line)),
+            _ => Ok(Self { steps }),
+        }
+    }
+
+    pub fn run(&self, context: &mut Context<'_, '_>, name: &str, arguments: &[Value]) -> Result<Answer> {
+        let mut last = Answer::default();
+        for step in &self.steps {
+            // Nobody will see it, and the next one's has its place.
+            drop(std::mem::take(&mut last));
+            let result = match &step.action {
+                Action::Statement(prepared, columns) => context.run(prepared, arguments).map(|outcome| Answer {
+                    columns: Arc::clone(columns),
+                    rows: outcome.rows,
+                    affected: outcome.affected,
+                }),
+                Action::Call { procedure, arguments: written } => {
+                    let environment = context.environment();
+                    let values = written.evaluate_in(environment, arguments);
+                    values.and_then(|values| environment.keeping_texts(|| context.call(procedure, &values)))
+                }
+            };
+            last = result.map_err(|error| error.in_procedure(name, step.line))?;
+        }
+        Ok(last)
+    }
+}
+
+impl HeapSize for SqlProcedure {
+    fn heap_bytes(&self) -> usize {
+        let of = |step: &Step| match &step.action {
+            Action::Statement(prepared, _) => prepared.heap_bytes(),
+            Action::Call { arguments, .. } => arguments.heap_bytes(),
+        };
+        self.steps.iter().map(|step| size_of::<Step>() + of(step)).sum()
+    }
+}
+
+fn compile_step(schema: &Schema, definition: &ProcedureDefinition, text: &str) -> Result<Action> {
+    match parse(text)? {
+        Parsed::Call { name, arguments: written } => {
+            // The procedure may be this one, or one that comes later: it is looked up when this runs.
+            let arguments = CallArguments::bind_late(schema, &written, &definition.arguments)?;
+            if arguments.parameters().len() != definition.arguments.len() {
+                return Err(Class::UndefinedParameter.error("a parameter that is no argument of the procedure"));
+            }
+            Ok(Action::Call { procedure: object(&name)?, arguments })
+        }
+        parsed @ (Parsed::Statement(..) | Parsed::Explain(_)) => {
+            let prepared = Prepared::bind(schema, parsed, &definition.arguments)?;
+            if prepared.parameters().len() != definition.arguments.len() {
+                return Err(Class::UndefinedParameter.error("a parameter that is no argument of the procedure"));
+            }
+            let columns = prepared.columns().into();
+            Ok(Action::Statement(Box::new(prepared), columns))
+        }
+        Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
+            Err(Class::InvalidFunctionDefinition.error("a definition inside of a procedure"))
+        }
+    }
+}
+
+/// The line on which a part of a text begins.
+fn line_of(body: &str, part: &str) -> u32 {
+    let offset = (part.as_ptr() as usize).saturating_sub(body.as_ptr() as usize);
+    let before = body.get(..offset).unwrap_or_default();
+    u32::try_from(before.matches('\n').count()).unwrap_or(u32::MAX).saturating_add(1)
+}

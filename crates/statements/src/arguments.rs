@@ -1,0 +1,99 @@
+//! Arguments of a written `CALL`.
+
+use std::sync::Arc;
+
+use sqlparser::ast;
+use thermocline_tables::schema::{Argument, Schema};
+use thermocline_tables::table::{Budget, HeapSize, StatementMemory};
+use thermocline_types::{Class, DataType, Result, Value, assign};
+
+use crate::bind::Binder;
+use crate::expression::{Environment, Expr, Frame};
+use crate::prepared::settle;
+
+/// The arguments of a written `CALL`, as expressions over parameters.
+#[derive(Debug)]
+pub struct CallArguments {
+    /// Each with the type that the procedure wants, `None` until it is known.
+    arguments: Vec<(Expr, Option<DataType>)>,
+    parameters: Vec<DataType>,
+}
+
+impl CallArguments {
+    /// Binds what stands between the parentheses, as many as are wanted; `of` are the arguments of the procedure in
+    /// which the call stands.
+    ///
+    /// # Errors
+    /// If an argument is none of the wanted type, or depends on more than parameters.
+    pub fn bind(schema: &Schema, wanted: &[Argument], written: &[ast::Expr], of: &[Argument]) -> Result<Self> {
+        let mut binder = Binder::new(schema, of);
+        let mut arguments = Vec::with_capacity(written.len());
+        for (written, argument) in written.iter().zip(wanted) {
+            let typed = binder.expression(written)?;
+            let bound = binder.assignable(typed, argument.data_type, &argument.name)?;
+            if bound.is_volatile() {
+                let message = format!("argument \"{}\" of CALL depends on more than parameters", argument.name);
+                return Err(Class::Unsupported.error(message));
+            }
+            arguments.push((bound, Some(argument.data_type)));
+        }
+        Ok(Self { arguments, parameters: binder.into_parameters() })
+    }
+
+    /// Binds arguments of a procedure that is looked up when the call runs, which assigns them then.
+    ///
+    /// # Errors
+    /// If an argument is no expression over the arguments of the procedure in which the call stands.
+    pub fn bind_late(schema: &Schema, written: &[ast::Expr], of: &[Argument]) -> Result<Self> {
+        let mut binder = Binder::new(schema, of);
+        let bound = written.iter().map(|expr| Ok((binder.expression(expr)?.expr, None)));
+        let arguments = bound.collect::<Result<Vec<_>>>()?;
+        Ok(Self { arguments, parameters: binder.into_parameters() })
+    }
+
+    /// The types of the parameters.
+    pub fn parameters(&self) -> &[DataType] {
+        &self.parameters
+    }
+
+    /// The values; the memory that it takes to make them is charged to this budget.
+    ///
+    /// # Errors
+    /// If parameters are missing or of other types, or an expression has an error.
+    pub fn evaluate(&self, parameters: &[Value], budget: &Arc<Budget>) -> Result<Vec<Value>> {
+        if parameters.len() != self.parameters.len() {
+            return Err(Class::UndefinedParameter.error(format_args!(
+                "the statement has {} parameters and was given {}",
+                self.parameters.len(),
+                parameters.len()
+            )));
+        }
+        let parameters = settle(parameters, self.parameters.iter().copied())?;
+        let is_plain = |(expr, _): &(Expr, _)| matches!(expr, Expr::Literal(_) | Expr::Parameter(_));
+        let memory = (!self.arguments.iter().all(is_plain)).then(|| Box::new(StatementMemory::new(budget)));
+        self.evaluate_in(&Environment::new(0, 0, 0).with_memory(memory), &parameters)
+    }
+
+    /// The values in the transaction of a procedure, with its arguments as parameters.
+    ///
+    /// # Errors
+    /// If an expression has an error.
+    pub fn evaluate_in(&self, environment: &Environment, parameters: &[Value]) -> Result<Vec<Value>> {
+        let frame = Frame::new(parameters, environment);
+        let value = |(expr, data_type): &(Expr, Option<DataType>)| {
+            let value = expr.evaluate(&frame)?;
+            let Some(data_type) = data_type else { return value.into_value(environment) };
+            let assigned = assign(value.get(), *data_type)?;
+            environment.text(assigned.heap_bytes())?;
+            Ok(assigned.to_value())
+        };
+        self.arguments.iter().map(value).collect()
+    }
+}
+
+impl HeapSize for CallArguments {
+    fn heap_bytes(&self) -> usize {
+        let Self { arguments, parameters } = self;
+        arguments.heap_bytes() + parameters.heap_bytes()
+    }
+}

@@ -1,0 +1,138 @@
+use thermocline_tables::schema::{Change, IndexId, IndexKind, Schema, TableId};
+use thermocline_types::DataType;
+
+use super::*;
+
+const WAREHOUSE: &str = "
+CREATE TABLE warehouse (
+    w_id INTEGER PRIMARY KEY,
+    w_name VARCHAR(10) NOT NULL DEFAULT 'none''s',
+    w_tax DECIMAL(4,4) CHECK (w_tax >= 0 AND w_tax < 1),
+    w_since TIMESTAMP DEFAULT now(),
+    w_open BOOLEAN DEFAULT true
+) PARTITION BY (w_id);
+CREATE TABLE \"Order Line\" (
+    w_id INTEGER, o_id BIGINT, number SMALLINT, \"the text\" TEXT UNIQUE, day DATE,
+    PRIMARY KEY (w_id, o_id, number DESC) USING BTREE,
+    CONSTRAINT sane CHECK (number > 0)
+) WITH (evictable = false);
+CREATE INDEX ON \"Order Line\" (day DESC, number);
+CREATE INDEX by_hash ON warehouse USING HASH (w_name);
+CREATE PROCEDURE pay(w INTEGER, amount DECIMAL(6,2), payer INTEGER) PARTITION ON (w, payer) LANGUAGE lua AS $x$
+return '$$' -- not the end: $$
+$x$;
+";
+
+fn schema(sql: &str) -> Schema {
+    read_schema(sql).unwrap_or_else(|error| panic!("{error}"))
+}
+
+#[test]
+fn definitions_there_and_back() {
+    let first = schema(WAREHOUSE);
+    let text = first.to_sql();
+    let second = schema(&text);
+    assert_eq!(first, second, "{text}");
+    assert_eq!(text, second.to_sql());
+
+    let warehouse = first.table("warehouse").unwrap();
+    assert_eq!(warehouse.id, TableId(0));
+    assert_eq!(warehouse.partition_by, Some(0));
+    assert!(!warehouse.columns[0].nullable);
+    assert_eq!(warehouse.columns[2].data_type, DataType::Decimal { precision: 4, scale: 4 });
+    assert_eq!(warehouse.indexes[0].kind, IndexKind::Hash);
+    assert_eq!(&*warehouse.checks[0].name, "warehouse_w_tax_check");
+    let lines = first.table("Order Line").unwrap();
+    assert_eq!(lines.indexes.len(), 3);
+    assert_eq!(lines.indexes[0].kind, IndexKind::Ordered);
+    assert!(lines.indexes[0].columns[2].descending);
+    assert!(!lines.evictable);
+    assert_eq!(first.procedure("pay").unwrap().partition_on, [0, 2]);
+}
+
+/// Ids survive, whatever was dropped, and the next one follows from what is there.
+#[test]
+fn ids_survive_gaps() {
+    let mut now = schema(WAREHOUSE);
+    for sql in [
+        "CREATE TABLE a (x BIGINT PRIMARY KEY, y BIGINT UNIQUE, z BIGINT UNIQUE)",
+        "CREATE TABLE b (x BIGINT PRIMARY KEY)",
+        "DROP TABLE warehouse",
+        "DROP INDEX a_y_key",
+    ] {
+        now = define(&now, sql).unwrap().0;
+    }
+    let again = schema(&now.to_sql());
+    assert_eq!(now, again, "{}", now.to_sql());
+    assert_eq!(again.table("b").unwrap().id, TableId(3));
+    let next = "CREATE TABLE c (x BIGINT PRIMARY KEY)";
+    let (one, other) = (define(&now, next).unwrap().0, define(&again, next).unwrap().0);
+    assert_eq!(one.table("c").unwrap().id, TableId(0));
+    assert_eq!(one, other);
+    let (after, change) = define(&one, "CREATE INDEX ON a (y, z)").unwrap();
+    assert!(matches!(change, Change::CreateIndex { index: IndexId(1), .. }), "{change:?}");
+    assert_eq!(schema(&after.to_sql()), after);
+}
+
+#[test]
+fn changes_leave_the_schema_before_alone() {
+    let before = schema("CREATE TABLE t (a BIGINT PRIMARY KEY)");
+    let (after, change) = define(&before, "ALTER TABLE t ADD COLUMN b DECIMAL(5,2) NOT NULL DEFAULT 1 + 0.5").unwrap();
+    let Change::AddColumn { table, fill } = change else { panic!() };
+    assert_eq!(fill.to_string(), "1.50");
+    assert_eq!(table.columns.len(), 2);
+    assert_eq!(before.table("t").unwrap().columns.len(), 1);
+    assert_eq!(schema(&after.to_sql()), after);
+    assert_eq!(define(&before, "CREATE TABLE IF NOT EXISTS t (b TEXT)").unwrap().1, Change::None);
+    assert_eq!(define(&before, "DROP TABLE IF EXISTS u").unwrap().1, Change::None);
+    let (with, _) = define(&before, "CREATE PROCEDURE p() LANGUAGE SQL AS 'SELECT 1'").unwrap();
+    let (again, _) = define(&with, "CREATE OR REPLACE PROCEDURE p() LANGUAGE lua AS 'return 1'").unwrap();
+    assert_eq!(again.procedure("p").unwrap().version, 2);
+    assert_eq!(schema(&again.to_sql()), again);
+}
+
+#[test]
+fn what_is_refused() {
+    let base = schema(WAREHOUSE);
+    for (sql, state) in [
+        ("CREATE TABLE t (a BIGINT)", "42P16"),
+        ("CREATE TABLE warehouse (a BIGINT PRIMARY KEY)", "42P07"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, a TEXT)", "42701"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT PRIMARY KEY)", "42P16"),
+        ("CREATE TABLE t (a NUMERIC PRIMARY KEY)", "42P16"),
+        ("CREATE TABLE t (a DECIMAL(39,0) PRIMARY KEY)", "22023"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b DECIMAL(5,6))", "22023"),
+        ("CREATE TABLE t (a INET PRIMARY KEY)", "0A000"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT) PARTITION BY (b)", "42P16"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, b BIGINT UNIQUE) PARTITION BY (a)", "42P16"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY) PARTITION BY (c)", "42703"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, CHECK (c > 1))", "42703"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY, CHECK (a + 1))", "42804"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY CHECK (random() < 1))", "42P16"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY DEFAULT 'x')", "22P02"),
+        ("CREATE TABLE t (a SMALLINT PRIMARY KEY DEFAULT 100000)", "22003"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY DEFAULT b)", "42703"),
+        ("CREATE TABLE t (a BIGINT PRIMARY KEY) WITH (fast = true)", "22023"),
+        ("CREATE TABLE t (a BIGINT REFERENCES warehouse, PRIMARY KEY (a))", "0A000"),
+        ("CREATE INDEX i ON nowhere (a)", "42P01"),
+        ("CREATE INDEX i ON warehouse (a)", "42703"),
+        ("CREATE INDEX by_hash ON warehouse (w_tax)", "42P07"),
+        ("CREATE UNIQUE INDEX i ON warehouse (w_name)", "42P16"),
+        ("DROP INDEX warehouse_pkey", "2BP01"),
+        ("DROP TABLE nowhere", "42P01"),
+        ("ALTER TABLE warehouse ADD COLUMN b BIGINT NOT NULL", "23502"),
+        ("ALTER TABLE warehouse ADD COLUMN b TIMESTAMP DEFAULT now()", "0A000"),
+        ("ALTER TABLE warehouse DROP COLUMN w_name", "0A000"),
+        ("CREATE PROCEDURE pay() LANGUAGE SQL AS ''", "42723"),
+        ("CREATE PROCEDURE p(a BIGINT) PARTITION ON (b) LANGUAGE SQL AS ''", "42P13"),
+        ("CREATE PROCEDURE p(a BIGINT) PARTITION ON (a, A) LANGUAGE SQL AS ''", "42P13"),
+        ("CREATE PROCEDURE p() LANGUAGE c AS ''", "42704"),
+        ("DROP PROCEDURE p", "42883"),
+        ("SELECT 1", "42601"),
+    ] {
+        match define(&base, sql) {
+            Err(error) => assert_eq!(error.sqlstate(), state, "{sql}: {error}"),
+            Ok(_) => panic!("{sql}"),
+        }
+    }
+}

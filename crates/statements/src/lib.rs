@@ -1,0 +1,46 @@
+//! Statements: from text to rows.
+//!
+//! ```text
+//! text -> parse -> bind: names, types -> plan: indexes, joins, partitions -> Prepared
+//!                                                    run: Scope, parameters -> Outcome
+//! ```
+//!
+//! Parsed, bound and planned once; what runs resolves no name and chooses nothing. What this planner
+//! does not do is [`Error::NotHere`](thermocline_types::Error::NotHere), by which the caller knows that the
+//! analytic engine may.
+
+mod answer;
+mod arguments;
+mod bind;
+mod data_type;
+pub mod definition;
+mod dialect;
+mod expression;
+mod heap_size;
+mod names;
+mod output_name;
+mod parse;
+mod parse_memory;
+mod plan;
+mod prepared;
+mod rows;
+mod select;
+mod statement_cache;
+mod write;
+
+pub use answer::Answer;
+pub use arguments::CallArguments;
+pub(crate) use bind::Binder;
+pub(crate) use data_type::data_type;
+pub use definition::{define, read_schema};
+pub use expression::Environment;
+pub(crate) use expression::{Expr, Frame};
+pub use names::object;
+pub use output_name::output_name;
+pub use parse::{CreateProcedure, Parsed, STATEMENT_BYTES_MAX, parse, parse_expression, split};
+pub use parse_memory::parse_bytes;
+pub use prepared::Prepared;
+pub use prepared::settle;
+pub use rows::{Batch, Outcome, OutputColumn, RESULT_BYTES_MAX, Rows};
+pub use statement_cache::{StatementCache, charge_statement, check_statements};
+pub use write::RowMaker;

@@ -1,0 +1,29 @@
+//! Names as statements write them.
+
+use sqlparser::ast::{Ident, ObjectName, ObjectNamePart};
+use thermocline_tables::schema::NAME_BYTES_MAX;
+use thermocline_types::{Class, Error, Result};
+
+/// The name that an identifier means: as written if quoted, else in lower case.
+pub(crate) fn fold(identifier: &Ident) -> Result<Box<str>> {
+    let name = match identifier.quote_style {
+        Some(_) => identifier.value.clone(),
+        None => identifier.value.to_lowercase(),
+    };
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Class::Syntax.error(format_args!("a name has 1 to {NAME_BYTES_MAX} bytes: \"{name}\"")));
+    }
+    Ok(name.into())
+}
+
+/// The name of a table, an index or a procedure; schema `public` may be said.
+pub fn object(name: &ObjectName) -> Result<Box<str>> {
+    match name.0.as_slice() {
+        [ObjectNamePart::Identifier(name)] => fold(name),
+        [ObjectNamePart::Identifier(schema), ObjectNamePart::Identifier(name)] if &*fold(schema)? == "public" => {
+            fold(name)
+        }
+        // Such as a system table, which another engine knows.
+        _ => Err(Error::not_here(format_args!("the name {name}"))),
+    }
+}

@@ -1,0 +1,54 @@
+//! How rows are found: access paths, the order of joins, and partitions.
+
+mod access;
+mod ahead;
+mod explain;
+mod join;
+mod key;
+mod point;
+mod route;
+mod spans;
+mod terms;
+mod union;
+mod walk;
+
+use std::sync::Arc;
+
+use thermocline_tables::schema::TableDefinition;
+
+use super::expression::Expr;
+
+pub(crate) use access::{Access, Bounds, KeyPart, KeyRange, OrderColumn, PartValues};
+pub(crate) use ahead::read_ahead;
+pub(crate) use explain::explain_steps;
+pub(crate) use join::{Joined, plan_joins};
+pub(crate) use point::Points;
+pub(crate) use route::{PartitionKey, Routing};
+pub(crate) use walk::{Tables, all_hold, find_rows, walk};
+
+/// One table of a nested loop.
+///
+/// ```text
+/// row of the steps before -> access: key or range of an index, or all -> on -> filter -> next step
+/// ```
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// Where its rows stand in the frame.
+    pub slot: usize,
+    pub table: Arc<TableDefinition>,
+    pub access: Access,
+    /// `LEFT JOIN`: without a match, one row of NULLs.
+    pub outer: bool,
+    /// What makes a row a match.
+    pub on: Vec<Expr>,
+    /// What must hold of the row behind an outer join, also of one of NULLs.
+    pub filter: Vec<Expr>,
+}
+
+/// The terms that AND joins at the top of a condition.
+pub fn conjuncts(condition: Expr) -> Vec<Expr> {
+    match condition {
+        Expr::And(terms) => terms.into_iter().flat_map(conjuncts).collect(),
+        other => vec![other],
+    }
+}

@@ -1,0 +1,144 @@
+//! Rows that are found one by one, by the whole key of a unique index.
+
+use smallvec::SmallVec;
+use thermocline_tables::PartitionHash;
+use thermocline_tables::key::integer;
+use thermocline_tables::partition::{Partition, Scope, Transaction};
+use thermocline_tables::table::{Keys, OfLookUps, Table, TupleId};
+use thermocline_types::{DataType, Error, Result, Value};
+
+use super::access::{Access, KeyPart};
+use super::key::push_parts;
+use super::{Routing, Step};
+use crate::expression::{Environment, Expr, Frame};
+
+impl Step {
+    /// Whether it finds at most one row, by what is known before the table is read.
+    pub fn is_point(&self) -> bool {
+        !self.outer && matches!(self.access, Access::Key { unique: true, .. })
+    }
+
+    /// The row of a point; what else must hold of it is not looked at.
+    pub fn find_point(&self, table: &Table, frame: &Frame<'_>) -> Result<Option<TupleId>> {
+        let Access::Key { index, parts, .. } = &self.access else { return Err(no_point()) };
+        let mut key = frame.environment.buffer();
+        let found = if push_parts(&mut key, parts, frame)? { table.find(*index, &key)? } else { None };
+        frame.environment.keep(key);
+        Ok(found)
+    }
+}
+
+#[cold]
+fn no_point() -> Error {
+    Error::internal("a step that is no point")
+}
+
+/// Columns of a key that is made at once at most.
+const INTEGERS_MAX: usize = 4;
+
+/// The parameters of which a key is made, if it has few columns, all of type INTEGER, never NULL and ascending.
+fn integer_parameters(parts: &[KeyPart]) -> Option<SmallVec<[usize; INTEGERS_MAX]>> {
+    let position = |KeyPart { column, value }: &KeyPart| match value {
+        Expr::Parameter(position)
+            if column.data_type == DataType::Integer && !column.nullable && !column.descending =>
+        {
+            Some(*position)
+        }
+        _ => None,
+    };
+    if parts.len() > INTEGERS_MAX {
+        return None;
+    }
+    parts.iter().map(position).collect()
+}
+
+/// Adds the key of these parameters; false if one of them is no INTEGER.
+#[inline]
+fn push_integers(keys: &mut Keys, positions: &[usize], parameters: &[Value]) -> bool {
+    let mut key = [[0; size_of::<i32>()]; INTEGERS_MAX];
+    for (place, position) in key.iter_mut().zip(positions) {
+        let Some(Value::Int(number)) = parameters.get(*position) else { return false };
+        let Ok(number) = i32::try_from(*number) else { return false };
+        *place = integer(number);
+    }
+    key.get(..positions.len()).is_some_and(|key| {
+        keys.push_bytes(key.as_flattened());
+        true
+    })
+}
+
+/// What a point finds with each of several sets of parameters, all in the same partition.
+pub(crate) struct Points {
+    /// Where it is; `None` for any partition.
+    hash: Option<PartitionHash>,
+    /// By set.
+    pub ids: OfLookUps<Option<TupleId>>,
+}
+
+impl Points {
+    /// Finds the rows, whose index entries and images are waited for together. `None` if they are in several
+    /// partitions or something fails, which the runs one behind the other will tell.
+    pub fn find<P: AsRef<[Value]>>(
+        step: &Step,
+        routing: &Routing,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        sets: &[P],
+    ) -> Option<Self> {
+        let Access::Key { index, parts, .. } = &step.access else { return None };
+        let mut hash = None;
+        if let Routing::One(_) = routing {
+            let mut before: Option<&[Value]> = None;
+            for parameters in sets.iter().map(AsRef::as_ref) {
+                if before.replace(parameters).is_some_and(|before| routing.is_same(before, parameters)) {
+                    continue;
+                }
+                let next = routing.one(scope, parameters).ok()??;
+                match hash {
+                    None => hash = Some(next),
+                    Some(first) if first == next => {}
+                    Some(first) if scope.one(first).ok()?.0.owns(next) => {}
+                    Some(_) => return None,
+                }
+            }
+        } else if *routing != Routing::Any {
+            return None;
+        }
+        let mut keys = Keys::new(environment.buffer());
+        let mut known: OfLookUps<bool> = OfLookUps::new();
+        let integers = integer_parameters(parts);
+        for parameters in sets.iter().map(AsRef::as_ref) {
+            if let Some(positions) = &integers
+                && push_integers(&mut keys, positions, parameters)
+            {
+                known.push(true);
+                continue;
+            }
+            let frame = Frame::new(parameters, environment);
+            known.push(keys.push(|key| push_parts(key, parts, &frame)).ok()?);
+        }
+        let (partition, _) = Self::place_of(hash, scope).ok()?;
+        let mut found = partition.table(step.table.id).ok()?.find_each(*index, &keys).ok()?;
+        environment.keep(keys.into_buffer());
+        if found.len() < known.len() {
+            let mut rest = found.into_iter();
+            found = known.iter().map(|known| if *known { rest.next().flatten() } else { None }).collect();
+        }
+        Some(Self { hash, ids: found })
+    }
+
+    /// The partition of the rows.
+    pub fn place<'s>(&self, scope: &'s mut Scope<'_>) -> Result<(&'s mut Partition, &'s mut Transaction)> {
+        Self::place_of(self.hash, scope)
+    }
+
+    fn place_of<'s>(
+        hash: Option<PartitionHash>,
+        scope: &'s mut Scope<'_>,
+    ) -> Result<(&'s mut Partition, &'s mut Transaction)> {
+        match hash {
+            Some(hash) => scope.one(hash),
+            None => scope.any(),
+        }
+    }
+}

@@ -1,0 +1,273 @@
+//! Which partitions a statement needs.
+
+use thermocline_tables::PartitionHash;
+use thermocline_tables::partition::{Route, Scope};
+use thermocline_types::{DataType, Error, Result, Rounded, Value, ValueRef, assign, round_into};
+
+use super::Joined;
+use super::terms::terms_of;
+use crate::expression::{Comparison, Environment, Expr, Frame};
+
+/// How a statement's route follows from its parameters.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Routing {
+    Any,
+    All,
+    /// The partitions of these values, of which each row has one.
+    Several(Vec<PartitionKey>),
+    /// The partition of all these values, which must be one.
+    One(Vec<PartitionKey>),
+    /// The same, of values that only rows to the right of a LEFT JOIN must have: those to its left are in
+    /// every partition, and stay where no row has the values.
+    OneOfOuter(Vec<PartitionKey>),
+}
+
+/// A value that a partition column must have.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PartitionKey {
+    pub data_type: DataType,
+    pub value: Expr,
+}
+
+impl PartitionKey {
+    /// The hash of its value; `None` if no row has it.
+    pub fn hash(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
+        self.hash_of(parameters, |value| {
+            Ok(match round_into(value, self.data_type)? {
+                Rounded::Exact(value) => Some(PartitionHash::of(value)),
+                _ => None,
+            })
+        })
+    }
+
+    /// The hash of its value as a row stores it; `None` if it does not fit, which fails wherever it runs.
+    pub fn hash_stored(&self, parameters: &[Value]) -> Result<Option<PartitionHash>> {
+        self.hash_of(parameters, |value| Ok(assign(value, self.data_type).ok().map(PartitionHash::of)))
+    }
+
+    fn hash_of(
+        &self,
+        parameters: &[Value],
+        hash: impl Fn(ValueRef<'_>) -> Result<Option<PartitionHash>>,
+    ) -> Result<Option<PartitionHash>> {
+        if let Expr::Parameter(position) = &self.value
+            && let Some(value) = parameters.get(*position)
+        {
+            // What most tables are partitioned by.
+            if let Value::Int(number) = value
+                && self.data_type.is_integer()
+                && self.data_type.holds(*number)
+            {
+                return Ok(Some(PartitionHash::of(ValueRef::Int(*number))));
+            }
+            return hash(value.as_ref());
+        }
+        let environment = match &self.value {
+            Expr::Literal(_) => Environment::new(0, 0, 0),
+            _ => Environment::outside(),
+        };
+        hash(self.value.evaluate(&Frame::new(parameters, &environment))?.get())
+    }
+}
+
+impl Routing {
+    /// Of a statement over these tables.
+    ///
+    /// Tables that are joined by their partition columns have their rows in the same partitions. A query
+    /// that would join rows of different ones is not for this engine.
+    pub fn of(tables: &[Joined], filters: &[Expr]) -> Result<Self> {
+        let inner: Vec<&Expr> =
+            tables.iter().filter(|table| !table.outer).flat_map(|table| &table.on).chain(filters).collect();
+        let mut tied: Option<Tied> = None;
+        for outer in [false, true] {
+            for (slot, table) in tables.iter().enumerate().filter(|(_, table)| table.outer == outer) {
+                let Some(by) = table.table.partition_by else { continue };
+                let data_type = table.table.columns.get(by).map_or(DataType::Text, |column| column.data_type);
+                let conditions: Vec<&Expr> = if outer { table.on.iter().chain(&[]).collect() } else { inner.clone() };
+                let column = Expr::Column { slot, column: by };
+                let key = constant(&conditions, &column)
+                    .or_else(|| through(&conditions, (&column, data_type), tables))
+                    .map(|value| PartitionKey { data_type, value });
+                let column = Place { column, data_type };
+                match &mut tied {
+                    None if outer && key.is_none() => return Err(apart(table)),
+                    None => tied = Some(Tied { columns: vec![column], keys: key.into_iter().collect(), outer }),
+                    Some(tied) => tied.add(column, key, &conditions, outer).ok_or_else(|| apart(table))?,
+                }
+            }
+        }
+        Ok(match tied {
+            None => Self::Any,
+            Some(tied) if tied.keys.is_empty() => match tied.several(&inner) {
+                Some(keys) => Self::Several(keys),
+                None => Self::All,
+            },
+            Some(tied) if tied.outer => Self::OneOfOuter(tied.keys),
+            Some(tied) => Self::One(tied.keys),
+        })
+    }
+
+    /// The hash of the one partition, which all values must belong to; `None` if no row can have them.
+    pub fn one(&self, scope: &mut Scope<'_>, parameters: &[Value]) -> Result<Option<PartitionHash>> {
+        let (Self::One(keys) | Self::OneOfOuter(keys)) = self else { return Ok(None) };
+        let mut first = None;
+        for key in keys {
+            let Some(hash) = key.hash(parameters)? else { return Ok(None) };
+            let first = *first.get_or_insert(hash);
+            if hash != first && !scope.one(first)?.0.owns(hash) {
+                return Err(Error::not_here("a join of rows of different partitions"));
+            }
+        }
+        Ok(first)
+    }
+
+    /// Whether [`Routing::one`] surely gives the same with both sets of parameters: its only value is an integer that
+    /// is in both.
+    #[inline]
+    pub fn is_same(&self, one: &[Value], other: &[Value]) -> bool {
+        let Self::One(keys) = self else { return false };
+        let [PartitionKey { value: Expr::Parameter(position), .. }] = keys.as_slice() else { return false };
+        match (one.get(*position), other.get(*position)) {
+            (Some(Value::Int(one)), Some(Value::Int(other))) => one == other,
+            _ => false,
+        }
+    }
+
+    /// The hashes of the values of which each row has one.
+    pub fn several(&self, parameters: &[Value]) -> Result<Vec<PartitionHash>> {
+        let Self::Several(keys) = self else { return Ok(Vec::new()) };
+        let mut hashes = keys.iter().filter_map(|key| key.hash(parameters).transpose()).collect::<Result<Vec<_>>>()?;
+        hashes.sort_unstable();
+        hashes.dedup();
+        Ok(hashes)
+    }
+
+    /// The route with these parameters.
+    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
+        Ok(match self {
+            Self::Any => Route::Any,
+            Self::All => Route::All,
+            Self::Several(_) => Route::to(&self.several(parameters)?),
+            Self::One(keys) | Self::OneOfOuter(keys) => {
+                match keys.first().map(|key| key.hash(parameters)).transpose()? {
+                    Some(Some(hash)) => Route::One(hash),
+                    // No row has the value, so that all partitions find the same.
+                    _ => Route::Any,
+                }
+            }
+        })
+    }
+}
+
+/// Partition columns whose rows are known to lie together.
+struct Tied {
+    columns: Vec<Place>,
+    /// Values that they must have; all of the same hash, or it is seen when it runs.
+    keys: Vec<PartitionKey>,
+    /// Whether all of them are of tables to the right of a LEFT JOIN.
+    outer: bool,
+}
+
+/// A partition column.
+struct Place {
+    column: Expr,
+    data_type: DataType,
+}
+
+impl Tied {
+    /// The values of which each row must have one; the fewest that a condition says.
+    fn several(&self, conditions: &[&Expr]) -> Option<Vec<PartitionKey>> {
+        let of_column = |place: &Place| {
+            let values = conditions.iter().filter_map(|term| one_of(term, &place.column)).min_by_key(Vec::len)?;
+            let key = |value| PartitionKey { data_type: place.data_type, value };
+            Some(values.into_iter().map(key).collect::<Vec<_>>())
+        };
+        self.columns.iter().filter_map(of_column).min_by_key(Vec::len)
+    }
+
+    fn add(&mut self, column: Place, key: Option<PartitionKey>, conditions: &[&Expr], outer: bool) -> Option<()> {
+        let together = |known: &Place| {
+            known.data_type.is_placed_like(column.data_type)
+                && conditions.iter().any(|term| equates(term, &known.column, &column.column))
+        };
+        let joined = self.columns.iter().any(together);
+        match key {
+            // A constant of an outer join's ON does not hold of the rows on its left.
+            Some(key) if outer => {
+                let same = self.keys.iter().any(|known| known.value == key.value);
+                (joined || same).then_some(())?;
+            }
+            Some(key) if joined || !self.keys.is_empty() => {
+                if !self.keys.iter().any(|known| known.value == key.value) {
+                    self.keys.push(key);
+                }
+            }
+            _ if joined => {}
+            _ => return None,
+        }
+        self.columns.push(column);
+        Some(())
+    }
+}
+
+fn apart(table: &Joined) -> Error {
+    Error::not_here(format_args!("a join of table \"{}\" with rows of other partitions", table.table.name))
+}
+
+fn equates(term: &Expr, one: &Expr, other: &Expr) -> bool {
+    match term {
+        Expr::Compare(Comparison::Equal, sides) => {
+            let [left, right] = &**sides;
+            (left == one && right == other) || (left == other && right == one)
+        }
+        _ => false,
+    }
+}
+
+/// The constant that a column must equal.
+fn constant(conditions: &[&Expr], column: &Expr) -> Option<Expr> {
+    conditions.iter().find_map(|term| match term {
+        Expr::Compare(Comparison::Equal, sides) => {
+            let [left, right] = &**sides;
+            let other = if left == column {
+                right
+            } else if right == column {
+                left
+            } else {
+                return None;
+            };
+            other.is_of_parameters().then(|| other.clone())
+        }
+        _ => None,
+    })
+}
+
+/// The constants of which a column must equal one: of `IN`, or of an OR each side of which says so.
+fn one_of(term: &Expr, column: &Expr) -> Option<Vec<Expr>> {
+    match term {
+        Expr::In(value, list) if **value == *column && list.iter().all(Expr::is_of_parameters) => Some(list.clone()),
+        Expr::Or(sides) => {
+            let of_side = |side| {
+                let terms = terms_of(side);
+                constant(&terms.iter().collect::<Vec<_>>(), column)
+                    .map(|value| vec![value])
+                    .or_else(|| terms.iter().filter_map(|term| one_of(term, column)).min_by_key(Vec::len))
+            };
+            let sides: Option<Vec<_>> = sides.iter().map(of_side).collect();
+            Some(sides?.into_iter().flatten().collect())
+        }
+        _ => None,
+    }
+}
+
+/// The constant that a column must equal because another column that it equals must.
+fn through(conditions: &[&Expr], (column, data_type): (&Expr, DataType), tables: &[Joined]) -> Option<Expr> {
+    let columns = tables.iter().enumerate().flat_map(|(slot, table)| {
+        let alike =
+            table.table.columns.iter().enumerate().filter(|(_, other)| other.data_type.is_placed_like(data_type));
+        alike.map(move |(column, _)| Expr::Column { slot, column })
+    });
+    columns
+        .filter(|other| conditions.iter().any(|term| equates(term, column, other)))
+        .find_map(|other| constant(conditions, &other))
+}

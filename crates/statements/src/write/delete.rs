@@ -1,0 +1,87 @@
+//! `DELETE`.
+
+use sqlparser::ast::{self, FromTable};
+use thermocline_tables::partition::Scope;
+use thermocline_types::{Error, Result, Value};
+
+use super::shares::for_each_share;
+use super::update::{matching, one_step};
+use super::{Returning, bind_returning};
+use crate::bind::Binder;
+use crate::expression::{Environment, Expr, Source};
+use crate::heap_size::heap_size;
+use crate::plan::{Routing, Step, explain_steps};
+use crate::rows::{Outcome, OutputColumn};
+use crate::select::bind_table;
+
+/// A planned `DELETE`.
+#[derive(Debug, Clone)]
+pub(crate) struct Delete {
+    pub step: Step,
+    pub routing: Routing,
+    returning: Returning,
+    /// Whether what it does in one partition says nothing of another one.
+    is_apart: bool,
+}
+
+heap_size! { Delete: step routing returning; }
+
+impl Delete {
+    pub fn bind(binder: &mut Binder<'_>, delete: &ast::Delete) -> Result<(Self, Vec<OutputColumn>)> {
+        let (FromTable::WithFromKeyword(from) | FromTable::WithoutKeyword(from)) = &delete.from;
+        let plain = delete.tables.is_empty()
+            && delete.using.is_none()
+            && delete.output.is_none()
+            && delete.order_by.is_empty()
+            && delete.limit.is_none();
+        let ([table], true) = (from.as_slice(), plain) else { return Err(Error::not_here("this DELETE")) };
+        if !table.joins.is_empty() {
+            return Err(Error::not_here("DELETE with a join"));
+        }
+        let joined = bind_table(binder, &table.relation)?;
+        let condition = delete.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
+        let (returning, columns) = bind_returning(binder, delete.returning.as_ref())?;
+        let is_apart = returning.outputs.is_empty() && !condition.as_ref().is_some_and(Expr::is_volatile);
+        let (step, routing) = one_step(joined, condition)?;
+        Ok((Self { step, routing, returning, is_apart }, columns))
+    }
+
+    pub fn explain(&self) -> Vec<String> {
+        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+    }
+
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let table = self.step.table.id;
+        let shares = (&self.step, &self.routing, self.is_apart);
+        for_each_share(
+            shares,
+            scope,
+            environment,
+            parameters,
+            outcome,
+            |partition, transaction, environment, mut outcome| {
+                let mut memory = environment.structure("rows to delete");
+                let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+                for (number, id) in ids.into_iter().enumerate() {
+                    environment.check_at(number)?;
+                    environment.next_row();
+                    if let Some(outcome) = &mut outcome {
+                        outcome.affected += 1;
+                        if !self.returning.outputs.is_empty() {
+                            let row = Source::Row(partition.table(table)?.row(id)?);
+                            self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+                        }
+                    }
+                    partition.delete(table, id, transaction)?;
+                }
+                Ok(())
+            },
+        )
+    }
+}

@@ -1,0 +1,293 @@
+//! `UPDATE`.
+
+use smallvec::SmallVec;
+use sqlparser::ast;
+use thermocline_tables::partition::{Partition, Scope, Transaction};
+use thermocline_tables::schema::IndexDefinition;
+use thermocline_tables::table::{Layout, Patch, Structure, TupleId};
+use thermocline_types::{Error, Result, Value, ValueRef};
+
+use super::shares::for_each_share;
+use super::{Assignment, Check, OfRow, Returning, bind_assignments, bind_checks, bind_returning, check_row, store};
+use crate::bind::Binder;
+use crate::expression::{Environment, Evaluated, Expr, Frame, Source};
+use crate::heap_size::heap_size;
+use crate::plan::{Access, Routing, Step, all_hold, conjuncts, explain_steps, find_rows, plan_joins};
+use crate::rows::{Outcome, OutputColumn};
+use crate::select::bind_table;
+
+/// Integers that are changed in one go at most.
+const INTEGERS_MAX: usize = 8;
+
+/// A planned `UPDATE`.
+#[derive(Debug, Clone)]
+pub(crate) struct Update {
+    pub step: Step,
+    pub routing: Routing,
+    assignments: Vec<Assignment>,
+    checks: Vec<Check>,
+    returning: Returning,
+    /// Whether it changes columns of fixed width that no index holds, of a table that is partitioned.
+    pub in_place: bool,
+    /// Whether it changes a few integers to integers, in place.
+    of_integers: bool,
+    /// Whether what it does in one partition says nothing of another one.
+    is_apart: bool,
+    /// Bytes of the fixed part of the rows that it was made for.
+    fixed_bytes: usize,
+}
+
+impl Update {
+    pub fn bind(binder: &mut Binder<'_>, update: &ast::Update) -> Result<(Self, Vec<OutputColumn>)> {
+        let plain = update.from.is_none()
+            && update.table.joins.is_empty()
+            && update.or.is_none()
+            && update.output.is_none()
+            && update.order_by.is_empty()
+            && update.limit.is_none();
+        if !plain {
+            return Err(Error::not_here("this UPDATE"));
+        }
+        let joined = bind_table(binder, &update.table.relation)?;
+        let condition = update.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
+        let assignments = bind_assignments(binder, &joined.table, &update.assignments)?;
+        let (returning, columns) = bind_returning(binder, update.returning.as_ref())?;
+        let checks = bind_checks(binder.schema(), &joined.table, Some(&assignments))?;
+        let is_volatile = condition.iter().chain(checks.iter().map(|check| &check.condition)).any(Expr::is_volatile)
+            || assignments.iter().any(|one| one.value.is_volatile());
+        let is_apart = returning.outputs.is_empty() && !is_volatile;
+        let (step, routing) = one_step(joined, condition)?;
+        let table = &step.table;
+        let in_place = table.partition_by.is_some()
+            && checks.is_empty()
+            && assignments.iter().all(|Assignment { column, .. }| {
+                let fixed = table.columns.get(*column).is_some_and(|column| column.data_type.is_of_fixed_width());
+                let indexed = |index: &IndexDefinition| index.columns.iter().any(|held| held.column == *column);
+                fixed && !table.indexes.iter().any(indexed)
+            });
+        let of_integers =
+            in_place && assignments.len() <= INTEGERS_MAX && assignments.iter().all(|one| one.integers.is_some());
+        let fixed_bytes = Layout::new(table)?.fixed_bytes();
+        let update =
+            Self { step, routing, assignments, checks, returning, in_place, of_integers, is_apart, fixed_bytes };
+        Ok((update, columns))
+    }
+
+    pub fn explain(&self) -> Vec<String> {
+        explain_steps(std::slice::from_ref(&self.step), &self.routing)
+    }
+
+    pub fn run(
+        &self,
+        scope: &mut Scope<'_>,
+        environment: &Environment,
+        parameters: &[Value],
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let shares = (&self.step, &self.routing, self.is_apart);
+        for_each_share(
+            shares,
+            scope,
+            environment,
+            parameters,
+            outcome,
+            |partition, transaction, environment, outcome| {
+                self.run_in(partition, transaction, environment, parameters, outcome)
+            },
+        )
+    }
+
+    fn run_in(
+        &self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        parameters: &[Value],
+        mut outcome: Option<&mut Outcome>,
+    ) -> Result<()> {
+        if let Some(outcome) = &mut outcome
+            && self.in_place
+            && self.step.is_point()
+        {
+            let frame = Frame::new(parameters, environment);
+            let found = self.step.find_point(partition.table(self.step.table.id)?, &frame)?;
+            let change = |id| self.change_in_place(partition, transaction, environment, parameters, id, outcome);
+            return found.map_or(Ok(()), change);
+        }
+        let mut memory = environment.structure("rows to change");
+        let ids = matching(&self.step, partition, environment, parameters, &mut memory)?;
+        environment.next_row();
+        let frame = Frame::new(parameters, environment);
+        // Values that are the same for all rows borrow from the parameters.
+        let mut fixed: OfRow<Option<Evaluated<'_>>> = OfRow::new();
+        for assignment in &self.assignments {
+            fixed.push(if assignment.fixed { Some(assignment.value.evaluate(&frame)?) } else { None });
+        }
+        environment.keeping_texts(|| self.change(partition, transaction, &frame, &ids, &fixed, outcome))
+    }
+
+    fn change<'a>(
+        &'a self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        frame: &Frame<'a>,
+        ids: &[TupleId],
+        fixed: &[Option<Evaluated<'_>>],
+        mut outcome: Option<&mut Outcome>,
+    ) -> Result<()> {
+        let (definition, environment, parameters) = (&self.step.table, frame.environment, frame.parameters);
+        let of_integers = self.of_integers && self.is_of(partition.table(definition.id)?.layout());
+        for (number, id) in ids.iter().copied().enumerate() {
+            environment.check_at(number)?;
+            environment.next_row();
+            if of_integers && let Some(outcome) = &mut outcome {
+                let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
+                let values = |image: &[u8]| self.integers(image, parameters);
+                let table = partition.table_mut(definition.id)?;
+                if let Some(row) = table.change_integers(id, places, values, &mut transaction.undo)? {
+                    outcome.affected += 1;
+                    self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)?;
+                    continue;
+                }
+            }
+            // The others are computed before the row that they read changes.
+            let mut computed: OfRow<Value> = OfRow::new();
+            let mut frame = *frame;
+            frame.set(0, Source::Row(partition.table(definition.id)?.row(id)?));
+            for assignment in self.assignments.iter().filter(|assignment| !assignment.fixed) {
+                computed.push(assignment.value.evaluate(&frame)?.into_value(environment)?);
+            }
+            let mut rest = computed.iter();
+            let mut changes: OfRow<(usize, ValueRef<'_>)> = OfRow::new();
+            for (assignment, fixed) in self.assignments.iter().zip(fixed) {
+                let value = match fixed {
+                    Some(fixed) => Evaluated::get(fixed),
+                    None => rest.next().map(Value::as_ref).unwrap_or_default(),
+                };
+                if let Some(column) = definition.columns.get(assignment.column) {
+                    changes.push((assignment.column, store(definition, column, value)?));
+                }
+            }
+            if !self.checks.is_empty() {
+                let row = partition.table(definition.id)?.row(id)?;
+                check_row(&self.checks, definition, Source::Changed(row, &changes), environment)?;
+            }
+            partition.update(definition.id, id, &changes, transaction)?;
+            if let Some(outcome) = &mut outcome {
+                outcome.affected += 1;
+                if !self.returning.outputs.is_empty() {
+                    let row = Source::Row(partition.table(definition.id)?.row(id)?);
+                    self.returning.push(&mut outcome.rows, row, parameters, environment)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+heap_size! { Update: step routing assignments checks returning; }
+
+impl Update {
+    /// Changes the row of a point where it is, if all else holds of it.
+    pub fn change_in_place(
+        &self,
+        partition: &mut Partition,
+        transaction: &mut Transaction,
+        environment: &Environment,
+        parameters: &[Value],
+        id: TupleId,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        environment.spend(1)?;
+        let definition = &*self.step.table;
+        let table = partition.table_mut(definition.id)?;
+        if self.of_integers && self.step.on.is_empty() && self.is_of(table.layout()) {
+            let places = self.assignments.iter().filter_map(|one| one.integers.as_ref().map(|change| change.place));
+            let values = |image: &[u8]| self.integers(image, parameters);
+            if let Some(row) = table.change_integers(id, places, values, &mut transaction.undo)? {
+                outcome.affected += 1;
+                return self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment);
+            }
+        }
+        let mut frame = Frame::new(parameters, environment);
+        let place = table.place_of(id)?;
+        let row = table.row_at(place)?;
+        frame.set(0, Source::Row(row));
+        if !all_hold(&self.step.on, &frame)? {
+            return Ok(());
+        }
+        let mut patch = Patch::default();
+        for assignment in &self.assignments {
+            let Some(column) = definition.columns.get(assignment.column) else { continue };
+            let convert = |value| store(definition, column, value);
+            let integer = assignment.integers.as_ref().filter(|_| self.is_of(table.layout()));
+            let integer = integer.and_then(|change| Some((change.place, change.integer(row.image(), parameters)?)));
+            if let Some((place, number)) = integer {
+                patch.set_integer(place, number);
+                continue;
+            }
+            let value = assignment.value.evaluate(&frame)?;
+            patch.set(table.layout(), assignment.column, value.get(), convert)?;
+        }
+        let row = table.patch_row(place, &patch, &mut transaction.undo)?;
+        outcome.affected += 1;
+        self.returning.push(&mut outcome.rows, Source::Row(row), parameters, environment)
+    }
+}
+
+impl Update {
+    /// The new integers, for a row of this image; `None` if one of them is none or does not fit its column.
+    #[inline]
+    fn integers(&self, image: &[u8], parameters: &[Value]) -> Option<[i64; INTEGERS_MAX]> {
+        let mut numbers = [0; INTEGERS_MAX];
+        for (number, assignment) in numbers.iter_mut().zip(&self.assignments) {
+            *number = assignment.integers.as_ref()?.integer(image, parameters)?;
+        }
+        Some(numbers)
+    }
+
+    /// Whether rows are written as when this was made.
+    #[inline]
+    fn is_of(&self, layout: &Layout) -> bool {
+        self.fixed_bytes == layout.fixed_bytes()
+    }
+}
+
+/// The only step of a statement over one table, and where it runs.
+pub(super) fn one_step(
+    joined: crate::plan::Joined,
+    condition: Option<crate::expression::Expr>,
+) -> Result<(Step, Routing)> {
+    let filters: Vec<_> = condition.clone().map(conjuncts).unwrap_or_default();
+    let tables = [joined];
+    let routing = Routing::of(&tables, &filters)?;
+    let plan = plan_joins(&tables, condition, None)?;
+    let step = plan.steps.into_iter().next().ok_or_else(|| Error::internal("a statement without a table"))?;
+    Ok((step, routing))
+}
+
+/// The rows that a step finds, all before any of them changes.
+pub(super) fn matching(
+    step: &Step,
+    partition: &Partition,
+    environment: &Environment,
+    parameters: &[Value],
+    memory: &mut Structure<'_>,
+) -> Result<SmallVec<[TupleId; 16]>> {
+    let table = partition.table(step.table.id)?;
+    let mut frame = Frame::new(parameters, environment);
+    let mut ids: SmallVec<[TupleId; 16]> = SmallVec::new();
+    find_rows(step, table, &mut frame, &mut |id, _| {
+        if ids.len() == ids.capacity() {
+            // It doubles.
+            memory.resize(2 * ids.capacity() * size_of::<TupleId>())?;
+        }
+        ids.push(id);
+        Ok(true)
+    })?;
+    if matches!(step.access, Access::Union { .. }) {
+        // As a scan finds them: in which order rows change decides on random values and on what is unique meanwhile.
+        ids.sort_unstable();
+    }
+    Ok(ids)
+}

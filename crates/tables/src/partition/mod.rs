@@ -1,0 +1,26 @@
+//! One partition's rows, and the transaction that runs on them.
+//!
+//! ```text
+//! begin -> statements, through Scope -> commit: digest, effects, pre-images
+//!                                    -> abort: everything as it was
+//! ```
+//!
+//! A partition runs one transaction at a time, so nothing in it is locked. A transaction over several
+//! partitions has all of them to itself; where it runs is decided above, in the engine.
+
+mod filling;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod partition;
+pub mod reader;
+mod route;
+mod scope;
+mod transaction;
+
+pub use filling::Filling;
+pub use partition::being_built;
+pub use partition::{Partition, PreImages};
+pub use route::Route;
+pub use scope::{Member, Scope};
+pub use transaction::{Head, Transaction};
+
+pub use crate::table::Digest;

@@ -1,0 +1,433 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thermocline_machine::Wait;
+use thermocline_machine::ids::PartitionId;
+use thermocline_types::{Class, Error, Result, ValueRef};
+
+use super::{Digest, Transaction};
+use crate::PartitionHash;
+use crate::partition::reader::{ReadRequest, SharedRead};
+use crate::schema::{Change, Schema, TableDefinition, TableId};
+use crate::table::{self, Budget, Build, Replaced, Table, TableLoad, TupleId};
+
+/// Told of every row that a committed transaction changed, before the next one runs: a copy of the rows
+/// that has not come to the row yet needs what it was.
+pub trait PreImages: Send {
+    /// A row changed; a row that changed several times is told several times, the oldest image first.
+    /// False if nobody wants to know any more.
+    fn changed(&mut self, change: table::Change<'_>) -> bool;
+
+    /// Tables or their rows' shape are about to change. Nothing is told after this.
+    fn defined(&mut self);
+
+    /// What the next transaction should wait for, because too much of what it was told waits; `None` if it need not.
+    fn held_up(&self) -> Option<Wait> {
+        None
+    }
+}
+
+/// A share of the rows: all tables' rows of one partition.
+pub struct Partition {
+    id: PartitionId,
+    /// Number of partitions of the database.
+    count: u32,
+    /// By the table's number; `None` where there is no table with this number.
+    tables: Vec<Option<Table>>,
+    budget: Arc<Budget>,
+    seed: u64,
+    pre_images: Vec<Box<dyn PreImages>>,
+    /// Queries that are reading tables.
+    readers: Vec<SharedRead>,
+}
+
+impl fmt::Debug for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Partition")
+            .field("id", &self.id)
+            .field("tables", &self.tables().count())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Partition {
+    /// Partition `id` of `count`, without tables. The seed decides where hashed keys are, which nothing can
+    /// see.
+    pub fn new(id: PartitionId, count: u32, budget: Arc<Budget>, seed: u64) -> Self {
+        Self { id, count, tables: Vec::new(), budget, seed, pre_images: Vec::new(), readers: Vec::new() }
+    }
+
+    /// Which one.
+    pub fn id(&self) -> PartitionId {
+        self.id
+    }
+
+    /// Number of partitions of the database.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Does a row with this hash belong here?
+    pub fn owns(&self, hash: PartitionHash) -> bool {
+        hash.partition(self.count) == u32::from(self.id.0)
+    }
+
+    /// The memory that it shares with the other partitions.
+    pub fn budget(&self) -> &Arc<Budget> {
+        &self.budget
+    }
+
+    /// A table.
+    #[inline]
+    pub fn table(&self, id: TableId) -> Result<&Table> {
+        self.tables.get(id.0 as usize).and_then(Option::as_ref).ok_or_else(|| no_table(id))
+    }
+
+    /// A table, to be changed.
+    #[inline]
+    pub fn table_mut(&mut self, id: TableId) -> Result<&mut Table> {
+        self.tables.get_mut(id.0 as usize).and_then(Option::as_mut).ok_or_else(|| no_table(id))
+    }
+
+    /// All tables in the order of their ids.
+    pub fn tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().flatten()
+    }
+
+    /// The same, to be changed.
+    pub(super) fn tables_mut(&mut self) -> impl Iterator<Item = &mut Table> {
+        self.tables.iter_mut().flatten()
+    }
+
+    /// Adds a row; see [`Table::insert`].
+    pub fn insert(
+        &mut self,
+        table: TableId,
+        values: &[ValueRef<'_>],
+        transaction: &mut Transaction,
+    ) -> Result<TupleId> {
+        self.table_mut(table)?.insert(values, &mut transaction.undo)
+    }
+
+    /// Changes some columns of a row; see [`Table::update`].
+    pub fn update(
+        &mut self,
+        table: TableId,
+        id: TupleId,
+        changes: &[(usize, ValueRef<'_>)],
+        transaction: &mut Transaction,
+    ) -> Result<()> {
+        self.table_mut(table)?.update(id, changes, &mut transaction.undo)
+    }
+
+    /// Removes a row.
+    pub fn delete(&mut self, table: TableId, id: TupleId, transaction: &mut Transaction) -> Result<()> {
+        self.table_mut(table)?.delete(id, &mut transaction.undo)
+    }
+
+    /// Adds a row of a bulk load, which nobody sees before that is [over](Self::end_load).
+    pub fn insert_hidden(
+        &mut self,
+        TableLoad { table, load }: TableLoad,
+        image: &[u8],
+        transaction: &mut Transaction,
+    ) -> Result<TupleId> {
+        self.table_mut(table)?.insert_hidden(load, image, &mut transaction.undo)
+    }
+
+    /// Ends a load into a table, whose rows everybody sees from now on.
+    pub fn end_load(&mut self, TableLoad { table, load }: TableLoad) -> Result<()> {
+        self.table_mut(table)?.end_load(load);
+        Ok(())
+    }
+
+    /// Removes some rows of a load that is not over, the first ones first, and says how many. Nobody has seen them, so
+    /// nothing can take that back.
+    pub fn take_back(&mut self, TableLoad { table, load }: TableLoad, rows: u32) -> Result<u32> {
+        let mut next = TupleId(0);
+        for removed in 0..rows {
+            let Some(id) = self.table(table)?.next_hidden(load, next) else { return Ok(removed) };
+            next = TupleId(id.0 + 1);
+            let Self { tables, pre_images, readers, .. } = self;
+            let Some(Some(place)) = tables.get_mut(table.0 as usize) else { return Err(no_table(table)) };
+            let row = place.row(id)?;
+            let change = table::Change { table, id, before: Some(row.image()) };
+            pre_images.retain_mut(|one| one.changed(change));
+            readers.iter().for_each(|reader| reader.lock().changed(change, place.layout()));
+            place.restore(id, None)?;
+        }
+        Ok(rows)
+    }
+
+    /// The loads that are not over.
+    pub fn loads(&self) -> impl Iterator<Item = TableLoad> {
+        self.tables().flat_map(|table| table.loads().map(|(load, _)| TableLoad { table: table.definition().id, load }))
+    }
+
+    /// Hash of what the transaction changed here, as it is now, as logs of versions 1 and 2 of the semantics have it.
+    pub(crate) fn digest_at_the_end(&self, transaction: &Transaction) -> Result<Digest> {
+        transaction.undo.changed().try_fold(Digest::EMPTY, |digest, (table, id)| {
+            let image = self.table(table)?.get(id)?.map(table::Row::image);
+            Ok(digest.with_row_at_the_end(table, id, image))
+        })
+    }
+
+    /// The rows that the transaction changed here, as they are now, each once in the order of the first
+    /// change; `None` for those that are gone.
+    pub fn effects<'a>(
+        &'a self,
+        transaction: &'a Transaction,
+    ) -> impl Iterator<Item = Result<(TableId, TupleId, Option<&'a [u8]>)>> {
+        let mut seen = BTreeSet::new();
+        transaction.undo.iter().filter(move |change| seen.insert((change.table, change.id))).map(|change| {
+            let row = self.table(change.table)?.get(change.id)?;
+            Ok((change.table, change.id, row.map(table::Row::image)))
+        })
+    }
+
+    /// Keeps the transaction's changes, and makes it ready for the next.
+    pub fn commit(&mut self, transaction: &mut Transaction) {
+        if !self.pre_images.is_empty() {
+            self.pre_images.retain_mut(|one| transaction.undo.iter().all(|change| one.changed(change)));
+        }
+        if !self.readers.is_empty() {
+            self.tell_readers(transaction);
+        }
+        transaction.undo.clear();
+    }
+
+    /// Takes the transaction's changes back, and makes it ready for the next. An error is a bug, after
+    /// which the partition cannot go on.
+    pub fn abort(&mut self, transaction: &mut Transaction) -> Result<()> {
+        self.undo_to(transaction, 0)?;
+        transaction.undo.clear();
+        Ok(())
+    }
+
+    /// Takes back the changes behind the first `length`.
+    pub fn undo_to(&mut self, transaction: &mut Transaction, length: usize) -> Result<()> {
+        while transaction.undo.len() > length {
+            if let Some(change) = transaction.undo.get(transaction.undo.len() - 1) {
+                self.table_mut(change.table)?.restore(change.id, change.before)?;
+            }
+            transaction.undo.forget_last();
+        }
+        Ok(())
+    }
+
+    /// Makes rows what a log says they became, each given once.
+    ///
+    /// All of them are taken out first: two rows may have exchanged a unique key.
+    pub fn apply<'a>(
+        &mut self,
+        rows: impl Iterator<Item = (TableId, TupleId, Option<&'a [u8]>)> + Clone,
+    ) -> Result<()> {
+        for (table, id, _) in rows.clone() {
+            self.table_mut(table)?.restore(id, None)?;
+        }
+        for (table, id, image) in rows {
+            if let Some(image) = image {
+                self.table_mut(table)?.load(id, image)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of changes from now on, until that says it does not want to know, or the schema changes.
+    pub fn watch(&mut self, pre_images: Box<dyn PreImages>) {
+        self.pre_images.push(pre_images);
+    }
+
+    /// What the next transaction should wait for: a copy of the rows that falls behind; `None` if it need not.
+    #[inline]
+    pub fn held_up(&self) -> Option<Wait> {
+        self.pre_images.iter().find_map(|one| one.held_up())
+    }
+
+    /// Tells nobody of changes any more.
+    pub fn unwatch(&mut self) {
+        self.pre_images.clear();
+    }
+
+    /// Begins to read a table as it is now; `None` if another partition has the same rows and is read.
+    pub fn read(&mut self, request: &mut ReadRequest) -> Result<Option<SharedRead>> {
+        self.readers.retain(|reader| !reader.lock().is_over());
+        let read = request.begin(self)?.map(|read| Arc::new(Mutex::new(read)));
+        self.readers.extend(read.clone());
+        Ok(read)
+    }
+
+    #[cold]
+    fn tell_readers(&mut self, transaction: &Transaction) {
+        for reader in &self.readers {
+            let mut reader = reader.lock();
+            for change in transaction.undo.iter() {
+                if let Some(Some(table)) = self.tables.get(change.table.0 as usize) {
+                    reader.changed(change, table.layout());
+                }
+            }
+        }
+        self.readers.retain(|reader| !reader.lock().is_over());
+    }
+
+    /// An error if a change of the schema is of a table that rows are being loaded into, or something is built of.
+    pub fn check_definable(&self, change: &Change) -> Result<()> {
+        let (Change::DropTable(table)
+        | Change::TruncateTable { before: table, .. }
+        | Change::CreateIndex { table, .. }
+        | Change::DropIndex { table, .. }
+        | Change::AddColumn { table, .. }) = change
+        else {
+            return Ok(());
+        };
+        let held = self.table(table.id)?;
+        if held.is_loading() {
+            let message = format!("rows are being loaded into table \"{}\"; try again when they are", table.name);
+            return Err(Class::ObjectInUse.error(message));
+        }
+        if held.is_building() {
+            let message = format!("{}; try again when it is", being_built(table));
+            return Err(Class::ObjectInUse.error(message));
+        }
+        Ok(())
+    }
+
+    /// Drops what is being built and nobody wants any more.
+    pub fn drop_builds_given_up(&mut self) {
+        self.tables.iter_mut().flatten().for_each(Table::drop_build_given_up);
+    }
+
+    /// Begins to build what a definition of a table needs, in steps.
+    pub fn begin_build(&mut self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
+        self.table_mut(table)?.begin_build(build, change)
+    }
+
+    /// An error unless what the definition needs was built to its end here, and the rows can have it.
+    pub fn check_build(&self, table: TableId, build: &Arc<Build>, change: &Change) -> Result<()> {
+        self.table(table)?.check_build(build, change)
+    }
+
+    /// Makes what was built part of the table, which has been [checked](Self::check_build). Gives back the rows that
+    /// others have taken the place of.
+    pub fn install_build(&mut self, definition: &Arc<TableDefinition>) -> Result<Option<Replaced>> {
+        self.before_defining();
+        Ok(self.table_mut(definition.id)?.install_build(Arc::clone(definition)))
+    }
+
+    fn before_defining(&mut self) {
+        self.pre_images.drain(..).for_each(|mut one| one.defined());
+    }
+
+    /// Follows a change of the schema, which no transaction sees half. If it fails, nothing has changed
+    /// here.
+    pub fn define(&mut self, change: &Change) -> Result<()> {
+        self.define_unless(change, &|| Ok(()))
+    }
+
+    /// The same unless `stopped` gives an error, which it is asked for while rows are read.
+    pub fn define_unless(&mut self, change: &Change, stopped: &dyn Fn() -> Result<()>) -> Result<()> {
+        if !matches!(change, Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_)) {
+            self.before_defining();
+        }
+        self.drop_builds_given_up();
+        match change {
+            Change::CreateTable(definition) => self.create_table(definition),
+            Change::DropTable(definition) => {
+                self.readers.iter().for_each(|reader| reader.lock().dropped(definition));
+                if let Some(table) = self.tables.get_mut(definition.id.0 as usize) {
+                    *table = None;
+                }
+                Ok(())
+            }
+            Change::TruncateTable { before, table } => {
+                self.define(&Change::DropTable(Arc::clone(before)))?;
+                self.create_table(table)
+            }
+            Change::CreateIndex { table, index } => {
+                let definition = table.index(*index);
+                let definition =
+                    definition.ok_or_else(|| Error::internal("a new index that its table does not have"))?;
+                self.table_mut(table.id)?.add_index_unless(Arc::clone(table), definition, stopped)
+            }
+            Change::DropIndex { table, index } => {
+                self.table_mut(table.id)?.drop_index(Arc::clone(table), *index);
+                Ok(())
+            }
+            Change::AddColumn { table, fill } => {
+                self.table_mut(table.id)?.change_columns_unless(Arc::clone(table), fill, stopped)
+            }
+            Change::None | Change::CreateProcedure(_) | Change::DropProcedure(_) => Ok(()),
+        }
+    }
+
+    /// Goes back to the schema of before a change that another partition could not follow. A table is
+    /// dropped in all partitions or in none before anything can fail, so that is not among them.
+    pub fn undefine(&mut self, change: &Change, before: &Schema) -> Result<()> {
+        let definition = |table: &Arc<TableDefinition>| {
+            before.table_by_id(table.id).map(Arc::clone).ok_or_else(|| no_table(table.id))
+        };
+        match change {
+            Change::CreateTable(table) => self.define(&Change::DropTable(Arc::clone(table))),
+            Change::CreateIndex { table, index } => {
+                let table = definition(table)?;
+                self.define(&Change::DropIndex { table, index: *index })
+            }
+            Change::AddColumn { table, .. } => self.table_mut(table.id)?.restore_columns(definition(table)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn create_table(&mut self, definition: &Arc<TableDefinition>) -> Result<()> {
+        let number = definition.id.0 as usize;
+        if number >= crate::schema::TABLES_MAX {
+            return Err(Error::internal(format_args!("table number {number}")));
+        }
+        let table = Table::new(Arc::clone(definition), Arc::clone(&self.budget), self.seed)?;
+        if self.tables.len() <= number {
+            self.tables.resize_with(number + 1, || None);
+        }
+        if let Some(place) = self.tables.get_mut(number) {
+            *place = Some(table);
+        }
+        Ok(())
+    }
+
+    /// A hash of all rows of each table.
+    pub fn state_hashes(&self) -> Result<BTreeMap<TableId, u64>> {
+        self.tables().map(|table| Ok((table.definition().id, table.state_hash()?))).collect()
+    }
+
+    /// Checks the invariants of all tables, and that every row belongs here.
+    pub fn check(&self) -> Result<()> {
+        for table in self.tables() {
+            table.check()?;
+            let Some(column) = table.definition().partition_by else { continue };
+            let hidden = table.loads().flat_map(|(_, ids)| ids.iter());
+            for id in table.scan().chain(hidden) {
+                if !self.owns(PartitionHash::of(table.row(id)?.value(column))) {
+                    let name = &table.definition().name;
+                    return Err(Error::Corrupt(
+                        format!(
+                            "row {} of table \"{name}\" is in partition {}, where it does not belong",
+                            id.0, self.id.0
+                        )
+                        .into(),
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Why something of a table has to wait.
+pub fn being_built(table: &TableDefinition) -> String {
+    format!("an index or a column is being added to table \"{}\"", table.name)
+}
+
+#[cold]
+fn no_table(id: TableId) -> Error {
+    Error::internal(format_args!("there is no table {}", id.0))
+}

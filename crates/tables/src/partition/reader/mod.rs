@@ -1,0 +1,20 @@
+//! Whole tables as of one moment, read while transactions go on (Anti-Caching 2013, section 6.1).
+//!
+//! ```text
+//!  begin: at one place in the      step                step
+//!  order of all transactions
+//! --------------------------> reading ---> ... ---------------> done
+//!                               |  a row that was not read yet changes: what it was is read
+//!                               +-- its table is dropped --> failed
+//! ```
+//!
+//! This is how an analytic query sees rows. A step runs in the partition's thread, between two of its
+//! transactions, and hands rows to a [`RowSink`]; how large it is says how long transactions wait.
+//! Whoever reads too slowly holds what changed meanwhile, on its own account: transactions neither wait
+//! for it nor fail because of it.
+
+mod table_read;
+
+pub use table_read::{ReadRequest, ReadStep, RowSink};
+
+pub use table_read::{SharedRead, read_all};

@@ -1,0 +1,184 @@
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use thermocline_machine::ids::PartitionId;
+use thermocline_machine::interrupt::Interrupt;
+use thermocline_types::{Error, Result};
+
+use crate::partition::Partition;
+use crate::schema::TableDefinition;
+use crate::table::{Change, Layout, Row, ScanFrontier, Table};
+
+/// Takes the rows of one table and one partition.
+///
+/// It is called in the partition's thread, while no transaction runs there, so it should do little more
+/// than copy. After an error it is not called again.
+pub trait RowSink: Send {
+    /// One more row. Rows come in no particular order.
+    fn row(&mut self, row: Row<'_>) -> Result<()>;
+
+    /// Whether a step should end here although it could take more rows: transactions have waited enough.
+    fn pauses(&self) -> bool {
+        false
+    }
+
+    /// No more rows come.
+    fn finish(&mut self) -> Result<()>;
+}
+
+/// A table that is to be read, with a sink for each partition.
+pub struct ReadRequest {
+    /// The table as the reader knows it. Columns that were added since do no harm.
+    pub table: Arc<TableDefinition>,
+    /// Makes the sink of a partition. Of a replicated table only partition 0 is read.
+    pub sink: Box<dyn FnMut(PartitionId) -> Box<dyn RowSink> + Send>,
+}
+
+impl fmt::Debug for ReadRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ReadRequest").field("table", &self.table.name).finish_non_exhaustive()
+    }
+}
+
+/// What a step of reading came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadStep {
+    /// There is more to read.
+    More,
+    /// There is more to read, and the partition had no time for it: its queue is full.
+    Busy,
+    /// The sink has all rows.
+    Done,
+}
+
+/// What the partition and the reader share.
+pub type SharedRead = Arc<Mutex<TableRead>>;
+
+/// The reading of one table in one partition.
+pub struct TableRead {
+    definition: Arc<TableDefinition>,
+    unread: ScanFrontier,
+    /// `None` once all rows are read, the reader is gone, or reading has failed.
+    sink: Option<Box<dyn RowSink>>,
+    failed: Option<Error>,
+}
+
+impl fmt::Debug for TableRead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TableRead").field("table", &self.definition.name).finish_non_exhaustive()
+    }
+}
+
+impl ReadRequest {
+    /// The reading of a partition, which begins as the partition is now; `None` if another partition has
+    /// the same rows and is read.
+    pub(crate) fn begin(&mut self, partition: &Partition) -> Result<Option<TableRead>> {
+        if self.table.partition_by.is_none() && partition.id() != PartitionId(0) {
+            return Ok(None);
+        }
+        let table = current(&self.table, partition)?;
+        let (definition, unread) = (Arc::clone(&self.table), ScanFrontier::visible(table));
+        Ok(Some(TableRead { definition, unread, sink: Some((self.sink)(partition.id())), failed: None }))
+    }
+}
+
+/// The table that a definition means, if it is still there.
+fn current<'a>(definition: &TableDefinition, partition: &'a Partition) -> Result<&'a Table> {
+    let same = |table: &&Table| {
+        let now = table.definition();
+        now.name == definition.name && now.columns.starts_with(&definition.columns)
+    };
+    partition.table(definition.id).ok().filter(same).ok_or_else(|| gone(definition))
+}
+
+fn gone(definition: &TableDefinition) -> Error {
+    Error::Retry(format!("table \"{}\" was dropped while a query was about to read it", definition.name).into())
+}
+
+/// Rows between two looks at whether a reader was stopped.
+const LOOK_EVERY_IDS: u32 = 4096;
+
+/// Reads all rows, unless it is stopped.
+pub fn read_all(request: &mut ReadRequest, partition: &Partition, interrupt: &Interrupt) -> Result<()> {
+    match request.begin(partition)? {
+        None => Ok(()),
+        Some(mut read) => {
+            interrupt.check()?;
+            while read.step(partition, LOOK_EVERY_IDS)? != ReadStep::Done {
+                interrupt.check()?;
+            }
+            Ok(())
+        }
+    }
+}
+
+impl TableRead {
+    /// Whether it is of this table, and wants to know of its changes.
+    fn wants(&self, change: &Change<'_>) -> bool {
+        self.sink.is_some() && self.definition.id == change.table
+    }
+
+    /// Whether nobody waits for rows any more.
+    pub fn is_over(&self) -> bool {
+        self.sink.is_none()
+    }
+
+    /// Ends it.
+    pub fn end(&mut self) {
+        self.sink = None;
+    }
+
+    /// A transaction changed a row.
+    pub fn changed(&mut self, change: Change<'_>, layout: &Layout) {
+        if !self.wants(&change) || !self.unread.mark(change.id) {
+            return;
+        }
+        if let (Some(before), Some(sink)) = (change.before, &mut self.sink)
+            && let Err(error) = sink.row(Row::new(layout, before))
+        {
+            self.fail(error);
+        }
+    }
+
+    /// Its table is dropped.
+    pub fn dropped(&mut self, table: &TableDefinition) {
+        if self.sink.is_some() && self.definition.id == table.id {
+            self.fail(Error::Retry(format!("table \"{}\" was dropped while a query read it", table.name).into()));
+        }
+    }
+
+    fn fail(&mut self, error: Error) {
+        self.sink = None;
+        self.failed = Some(error);
+    }
+
+    /// Looks at up to so many ids and hands on the rows.
+    pub fn step(&mut self, partition: &Partition, ids: u32) -> Result<ReadStep> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        let Some(sink) = &mut self.sink else { return Ok(ReadStep::Done) };
+        let unread = &mut self.unread;
+        let result = partition.table(self.definition.id).and_then(|table| {
+            for _ in 0..ids {
+                let Some((id, done)) = unread.next(table) else {
+                    return sink.finish().map(|()| ReadStep::Done);
+                };
+                if !done {
+                    sink.row(table.row(id)?)?;
+                    if sink.pauses() {
+                        break;
+                    }
+                }
+            }
+            Ok(ReadStep::More)
+        });
+        match &result {
+            Ok(ReadStep::More | ReadStep::Busy) => {}
+            Ok(ReadStep::Done) => self.sink = None,
+            Err(error) => self.fail(error.clone()),
+        }
+        result
+    }
+}

@@ -1,0 +1,25 @@
+use crate::PartitionHash;
+
+/// Which partitions a program needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Route {
+    /// The one that rows with this hash belong to.
+    One(PartitionHash),
+    /// Those that rows with these hashes belong to, of which there may be fewer than hashes.
+    Several(Box<[PartitionHash]>),
+    /// One, whichever.
+    Any,
+    /// All.
+    All,
+}
+
+impl Route {
+    /// The route to rows with any of these hashes; to any partition if there are none.
+    pub fn to(hashes: &[PartitionHash]) -> Self {
+        match hashes {
+            [] => Self::Any,
+            [first, rest @ ..] if rest.iter().all(|hash| hash == first) => Self::One(*first),
+            hashes => Self::Several(hashes.into()),
+        }
+    }
+}

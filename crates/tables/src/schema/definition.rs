@@ -1,0 +1,140 @@
+//! Definitions of tables.
+
+use std::collections::BTreeSet;
+
+use thermocline_types::{Class, DataType, Result};
+
+use super::print;
+use crate::key::KeyColumn;
+
+/// Names a table for as long as it exists; reused only after it was dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableId(pub u32);
+
+/// Names an index of one table for as long as it exists; the primary key's is 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IndexId(pub u32);
+
+impl IndexId {
+    /// The index of the primary key.
+    pub const PRIMARY: Self = Self(0);
+}
+
+/// A table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableDefinition {
+    /// Its id.
+    pub id: TableId,
+    /// Its name, in lower case unless it was quoted.
+    pub name: Box<str>,
+    /// Columns, at most [`COLUMNS_MAX`](super::COLUMNS_MAX). Their positions never change.
+    pub columns: Vec<ColumnDefinition>,
+    /// Indexes by ascending id, the primary key's first.
+    pub indexes: Vec<IndexDefinition>,
+    /// The column whose value decides on a row's partition; `None` for a table that every partition
+    /// has a copy of.
+    pub partition_by: Option<usize>,
+    /// Whether rows may be evicted from memory.
+    pub evictable: bool,
+    /// Conditions that no row may make false.
+    pub checks: Vec<CheckDefinition>,
+}
+
+/// A column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnDefinition {
+    /// Its name, in lower case unless it was quoted.
+    pub name: Box<str>,
+    /// The type of its values.
+    pub data_type: DataType,
+    /// Whether it may be NULL.
+    pub nullable: bool,
+    /// What an INSERT without a value for it stores, as SQL; `None` for NULL.
+    pub default: Option<Box<str>>,
+}
+
+/// How an index is searched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IndexKind {
+    /// By whole keys only; the smaller and faster.
+    Hash,
+    /// By whole keys, first columns and ranges, in order.
+    Ordered,
+}
+
+/// An index.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IndexDefinition {
+    /// Its id.
+    pub id: IndexId,
+    /// Its name, which no other index of the database has.
+    pub name: Box<str>,
+    /// How it is searched.
+    pub kind: IndexKind,
+    /// Whether two rows may not have one key; keys with NULL in them are never equal.
+    pub unique: bool,
+    /// Its columns.
+    pub columns: Vec<IndexColumn>,
+}
+
+/// A column of an index.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IndexColumn {
+    /// Position in the table.
+    pub column: usize,
+    /// Whether larger values come first.
+    pub descending: bool,
+}
+
+/// A condition on rows.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CheckDefinition {
+    /// Its name, which no other check of the table has.
+    pub name: Box<str>,
+    /// The condition as SQL.
+    pub condition: Box<str>,
+}
+
+impl TableDefinition {
+    /// The position of a column.
+    pub fn column(&self, name: &str) -> Result<usize> {
+        self.columns.iter().position(|column| &*column.name == name).ok_or_else(|| {
+            Class::UndefinedColumn.error(format_args!("column \"{name}\" of table \"{}\" does not exist", self.name))
+        })
+    }
+
+    /// The statements that make it and its indexes; ids, which matter to nobody else, are left out where
+    /// they are not unusual.
+    pub fn to_sql(&self) -> String {
+        print::table(self)
+    }
+
+    /// The index with this id.
+    pub fn index(&self, id: IndexId) -> Option<&IndexDefinition> {
+        self.indexes.iter().find(|index| index.id == id)
+    }
+
+    /// How the columns of an index are turned into key bytes.
+    pub fn key_columns(&self, index: &IndexDefinition) -> Vec<KeyColumn> {
+        index
+            .columns
+            .iter()
+            .filter_map(|key| {
+                let column = self.columns.get(key.column)?;
+                let descending = key.descending;
+                Some(KeyColumn { data_type: column.data_type, nullable: column.nullable, descending })
+            })
+            .collect()
+    }
+
+    /// The lowest index id that is free.
+    pub fn next_index_id(&self) -> IndexId {
+        IndexId(lowest_free(self.indexes.iter().map(|index| index.id.0)).unwrap_or(0))
+    }
+}
+
+/// The lowest number that is not among `taken`.
+pub(super) fn lowest_free(taken: impl Iterator<Item = u32>) -> Option<u32> {
+    let taken: BTreeSet<u32> = taken.collect();
+    (0..=u32::MAX).find(|id| !taken.contains(id))
+}

@@ -1,0 +1,54 @@
+//! Tables for tests of what stores rows, which are below SQL.
+
+use std::sync::Arc;
+
+use thermocline_types::DataType;
+
+use super::{ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId};
+
+/// A table `t`: names, types and whether NULL is a value of each column; the primary key's columns are not NULL.
+pub fn table(columns: &[(&str, DataType, bool)], primary: IndexKind, key: &[&str]) -> TableDefinition {
+    let columns = columns.iter().map(|&(name, data_type, nullable)| ColumnDefinition {
+        name: name.into(),
+        data_type,
+        nullable: nullable && !key.contains(&name),
+        default: None,
+    });
+    let table = TableDefinition {
+        id: TableId(0),
+        name: "t".into(),
+        columns: columns.collect(),
+        indexes: Vec::new(),
+        partition_by: None,
+        evictable: true,
+        checks: Vec::new(),
+    };
+    with_index(table, primary, true, key).0
+}
+
+/// The table with another index, over columns that `-` before their name makes descending.
+pub fn with_index(
+    mut table: TableDefinition,
+    kind: IndexKind,
+    unique: bool,
+    columns: &[&str],
+) -> (TableDefinition, IndexId) {
+    let columns = columns.iter().map(|name| {
+        let descending = name.starts_with('-');
+        IndexColumn { column: table.column(name.trim_start_matches('-')).unwrap(), descending }
+    });
+    let (id, columns) = (table.next_index_id(), columns.collect());
+    table.indexes.push(IndexDefinition { id, name: format!("i{}", id.0).into(), kind, unique, columns });
+    (table, id)
+}
+
+/// The same behind a shared pointer.
+pub fn shared_with_index(
+    table: &Arc<TableDefinition>,
+    kind: IndexKind,
+    unique: bool,
+    columns: &[&str],
+) -> (Arc<TableDefinition>, IndexId) {
+    let (table, id) = with_index(TableDefinition::clone(table), kind, unique, columns);
+    (Arc::new(table), id)
+}

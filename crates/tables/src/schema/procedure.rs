@@ -1,0 +1,38 @@
+//! Definitions of procedures.
+
+use thermocline_types::DataType;
+
+/// A stored procedure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProcedureDefinition {
+    /// Its name.
+    pub name: Box<str>,
+    /// Counts the definitions under this name; the log says which one ran.
+    pub version: u32,
+    /// What it takes.
+    pub arguments: Vec<Argument>,
+    /// The arguments whose values decide on the partitions over which it runs, all if there are none.
+    pub partition_on: Vec<usize>,
+    /// What its body is written in.
+    pub language: Language,
+    /// The text between the dollar signs.
+    pub body: Box<str>,
+}
+
+/// An argument of a procedure.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Argument {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its type.
+    pub data_type: DataType,
+}
+
+/// The language of a procedure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Language {
+    /// Statements, each seeing the arguments as `$1`, `$2` or by name.
+    Sql,
+    /// Lua 5.4.
+    Lua,
+}

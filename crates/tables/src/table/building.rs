@@ -1,0 +1,290 @@
+//! What CREATE INDEX and ADD COLUMN build in steps, beside the transactions of a partition.
+
+mod index;
+mod rows;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use index::BuildingIndex;
+use rows::BuildingRows;
+use thermocline_types::{Error, Result};
+
+use super::budget::Budget;
+use super::index::Index;
+use super::layout::Layout;
+use super::locator::Locators;
+use super::row::Row;
+use super::slab::Slabs;
+use super::table::Table;
+use super::tuple_ids::TupleId;
+use crate::schema::{Change, IndexId, TableDefinition};
+
+pub(super) use rows::BuiltRows;
+
+/// Bytes of keys or images after which a step ends: few rows may have long ones.
+const STEP_BYTES: usize = 128 << 10;
+
+/// One definition that builds in steps, in all partitions.
+#[derive(Debug, Default)]
+pub struct Build {
+    is_given_up: AtomicBool,
+}
+
+impl Build {
+    /// Gives it up: what was built goes when a partition next looks.
+    pub fn give_up(&self) {
+        self.is_given_up.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether nobody wants it any more.
+    pub fn is_given_up(&self) -> bool {
+        self.is_given_up.load(Ordering::SeqCst)
+    }
+}
+
+/// Progress of a build.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BuildStep {
+    /// There are rows that it has not met.
+    More,
+    /// All rows are met, and writers keep up what is built.
+    Done,
+}
+
+/// Incremental build of an index or of wider rows, interleaved with transactions.
+///
+/// ```text
+///  tuple ids   0 ............ cursor ............ bound ...........
+///              entered:       not met yet         entered:
+///              kept up by                         added by
+///              who writes                         who writes
+/// ```
+///
+/// Writers are never refused because of a build. Rows that violate it are counted, since the transaction that wrote them
+/// may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack of
+/// memory.
+///
+/// Invariants: exactly rows below `cursor` and from `bound` on are entered, unless `failed`; `cursor` only grows, and
+/// ids from `bound` on were free when the build began.
+#[derive(Debug)]
+pub(super) struct Building {
+    build: Arc<Build>,
+    cursor: TupleId,
+    bound: TupleId,
+    /// Why it cannot go on; it is charged for nothing then.
+    failed: Option<Error>,
+    body: Body,
+}
+
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "one per table, inside a `Box`")]
+enum Body {
+    Index(BuildingIndex),
+    Rows(BuildingRows),
+}
+
+/// Rows of before. Giving their memory back to the system takes a while, which nobody has to wait for.
+#[derive(Debug)]
+pub struct Replaced {
+    _rows: Slabs,
+    _locators: Locators,
+}
+
+impl Replaced {
+    /// These rows, which nothing is charged for any more.
+    pub(super) fn new(rows: Slabs, locators: Locators) -> Self {
+        Self { _rows: rows, _locators: locators }
+    }
+}
+
+/// What was built.
+#[expect(clippy::large_enum_variant, reason = "there for a moment only")]
+pub(super) enum Built {
+    Index(Index),
+    Rows(BuiltRows),
+}
+
+impl Building {
+    /// Begins with the rows that there are.
+    pub fn new(build: &Arc<Build>, change: &Change, (layout, seed): (&Layout, u64), bound: TupleId) -> Result<Self> {
+        let body = match change {
+            Change::CreateIndex { table, index } => {
+                let index =
+                    table.index(*index).ok_or_else(|| Error::internal("a new index that its table does not have"))?;
+                Body::Index(BuildingIndex::new(Index::new(table, layout, index, seed)))
+            }
+            Change::AddColumn { table, fill } => Body::Rows(BuildingRows::new(table, fill)?),
+            _ => return Err(Error::internal("a definition that builds nothing")),
+        };
+        Ok(Self { build: Arc::clone(build), cursor: TupleId(0), bound, failed: None, body })
+    }
+
+    /// Whose it is.
+    pub fn build(&self) -> &Arc<Build> {
+        &self.build
+    }
+
+    /// What it is, for whoever reads an error.
+    pub fn name(&self) -> String {
+        match &self.body {
+            Body::Index(index) => format!("index \"{}\"", index.definition().name),
+            Body::Rows(_) => "another column".into(),
+        }
+    }
+
+    /// Bytes that are charged for it: an index with its id, rows, and their locators.
+    pub fn bytes(&self) -> (Option<(IndexId, usize)>, usize, usize) {
+        match &self.body {
+            _ if self.failed.is_some() => (None, 0, 0),
+            Body::Index(index) => (Some((index.definition().id, index.bytes())), 0, 0),
+            Body::Rows(rows) => {
+                let (rows, locators) = rows.bytes();
+                (None, rows, locators)
+            }
+        }
+    }
+
+    /// Whether a change of the column at this position changes it.
+    pub fn holds(&self, column: usize) -> bool {
+        match &self.body {
+            Body::Index(index) => index.holds(column),
+            Body::Rows(_) => true,
+        }
+    }
+
+    /// Gives back its memory.
+    pub fn release(&self, budget: &Budget) {
+        let (index, rows, locators) = self.bytes();
+        budget.resize(index.map_or(0, |(_, bytes)| bytes) + rows + locators, 0);
+    }
+
+    /// Whether it has met the row: who writes it keeps this up.
+    fn has_met(&self, id: TupleId) -> bool {
+        self.failed.is_none() && (id < self.cursor || id >= self.bound)
+    }
+
+    /// A row is new.
+    pub fn enter(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if self.has_met(id) {
+            let entered = match &mut self.body {
+                Body::Index(index) => index.enter(id, row, budget),
+                Body::Rows(rows) => rows.enter(id, row, budget),
+            };
+            self.fail_if(entered, budget);
+        }
+    }
+
+    /// A row goes.
+    pub fn leave(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if self.has_met(id) {
+            match &mut self.body {
+                Body::Index(index) => index.leave(id, row, budget),
+                Body::Rows(rows) => rows.leave(id, row, budget),
+            }
+        }
+    }
+
+    /// A row may be about to change; [`Building::renew`] follows if it does.
+    pub fn note(&mut self, id: TupleId, row: Row<'_>) {
+        if self.has_met(id) {
+            match &mut self.body {
+                Body::Index(index) => index.note(row),
+                Body::Rows(rows) => rows.note(row),
+            }
+        }
+    }
+
+    /// A row has changed since it was noted.
+    pub fn renew(&mut self, id: TupleId, row: Row<'_>, budget: &Budget) {
+        if self.has_met(id) {
+            let renewed = match &mut self.body {
+                Body::Index(index) => index.renew(id, row, budget),
+                Body::Rows(rows) => rows.renew(id, row, budget),
+            };
+            self.fail_if(renewed, budget);
+        }
+    }
+
+    fn fail_if(&mut self, result: Result<()>, budget: &Budget) {
+        if let Err(error) = result {
+            self.release(budget);
+            self.failed = Some(error);
+        }
+    }
+
+    /// Meets up to so many rows. Between transactions only.
+    ///
+    /// # Errors
+    /// If the rows cannot have it, or there is no memory for it.
+    pub fn fill(&mut self, table: &Table, budget: &Budget, rows: u32) -> Result<BuildStep> {
+        self.check(table.definition())?;
+        let mut bytes = 0;
+        for _ in 0..rows {
+            let Some(id) = table.next(self.cursor).filter(|id| *id < self.bound) else {
+                self.cursor = self.bound;
+                break;
+            };
+            let row = table.row(id)?;
+            self.cursor = TupleId(id.0 + 1);
+            self.enter(id, row, budget);
+            bytes += match &self.body {
+                Body::Index(index) => index.last_bytes(),
+                Body::Rows(rows) => rows.last_bytes(),
+            };
+            if bytes >= STEP_BYTES || self.failed.is_some() {
+                break;
+            }
+        }
+        self.check(table.definition())?;
+        Ok(if self.cursor < self.bound { BuildStep::More } else { BuildStep::Done })
+    }
+
+    /// An error if the rows that it has met cannot have it. Between transactions only.
+    fn check(&self, table: &TableDefinition) -> Result<()> {
+        match (&self.failed, &self.body) {
+            (Some(failed), _) => Err(failed.clone()),
+            (None, Body::Index(index)) => index.check(table),
+            (None, Body::Rows(rows)) => rows.check(),
+        }
+    }
+
+    /// An error unless this change is complete, and the rows can have it. Between transactions only.
+    pub fn check_complete(&self, table: &TableDefinition, change: &Change) -> Result<()> {
+        self.check(table)?;
+        let is_of = match (change, &self.body) {
+            (Change::CreateIndex { table, index }, Body::Index(building)) => {
+                table.index(*index) == Some(building.definition())
+            }
+            (Change::AddColumn { table, fill }, Body::Rows(building)) => building.is_of(table, fill),
+            _ => false,
+        };
+        if !is_of || self.cursor < self.bound {
+            return Err(Error::internal(format_args!("{} is not complete, or another one", self.name())));
+        }
+        Ok(())
+    }
+
+    /// What was built, which has been [checked](Self::check_complete).
+    pub fn into_built(self) -> Built {
+        match self.body {
+            Body::Index(index) => Built::Index(index.into_index()),
+            Body::Rows(rows) => Built::Rows(rows.into_built()),
+        }
+    }
+
+    /// Checks the invariants with the rows of these ids; an error says what is wrong.
+    pub fn verify(&self, table: &Table, ids: impl Iterator<Item = TupleId>) -> Result<(), String> {
+        if self.failed.is_some() {
+            return Ok(());
+        }
+        let met = ids.filter(|id| self.has_met(*id));
+        match &self.body {
+            Body::Index(index) => index.verify(table, met),
+            Body::Rows(rows) => rows.verify(table, met),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,55 @@
+//! The rows of one table in one partition: arenas, indexes, undo, and what they cost in memory.
+//!
+//! ```text
+//! index: key -> tuple id -> locator -> slot of a size class: header, image
+//! ```
+//!
+//! A row is one slot: its image holds all columns, also texts, so that reading it costs one place in
+//! memory. Tuple ids are stable and the lowest free one comes next; where a row lies is seen by its
+//! locator only. The paper's prototype points from every index to the row itself and pays for that at
+//! each eviction (its figure 11b).
+
+mod arena;
+mod budget;
+mod building;
+mod charge;
+mod digest;
+mod encoder;
+mod heap_size;
+mod index;
+mod keys;
+mod layout;
+mod loads;
+mod locator;
+mod patch;
+mod region;
+mod row;
+mod scan_frontier;
+mod slab;
+mod statement_memory;
+#[expect(clippy::module_inception, reason = "a file is named after its main type")]
+mod table;
+mod tuple_ids;
+mod undo;
+
+pub use budget::{Budget, Full, Reach, Working};
+pub use charge::{Charge, allocated};
+pub use digest::Digest;
+pub use encoder::{Encoder, Parameter, Written};
+pub use heap_size::HeapSize;
+pub use index::{Entries, Index, KEY_BYTES_MAX, Matches};
+pub use keys::{Keys, LOOK_UPS_AHEAD, OfLookUps};
+pub use layout::Layout;
+pub use loads::TableLoad;
+pub use patch::Patch;
+pub use row::Row;
+pub use statement_memory::{StatementMemory, Structure, out_of_memory};
+pub use table::{HEADER_BYTES, Place, ROW_BYTES_MAX, Table, TableMemory};
+pub use tuple_ids::TupleId;
+pub use undo::{Change, Undo};
+
+pub use building::{Build, BuildStep, Replaced};
+pub use patch::IntegerPlace;
+pub use row::Cell;
+pub use scan_frontier::ScanFrontier;
+pub use tuple_ids::TupleIds;

@@ -1,0 +1,673 @@
+use std::ops::Bound;
+use std::sync::Arc;
+
+use thermocline_machine::ids::LoadId;
+use thermocline_types::{Class, Error, Result, ValueRef};
+
+use super::budget::{Budget, Full, Growth};
+use super::building::Building;
+use super::encoder::{Encoder, Parameter};
+use super::index::Index;
+use super::layout::Layout;
+use super::loads::Loads;
+use super::locator::{Locator, Locators};
+use super::patch::{IntegerPlace, Patch};
+use super::row::Row;
+use super::slab::{ITEM_BYTES_MAX, Item, Slabs};
+use super::tuple_ids::{TupleId, TupleIds};
+use super::undo::Undo;
+use crate::schema::{IndexId, TableDefinition, TableId};
+
+mod ahead;
+mod building;
+mod filling;
+mod loading;
+mod reshape;
+mod verify;
+
+/// Bytes in front of a row's image.
+///
+/// ```text
+/// 0         4                   8
+/// tuple id  access epoch        image
+/// ```
+///
+/// The tuple id leads from a slot back to its locator when rows are moved or evicted by slot. The
+/// access epoch is written when rows can be evicted; until then it is 0.
+pub const HEADER_BYTES: usize = 8;
+
+/// Bytes of a row's image at most.
+pub const ROW_BYTES_MAX: usize = ITEM_BYTES_MAX - HEADER_BYTES;
+
+/// The rows of one table in one partition, and its indexes.
+///
+/// ```text
+/// index: key -> tuple id -> locator -> slot of a size class: header, image
+/// ```
+///
+/// Invariants: exactly the taken tuple ids have a live or evicted locator; every index has exactly one
+/// entry for each of them, with the key of its image; the budget is charged with
+/// [`Table::memory`]'s sum. An operation that fails leaves the table as it was. Look-ups and scans give no row of a
+/// load that is not over, which has its id, its slot and its keys all the same.
+#[derive(Debug)]
+pub struct Table {
+    definition: Arc<TableDefinition>,
+    layout: Layout,
+    ids: TupleIds,
+    locators: Locators,
+    rows: Slabs,
+    indexes: Vec<Index>,
+    /// An index or rows that are not complete, and none of the table's yet; `None` if nobody builds any.
+    building: Option<Box<Building>>,
+    loads: Loads,
+    budget: Arc<Budget>,
+    seed: u64,
+    scratch: Scratch,
+}
+
+/// Where a row is.
+#[derive(Debug, Clone, Copy)]
+pub struct Place {
+    id: TupleId,
+    item: Item,
+}
+
+/// Buffers that operations use, kept so that they do not allocate.
+#[derive(Debug, Default)]
+struct Scratch {
+    image: Vec<u8>,
+    old_keys: Vec<Key>,
+    new_keys: Vec<Key>,
+}
+
+/// A row's key in an index.
+#[derive(Debug, Default)]
+struct Key {
+    bytes: Vec<u8>,
+    /// Whether no other row may have it.
+    distinct: bool,
+}
+
+/// Bytes that a table takes, by what for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableMemory {
+    /// Arenas of rows.
+    pub rows: usize,
+    /// Locators and the bitmaps of tuple ids.
+    pub locators: usize,
+    /// Each index, the last of which may be one that is being built.
+    pub indexes: Vec<(IndexId, usize)>,
+}
+
+impl TableMemory {
+    /// The sum.
+    pub fn total(&self) -> usize {
+        self.rows + self.locators + self.indexes.iter().map(|(_, bytes)| bytes).sum::<usize>()
+    }
+}
+
+impl Table {
+    /// An empty table. The seed decides where hashed keys are, which nothing can see.
+    pub fn new(definition: Arc<TableDefinition>, budget: Arc<Budget>, seed: u64) -> Result<Self> {
+        let layout = Layout::new(&definition)?;
+        let rows = rows_for(&layout);
+        let indexes = definition.indexes.iter().map(|index| Index::new(&definition, &layout, index, seed)).collect();
+        Ok(Self {
+            definition,
+            layout,
+            ids: TupleIds::new(),
+            locators: Locators::new(),
+            rows,
+            indexes,
+            building: None,
+            loads: Loads::default(),
+            budget,
+            seed,
+            scratch: Scratch::default(),
+        })
+    }
+
+    /// What the table is.
+    pub fn definition(&self) -> &Arc<TableDefinition> {
+        &self.definition
+    }
+
+    /// How its rows are written.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn id(&self) -> TableId {
+        self.definition.id
+    }
+
+    /// Number of rows, but for those of a load that is not over.
+    pub fn rows(&self) -> usize {
+        self.ids.live() - self.loads.rows()
+    }
+
+    /// Bytes that it takes.
+    pub fn memory(&self) -> TableMemory {
+        let building = self.building.as_ref().map(|building| building.bytes());
+        let (index, rows, locators) = building.unwrap_or_default();
+        TableMemory {
+            rows: self.rows.bytes() + rows,
+            locators: self.locators.bytes() + locators + self.ids.bytes() + self.loads.bytes(),
+            indexes: self.indexes.iter().map(|index| (index.definition().id, index.bytes())).chain(index).collect(),
+        }
+    }
+
+    /// The row with this id.
+    #[inline]
+    pub fn row(&self, id: TupleId) -> Result<Row<'_>> {
+        self.get(id)?.ok_or_else(|| self.no_row(id))
+    }
+
+    /// The row with this id; `None` if there is none.
+    #[inline]
+    pub fn get(&self, id: TupleId) -> Result<Option<Row<'_>>> {
+        if !self.ids.contains(id) {
+            return Ok(None);
+        }
+        let image = self.rows.get_from(self.item(id)?, HEADER_BYTES);
+        Ok(Some(Row::new(&self.layout, image.ok_or_else(|| self.no_row(id))?)))
+    }
+
+    #[inline]
+    fn item(&self, id: TupleId) -> Result<Item> {
+        match self.locators.get(id) {
+            Some(Locator::Live(item)) => Ok(item),
+            Some(Locator::Evicted { block, ordinal }) => Err(Error::internal(format_args!(
+                "row {} of table \"{}\" is in block {block}, {ordinal}, and nothing can bring it back",
+                id.0, self.definition.name
+            ))),
+            None => Err(self.no_row(id)),
+        }
+    }
+
+    #[cold]
+    fn no_row(&self, id: TupleId) -> Error {
+        no_row(&self.definition, id)
+    }
+
+    #[cold]
+    fn full(&self, full: Full) -> Error {
+        no_room(&self.definition, full)
+    }
+
+    /// The ids of all rows, in order.
+    pub fn scan(&self) -> impl Iterator<Item = TupleId> {
+        self.ids.iter().filter(|id| self.is_visible(*id))
+    }
+
+    /// The first row at or behind an id, to scan in steps while rows change in between; also one of a load that is
+    /// not over.
+    pub fn next(&self, from: TupleId) -> Option<TupleId> {
+        self.ids.next(from)
+    }
+
+    /// Above the ids of all rows there are.
+    pub fn id_bound(&self) -> TupleId {
+        self.ids.bound()
+    }
+
+    /// An index.
+    pub fn index(&self, id: IndexId) -> Result<&Index> {
+        self.indexes
+            .iter()
+            .find(|index| index.definition().id == id)
+            .ok_or_else(|| Error::internal(format_args!("table \"{}\" has no index {}", self.definition.name, id.0)))
+    }
+
+    /// The rows with this key, in the order of their ids; see [`crate::key`] for keys. In an ordered
+    /// index the key may be that of the first columns only.
+    pub fn lookup(&self, index: IndexId, key: &[u8]) -> Result<impl DoubleEndedIterator<Item = TupleId> + use<'_>> {
+        Ok(self.index(index)?.lookup(key).filter(|id| self.is_visible(*id)))
+    }
+
+    /// The row of a unique index with this key.
+    #[inline]
+    pub fn find(&self, index: IndexId, key: &[u8]) -> Result<Option<TupleId>> {
+        Ok(self.index(index)?.first(key).filter(|id| self.is_visible(*id)))
+    }
+
+    /// Keys and rows of an ordered index between two bounds, from either end. A bound means all keys that
+    /// begin with it.
+    pub fn range(
+        &self,
+        index: IndexId,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> Result<impl DoubleEndedIterator<Item = (&[u8], TupleId)> + use<'_>> {
+        let index = self.index(index)?;
+        let entries = index.range(from, to);
+        let entries = entries
+            .ok_or_else(|| Error::internal(format_args!("a range of hash index \"{}\"", index.definition().name)))?;
+        Ok(entries.filter(|(_, id)| self.is_visible(*id)))
+    }
+
+    /// Adds a row. The values are of the columns' types.
+    pub fn insert(&mut self, values: &[ValueRef<'_>], undo: &mut Undo) -> Result<TupleId> {
+        let mut image = std::mem::take(&mut self.scratch.image);
+        let result = self.layout.encode(&mut image, |column| values.get(column).copied().unwrap_or_default());
+        let result = result.and_then(|()| self.insert_image(&image, undo));
+        self.scratch.image = image;
+        result
+    }
+
+    /// Adds a row of a statement's parameters and of `other` values by column; see [`Encoder`].
+    #[inline]
+    pub fn insert_encoded<'v, V: Parameter>(
+        &mut self,
+        encoder: &Encoder,
+        parameters: &'v [V],
+        other: impl Fn(usize) -> ValueRef<'v>,
+        convert: impl Fn(usize, ValueRef<'v>) -> Result<ValueRef<'v>>,
+        undo: &mut Undo,
+    ) -> Result<TupleId> {
+        let mut image = std::mem::take(&mut self.scratch.image);
+        let result = encoder.encode(&self.layout, &mut image, parameters, other, convert);
+        let result = result.and_then(|()| self.insert_image(&image, undo));
+        self.scratch.image = image;
+        result
+    }
+
+    /// Adds a row that is given as the image of this table's layout.
+    pub fn insert_image(&mut self, image: &[u8], undo: &mut Undo) -> Result<TupleId> {
+        let id = self.ids.lowest_free();
+        if id > TupleId::MAX {
+            return Err(no_id(&self.definition));
+        }
+        undo.push(self.id(), id, None)?;
+        let result = self.place(id, image, Growth::Asked);
+        match result {
+            Ok(()) => {
+                let digest = undo.digest_mut();
+                *digest = digest.with_row(self.definition.id, id, Some(image));
+            }
+            Err(_) => undo.forget_last(),
+        }
+        result.map(|()| id)
+    }
+
+    /// Changes some columns of a row. The values are of the columns' types.
+    pub fn update(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)], undo: &mut Undo) -> Result<()> {
+        let row = self.row(id)?;
+        undo.push(self.definition.id, id, Some(row.image()))?;
+        let indexed = changes.iter().any(|(column, _)| self.is_indexed(*column));
+        let patched = if indexed { Ok(false) } else { self.patch(id, changes) };
+        let result = patched.and_then(|is_patched| {
+            if is_patched {
+                return Ok(());
+            }
+            let mut image = std::mem::take(&mut self.scratch.image);
+            let result = self.row(id).and_then(|row| {
+                let changed = |column| changes.iter().rev().find(|(changed, _)| *changed == column);
+                self.layout
+                    .encode(&mut image, |column| changed(column).map_or_else(|| row.value(column), |(_, value)| *value))
+            });
+            let result = result.and_then(|()| {
+                if indexed { self.replace(id, &image, Growth::Asked) } else { self.replace_image(id, &image) }
+            });
+            self.scratch.image = image;
+            result
+        });
+        let result = result.and_then(|()| {
+            let (image, digest) = (self.row(id)?.image(), undo.digest_mut());
+            *digest = changes.iter().fold(digest.with_change(self.definition.id, id), |digest, (column, _)| {
+                digest.with_column(&self.layout, image, *column)
+            });
+            Ok(())
+        });
+        if result.is_err() {
+            undo.forget_last();
+        }
+        result
+    }
+
+    fn is_indexed(&self, column: usize) -> bool {
+        self.indexes.iter().any(|index| index.holds(column))
+            || self.building.as_ref().is_some_and(|building| building.holds(column))
+    }
+
+    /// Where the row with this id is, as long as the table is not changed.
+    #[inline]
+    pub fn place_of(&self, id: TupleId) -> Result<Place> {
+        if !self.ids.contains(id) {
+            return Err(self.no_row(id));
+        }
+        Ok(Place { id, item: self.item(id)? })
+    }
+
+    /// The row in a place.
+    #[inline]
+    pub fn row_at(&self, place: Place) -> Result<Row<'_>> {
+        let image = self.rows.get_from(place.item, HEADER_BYTES);
+        Ok(Row::new(&self.layout, image.ok_or_else(|| self.no_row(place.id))?))
+    }
+
+    /// Changes columns of fixed width that no index holds but one that is being built, and gives back the row as it is
+    /// then.
+    #[inline]
+    pub fn patch_row(&mut self, Place { id, item }: Place, patch: &Patch, undo: &mut Undo) -> Result<Row<'_>> {
+        if self.building.is_some() {
+            self.note(id, item);
+        }
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
+        let Some(image) = image else { return Err(no_row(&self.definition, id)) };
+        undo.push(self.definition.id, id, Some(image))?;
+        patch.apply(image);
+        let digest = undo.digest_mut();
+        *digest = patch.columns().fold(digest.with_change(self.definition.id, id), |digest, column| {
+            digest.with_column(&self.layout, image, column)
+        });
+        let row = Row::new(&self.layout, image);
+        if let Some(building) = &mut self.building {
+            building.renew(id, row, &self.budget);
+        }
+        Ok(row)
+    }
+
+    /// Changes integers that no index holds but one that is being built, to values that follow from the row's image,
+    /// and gives back the row as it is then; `None`, and nothing has changed, if the values cannot be said so.
+    #[inline]
+    pub fn change_integers<const N: usize>(
+        &mut self,
+        id: TupleId,
+        places: impl Iterator<Item = IntegerPlace>,
+        values: impl FnOnce(&[u8]) -> Option<[i64; N]>,
+        undo: &mut Undo,
+    ) -> Result<Option<Row<'_>>> {
+        let Place { item, .. } = self.place_of(id)?;
+        if self.building.is_some() {
+            self.note(id, item);
+        }
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
+        let Some(image) = image else { return Err(no_row(&self.definition, id)) };
+        let Some(values) = values(image) else { return Ok(None) };
+        undo.push(self.definition.id, id, Some(image))?;
+        let mut digest = undo.digest().with_change(self.definition.id, id);
+        for (place, number) in places.zip(values) {
+            place.put(image, number);
+            digest = digest.with_integer(place.column, number);
+        }
+        *undo.digest_mut() = digest;
+        let row = Row::new(&self.layout, image);
+        if let Some(building) = &mut self.building {
+            building.renew(id, row, &self.budget);
+        }
+        Ok(Some(row))
+    }
+
+    /// Writes changes in place; false if they do not fit there.
+    fn patch(&mut self, id: TupleId, changes: &[(usize, ValueRef<'_>)]) -> Result<bool> {
+        let item = self.item(id)?;
+        let image = self.rows.get_from_mut(item, HEADER_BYTES);
+        match image {
+            Some(image) => self.layout.patch(image, changes),
+            None => Err(self.no_row(id)),
+        }
+    }
+
+    /// Removes a row.
+    pub fn delete(&mut self, id: TupleId, undo: &mut Undo) -> Result<()> {
+        undo.push(self.definition.id, id, Some(self.row(id)?.image()))?;
+        match self.remove(id) {
+            Ok(()) => {
+                let digest = undo.digest_mut();
+                *digest = digest.with_row(self.definition.id, id, None);
+                Ok(())
+            }
+            Err(error) => {
+                undo.forget_last();
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the row `id` what it was before a change, or what a log or a snapshot says: this image, or
+    /// none. Does not ask the budget and cannot meet a unique violation, because what comes back was
+    /// there together.
+    pub fn restore(&mut self, id: TupleId, image: Option<&[u8]>) -> Result<()> {
+        match (self.ids.contains(id), image) {
+            (true, Some(image)) => self.replace(id, image, Growth::Forced),
+            (true, None) => self.remove(id),
+            (false, Some(image)) => self.place(id, image, Growth::Forced),
+            (false, None) => Ok(()),
+        }
+    }
+
+    /// [`Table::restore`] of bytes from outside.
+    pub fn load(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+        self.layout.validate(image)?;
+        if id > TupleId::MAX {
+            return Err(Error::Corrupt(format!("tuple id {} of table \"{}\"", id.0, self.definition.name).into()));
+        }
+        self.restore(id, Some(image))
+    }
+
+    /// Writes the keys that a row of this image has, by index.
+    fn keys(&self, image: &[u8], keys: &mut Vec<Key>) -> Result<()> {
+        let row = Row::new(&self.layout, image);
+        keys.resize_with(self.indexes.len(), Key::default);
+        for (index, key) in self.indexes.iter().zip(keys) {
+            key.distinct = index.key(row, &mut key.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Puts a row into a free id.
+    fn place(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
+        let mut keys = std::mem::take(&mut self.scratch.new_keys);
+        let result = self.keys(image, &mut keys).and_then(|()| self.place_with(id, image, growth, &mut keys));
+        self.scratch.new_keys = keys;
+        result
+    }
+
+    fn place_with(&mut self, id: TupleId, image: &[u8], growth: Growth, keys: &mut [Key]) -> Result<()> {
+        let taken = self.ids.take(id, &self.budget, growth);
+        let taken = taken.and_then(|_| self.locators.reserve(id, &self.budget, growth));
+        let item = match taken.map_err(|full| self.full(full)).and_then(|()| self.store(id, image, growth)) {
+            Ok(item) => item,
+            Err(error) => {
+                self.ids.release(id);
+                return Err(error);
+            }
+        };
+        let (mut added, mut failed) = (0, None);
+        for (index, key) in self.indexes.iter_mut().zip(keys.iter_mut()) {
+            failed = enter((&self.definition, &self.loads), index, key, id, &self.budget, growth).err();
+            if failed.is_some() {
+                break;
+            }
+            added += 1;
+        }
+        if let Some(error) = failed {
+            for (index, key) in self.indexes.iter_mut().zip(keys).take(added) {
+                index.remove(&mut key.bytes, id, &self.budget);
+            }
+            self.rows.free(item, &self.budget);
+            self.ids.release(id);
+            return Err(error);
+        }
+        self.locators.set(id, Locator::Live(item));
+        if let Some(building) = &mut self.building {
+            building.enter(id, Row::new(&self.layout, image), &self.budget);
+        }
+        Ok(())
+    }
+
+    /// Writes a row into a new slot.
+    fn store(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<Item> {
+        if image.len() > ROW_BYTES_MAX {
+            return Err(Class::LimitExceeded.error(format_args!(
+                "a row of table \"{}\" has {} bytes, more than {ROW_BYTES_MAX}",
+                self.definition.name,
+                image.len()
+            )));
+        }
+        let item = self.rows.allocate(HEADER_BYTES + image.len(), &self.budget, growth);
+        let item = item.map_err(|full| self.full(full))?;
+        self.write(item, id, image);
+        Ok(item)
+    }
+
+    fn write(&mut self, item: Item, id: TupleId, image: &[u8]) {
+        if let Some((header, bytes)) = self.rows.get_mut(item).and_then(|bytes| bytes.split_first_chunk_mut()) {
+            *header = u64::from(id.0).to_le_bytes();
+            bytes.copy_from_slice(image);
+        }
+    }
+
+    /// Gives a row another image, and its indexes the keys of that.
+    fn replace(&mut self, id: TupleId, image: &[u8], growth: Growth) -> Result<()> {
+        let mut old = std::mem::take(&mut self.scratch.old_keys);
+        let mut new = std::mem::take(&mut self.scratch.new_keys);
+        let keys = self.row(id).and_then(|row| self.keys(row.image(), &mut old));
+        let keys = keys.and_then(|()| self.keys(image, &mut new));
+        if self.building.is_some() {
+            self.note(id, self.item(id)?);
+        }
+        let result = keys.and_then(|()| self.replace_with(id, image, growth, (&mut old, &mut new)));
+        if let (Ok(()), Some(building)) = (&result, &mut self.building) {
+            building.renew(id, Row::new(&self.layout, image), &self.budget);
+        }
+        self.scratch.old_keys = old;
+        self.scratch.new_keys = new;
+        result
+    }
+
+    /// Gives a row another image with the same keys.
+    fn replace_image(&mut self, id: TupleId, image: &[u8]) -> Result<()> {
+        self.replace_with(id, image, Growth::Asked, (&mut [], &mut []))
+    }
+
+    fn replace_with(
+        &mut self,
+        id: TupleId,
+        image: &[u8],
+        growth: Growth,
+        (old, new): (&mut [Key], &mut [Key]),
+    ) -> Result<()> {
+        let old_item = self.item(id)?;
+        let same_place =
+            self.rows.resized(old_item, HEADER_BYTES + image.len()).filter(|_| image.len() <= ROW_BYTES_MAX);
+        let exact = HEADER_BYTES + image.len() == old_item.len();
+        let item = match same_place.or(exact.then_some(old_item)) {
+            Some(item) => item,
+            None => self.store(id, image, growth)?,
+        };
+        // First all that can fail, then the rest.
+        let (mut seen, mut failed) = (0, None);
+        for ((index, old), new) in self.indexes.iter_mut().zip(old.iter()).zip(new.iter_mut()) {
+            if old.bytes != new.bytes {
+                failed = enter((&self.definition, &self.loads), index, new, id, &self.budget, growth).err();
+                if failed.is_some() {
+                    break;
+                }
+            }
+            seen += 1;
+        }
+        // Takes the new entries back, or the old ones away.
+        for ((index, old), new) in self.indexes.iter_mut().zip(old).zip(new).take(seen) {
+            if old.bytes != new.bytes {
+                index.remove(if failed.is_some() { &mut new.bytes } else { &mut old.bytes }, id, &self.budget);
+            }
+        }
+        let moved = !item.same_place(old_item);
+        if let Some(error) = failed {
+            if moved {
+                self.rows.free(item, &self.budget);
+            }
+            return Err(error);
+        }
+        self.write(item, id, image);
+        self.locators.set(id, Locator::Live(item));
+        if moved {
+            self.rows.free(old_item, &self.budget);
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, id: TupleId) -> Result<()> {
+        let item = self.item(id)?;
+        let mut keys = std::mem::take(&mut self.scratch.old_keys);
+        let result = self.row(id).and_then(|row| self.keys(row.image(), &mut keys));
+        if result.is_ok() {
+            for (index, key) in self.indexes.iter_mut().zip(&mut keys) {
+                index.remove(&mut key.bytes, id, &self.budget);
+            }
+        }
+        self.scratch.old_keys = keys;
+        result?;
+        if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {
+            building.leave(id, Row::new(&self.layout, image), &self.budget);
+        }
+        self.rows.free(item, &self.budget);
+        self.ids.release(id);
+        self.loads.release(id);
+        Ok(())
+    }
+}
+
+/// Gives its memory back to the budget.
+impl Drop for Table {
+    fn drop(&mut self) {
+        self.budget.resize(self.memory().total(), 0);
+    }
+}
+
+pub(super) fn rows_for(layout: &Layout) -> Slabs {
+    layout.length().map_or_else(Slabs::new, |length| Slabs::of_length(HEADER_BYTES + length))
+}
+
+/// Adds a row's key to an index.
+#[inline]
+fn enter(
+    (table, loads): (&TableDefinition, &Loads),
+    index: &mut Index,
+    key: &mut Key,
+    id: TupleId,
+    budget: &Budget,
+    growth: Growth,
+) -> Result<()> {
+    match index.insert(&mut key.bytes, key.distinct, id, budget, growth) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(taken(table, loads, index, &key.bytes)),
+        Err(full) => Err(no_room(table, full)),
+    }
+}
+
+#[cold]
+fn no_row(table: &TableDefinition, id: TupleId) -> Error {
+    Error::internal(format_args!("table \"{}\" has no row {}", table.name, id.0))
+}
+
+#[cold]
+fn no_id(table: &TableDefinition) -> Error {
+    Class::LimitExceeded.error(format_args!("table \"{}\" has no tuple id left", table.name))
+}
+
+#[cold]
+fn no_room(table: &TableDefinition, full: Full) -> Error {
+    Error::OutOfMemory(format!("table \"{}\": {full}", table.name).into())
+}
+
+/// Why a row cannot have a key that another one has. Of a row that nobody sees yet nobody knows whether it will stay.
+#[cold]
+fn taken(table: &TableDefinition, loads: &Loads, index: &Index, key: &[u8]) -> Error {
+    match index.first(key) {
+        Some(id) if loads.hide_from_inserting(id) => being_loaded(table),
+        _ => duplicate(table, index, key),
+    }
+}
+
+#[cold]
+fn being_loaded(table: &TableDefinition) -> Error {
+    Error::Retry(format!("a row with the same key is being loaded into table \"{}\"", table.name).into())
+}
+
+#[cold]
+fn duplicate(table: &TableDefinition, index: &Index, key: &[u8]) -> Error {
+    Error::duplicate_key(&table.name, &index.definition().name, index.key_text(key))
+}

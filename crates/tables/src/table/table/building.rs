@@ -1,0 +1,88 @@
+//! Building an index or further columns in steps: see [`Building`].
+
+use super::*;
+use crate::schema::Change;
+use crate::table::building::{Build, BuildStep, Building, Built, BuiltRows, Replaced};
+
+impl Table {
+    /// Whether somebody is building something.
+    pub fn is_building(&self) -> bool {
+        self.building.as_ref().is_some_and(|building| !building.build().is_given_up())
+    }
+
+    /// Whether this is who is building.
+    pub fn has_build(&self, build: &Arc<Build>) -> bool {
+        self.building.as_ref().is_some_and(|building| Arc::ptr_eq(building.build(), build))
+    }
+
+    /// Begins to build what a definition of this table needs.
+    pub fn begin_build(&mut self, build: &Arc<Build>, change: &Change) -> Result<()> {
+        let building = Building::new(build, change, (&self.layout, self.seed), self.id_bound())?;
+        self.drop_build();
+        self.building = Some(Box::new(building));
+        Ok(())
+    }
+
+    /// Adds up to so many rows to what is built. Between transactions only.
+    ///
+    /// # Errors
+    /// If the rows cannot have it, or there is no memory for it. What was built is gone then.
+    pub fn build_step(&mut self, build: &Arc<Build>, rows: u32) -> Result<BuildStep> {
+        let Some(mut building) = self.building.take_if(|building| Arc::ptr_eq(building.build(), build)) else {
+            let message = format!("table \"{}\" was changed while a definition of it ran", self.definition.name);
+            return Err(Class::ObjectInUse.error(message));
+        };
+        let step = building.fill(self, &self.budget, rows);
+        self.building = Some(building);
+        if step.is_err() {
+            self.drop_build();
+        }
+        step
+    }
+
+    /// An error unless what the definition needs is complete, and the rows can have it. Between transactions only.
+    pub fn check_build(&self, build: &Arc<Build>, change: &Change) -> Result<()> {
+        match self.building.as_ref().filter(|building| Arc::ptr_eq(building.build(), build)) {
+            Some(building) => building.check_complete(&self.definition, change),
+            None => Err(Error::internal(format_args!("nothing is being built of table \"{}\"", self.definition.name))),
+        }
+    }
+
+    /// Makes what was built, and [checked](Table::check_build), part of the table, whose definition is this one then.
+    /// Gives back the rows that others have taken the place of.
+    pub fn install_build(&mut self, definition: Arc<TableDefinition>) -> Option<Replaced> {
+        match self.building.take()?.into_built() {
+            Built::Index(index) => {
+                self.add_built(definition, index);
+                None
+            }
+            Built::Rows(BuiltRows { layout, mut rows, mut locators }) => {
+                self.exchange_rows(definition, layout, (&mut rows, &mut locators));
+                self.budget.resize(rows.bytes() + locators.bytes(), 0);
+                Some(Replaced::new(rows, locators))
+            }
+        }
+    }
+
+    /// Drops what was built for somebody who does not want it any more.
+    pub(crate) fn drop_build_given_up(&mut self) {
+        if !self.is_building() {
+            self.drop_build();
+        }
+    }
+
+    /// Drops what was built.
+    pub(super) fn drop_build(&mut self) {
+        if let Some(building) = self.building.take() {
+            building.release(&self.budget);
+        }
+    }
+
+    /// Tells what is being built of a row that may be about to change.
+    #[cold]
+    pub(super) fn note(&mut self, id: TupleId, item: Item) {
+        if let (Some(building), Some(image)) = (&mut self.building, self.rows.get_from(item, HEADER_BYTES)) {
+            building.note(id, Row::new(&self.layout, image));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+use std::sync::Arc;
+
+use thermocline_types::{Error, Result};
+
+use super::budget::{Budget, Working};
+use super::digest::Digest;
+use super::tuple_ids::TupleId;
+use crate::schema::TableId;
+
+/// What a running transaction changed, with the images of before: what an abort needs, and from which a
+/// commit makes its effects, its digest and the pre-images of a snapshot.
+#[derive(Debug)]
+pub struct Undo {
+    changes: Vec<Entry>,
+    images: Vec<u8>,
+    /// Of all changes.
+    digest: Digest,
+    bytes_max: usize,
+    /// Told of the buffers' capacities; `None` for a transaction that nobody counts.
+    budget: Option<Arc<Budget>>,
+    charged: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    table: TableId,
+    id: TupleId,
+    /// Where in `images` the row of before is; `None` where there was none.
+    image: Option<(usize, usize)>,
+    /// The digest of the changes before this one.
+    digest: Digest,
+}
+
+/// One change of a row.
+#[derive(Debug, Clone, Copy)]
+pub struct Change<'a> {
+    /// The table.
+    pub table: TableId,
+    /// The row.
+    pub id: TupleId,
+    /// The row's image before the change; `None` if the change made the row.
+    pub before: Option<&'a [u8]>,
+}
+
+impl Undo {
+    /// No changes. More than `bytes_max` are refused.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget: None, charged: 0 }
+    }
+
+    /// No changes, with this budget told of what they will take. More than it has are refused.
+    pub fn charged(bytes_max: usize, budget: Arc<Budget>) -> Self {
+        let budget = Some(budget);
+        Self { changes: Vec::new(), images: Vec::new(), digest: Digest::EMPTY, bytes_max, budget, charged: 0 }
+    }
+
+    /// Notes a change that is about to be made, and of which the digest is to be told.
+    pub fn push(&mut self, table: TableId, id: TupleId, before: Option<&[u8]>) -> Result<()> {
+        let more = size_of::<Entry>() + before.map_or(0, <[u8]>::len);
+        if self.bytes() + more > self.bytes_max {
+            return Err(Error::OutOfMemory(
+                format!(
+                    "a transaction may have {} bytes of changes to take back in a partition; make it several",
+                    self.bytes_max
+                )
+                .into(),
+            ));
+        }
+        self.make_room(before.map_or(0, <[u8]>::len))?;
+        let image = before.map(|before| {
+            let start = self.images.len();
+            self.images.extend_from_slice(before);
+            (start, self.images.len())
+        });
+        self.changes.push(Entry { table, id, image, digest: self.digest });
+        Ok(())
+    }
+
+    /// Grows the buffers for one more change, if the budget allows it.
+    fn make_room(&mut self, image_bytes: usize) -> Result<()> {
+        let images = (self.images.capacity() - self.images.len() < image_bytes)
+            .then(|| (self.images.len() + image_bytes).max(2 * self.images.capacity()));
+        let changes = (self.changes.len() == self.changes.capacity()).then(|| (2 * self.changes.capacity()).max(16));
+        if images.is_none() && changes.is_none() {
+            return Ok(());
+        }
+        if let Some(budget) = &self.budget {
+            let more = images.map_or(0, |bytes| bytes - self.images.capacity())
+                + changes.map_or(0, |count| (count - self.changes.capacity()) * size_of::<Entry>());
+            let room = budget.check_working(more);
+            room.map_err(|full| Error::OutOfMemory(format!("a transaction's changes: {full}").into()))?;
+        }
+        if let Some(bytes) = images {
+            self.images.reserve_exact(bytes - self.images.len());
+        }
+        if let Some(count) = changes {
+            self.changes.reserve_exact(count - self.changes.len());
+        }
+        self.charge();
+        Ok(())
+    }
+
+    fn charge(&mut self) {
+        let bytes = self.images.capacity() + self.changes.capacity() * size_of::<Entry>();
+        if let Some(budget) = self.budget.as_ref().filter(|_| bytes != self.charged) {
+            budget.resize_working(Working::Undo, self.charged, bytes);
+            self.charged = bytes;
+        }
+    }
+
+    /// Takes the note of the last change back, which was not made after all.
+    pub fn forget_last(&mut self) {
+        let Some(Entry { image, digest, .. }) = self.changes.pop() else { return };
+        self.digest = digest;
+        if let Some((start, _)) = image {
+            self.images.truncate(start);
+        }
+    }
+
+    /// Of all changes, in their order.
+    pub fn digest(&self) -> Digest {
+        self.digest
+    }
+
+    /// The same, to be told of what the last change has written.
+    #[inline]
+    pub(super) fn digest_mut(&mut self) -> &mut Digest {
+        &mut self.digest
+    }
+
+    /// Number of changes: a mark to undo to.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Bytes in use.
+    pub fn bytes(&self) -> usize {
+        self.changes.len() * size_of::<Entry>() + self.images.len()
+    }
+
+    /// A change by number.
+    pub fn get(&self, number: usize) -> Option<Change<'_>> {
+        let entry = self.changes.get(number)?;
+        let before = match entry.image {
+            Some((start, end)) => Some(self.images.get(start..end)?),
+            None => None,
+        };
+        Some(Change { table: entry.table, id: entry.id, before })
+    }
+
+    /// The rows that changed, in the order of the changes.
+    pub fn changed(&self) -> impl Iterator<Item = (TableId, TupleId)> {
+        self.changes.iter().map(|change| (change.table, change.id))
+    }
+
+    /// The changes in the order in which they were made.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Change<'_>> {
+        (0..self.changes.len()).filter_map(|number| self.get(number))
+    }
+
+    /// Forgets all changes; keeps a moderate amount of memory for the next transaction.
+    pub fn clear(&mut self) {
+        self.changes.clear();
+        self.images.clear();
+        self.digest = Digest::EMPTY;
+        self.images.shrink_to(1 << 20);
+        self.changes.shrink_to(1 << 14);
+        self.charge();
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.resize_working(Working::Undo, self.charged, 0);
+        }
+    }
+}
