@@ -13,37 +13,26 @@
 //! Deliberately left out: sessions and row tables (`thermocline-database`), listening for anybody (front doors), what a storage node does with a
 //! fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
 
-mod catalog;
-mod dialect;
 mod engine;
 mod index;
 mod join;
 mod learning;
-mod locations;
 mod plan;
 mod query;
 mod scan;
 mod settings;
-mod syntax;
 mod system;
 
-pub use catalog::{
-    ExternalTable, Location, Nodes, Partition, PlannedObject, Snapshot, SqlFile, TableDefinition, UnreadObject,
-    UnreadObjects,
-};
-pub use dialect::{SqlDialect, check_depth};
 pub use engine::{
     AnalyticEngine, CurrentQuery, EngineOptions, QueryResult, QueryStream, StatementOptions, default_config,
 };
 pub use index::IndexDefinition;
 pub use join::{CollectKeysExec, RestartableExec};
-pub use locations::AllowedLocations;
-pub use plan::{Averages, Separate, register_operators};
+pub use plan::Separate;
 pub use query::{HeapGauges, QueryContext, QueryRecord, QueryStats, Resources, StatementTimeout};
 pub use scan::HybridScanExec;
 pub use settings::{
     ENGINE_SETTINGS, EngineSettings, PushdownOperators, QUERY_SETTINGS, QuerySettings, WireCompression,
 };
-pub use syntax::{any_expression, folded, folded_word};
 pub use system::{Columns, SystemTable};
 pub use thermocline_storage::NodeConfig;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use datafusion::common::Result;
-use thermocline_compute::SqlFile;
+use thermocline_catalog::SqlFile;
 use thermocline_pushdown::{user_err, user_error};
 use thermocline_transactions::backup;
 use thermocline_transactions::check::Report;

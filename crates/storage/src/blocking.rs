@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ErrorKind;
-
-use crate::NodeError;
 
 /// Whether nobody waits for a piece of work any more.
 #[derive(Debug, Clone, Default)]

@@ -12,12 +12,13 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryFutureExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
-use thermocline_pushdown::ContentDigest;
+use thermocline_formats::{FooterCache, Footers};
 use thermocline_pushdown::wire::{
     DescribeRequest, DescribeResponse, Description, DropIndexRequest, DropIndexResponse, ErrorKind, Handshake,
     IndexReport, IndexRequest, IndexStatus, IndexStatusRequest, IndexStatusResponse, ListRequest, ListResponse,
     NodeStatus, ObjectEntry, Shaped, Ticket, TicketKind, VERSIONS_HEADER,
 };
+use thermocline_pushdown::{ContentDigest, NodeError};
 use tokio::sync::OnceCell;
 use tonic::transport::Channel;
 use tonic::{Response, Streaming};
@@ -27,7 +28,7 @@ use crate::describing::Describing;
 use crate::listing::{OBJECTS_MAX, SKIPPED_MAX};
 use crate::recent::Recent;
 use crate::service::MESSAGE_BYTES_MAX;
-use crate::{Content, FooterCache, Footers, NodeConfig, NodeError, StorageNode};
+use crate::{Content, NodeConfig, StorageNode};
 
 /// Contents of which a client remembers that its node has them.
 const SENT_MAX: usize = 4096;

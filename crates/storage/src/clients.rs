@@ -21,6 +21,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ErrorKind;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -30,7 +31,6 @@ use tonic::codegen::{BoxFuture, Service, http};
 use tonic::server::NamedService;
 use tonic::transport::server::{Connected, TcpConnectInfo};
 
-use crate::NodeError;
 use crate::node::{Account, Budget, Peer};
 
 /// Bytes of the preface of HTTP/2 and of the head of the frame that follows it.

@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ErrorKind;
 use tonic::transport::{Channel, Endpoint};
 
-use crate::NodeError;
 use crate::service::STREAMS_PER_CONNECTION_MAX;
 
 /// The largest window that HTTP/2 knows.

@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry};
 
+use crate::NodeClient;
 use crate::client::BUSY_PAUSE_MAX;
-use crate::{NodeClient, NodeError};
 
 /// Objects that one request names.
 const OBJECTS_PER_REQUEST: usize = 4096;

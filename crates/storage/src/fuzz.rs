@@ -8,16 +8,16 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use thermocline_formats::csv::{CsvDecoder, CsvOptions, SplitScanner};
+use thermocline_formats::decode_footer;
 use thermocline_pushdown::wire::{
     BitmapRequest, DescribeRequest, DropIndexRequest, IndexStatusRequest, ListRequest, Shaped, TicketKind,
     decode_scalar, decode_schema,
 };
 use thermocline_pushdown::{Bitmap, FileFormat, Fragment, Limits, PartitionRange, node_functions};
 
-use crate::csv::{CsvDecoder, CsvOptions, SplitScanner};
 use crate::index::{IndexFile, KeyRanges};
 use crate::node::checked_ticket;
-use crate::reader::decode_footer;
 
 /// A body: any bytes, and no result.
 pub type Body = fn(&[u8]);
@@ -104,7 +104,9 @@ pub fn csv(bytes: &[u8]) {
             decoder.decode(chunk)?;
         }
         decoder.finish()?;
-        Ok::<_, crate::csv::CsvError>(std::iter::from_fn(|| decoder.next_batch()).map(|batch| batch.num_rows()).sum())
+        Ok::<_, thermocline_formats::csv::CsvError>(
+            std::iter::from_fn(|| decoder.next_batch()).map(|batch| batch.num_rows()).sum(),
+        )
     };
     let whole: Result<usize, _> = decoded(0..text.len());
     if let (Ok(splits), Ok(whole)) = (scanned, whole) {

@@ -31,39 +31,28 @@
 //!
 //! Deliberately left out: tables, caches and which route a partition takes (`thermocline-compute`).
 
-mod arrow_types;
 mod blocking;
 mod client;
 mod clients;
 mod connections;
 mod content;
-pub mod csv;
 mod describing;
 mod egress;
-mod error;
 #[doc(hidden)]
 pub mod fuzz;
 mod index;
 mod listing;
 mod node;
-mod reader;
 mod recent;
 mod root;
 mod service;
 mod source;
 mod walk;
 
-pub use arrow_types::decode_arrow_schema;
 pub use client::{ClientCounters, NodeClient, RemoteOptions, wire_bytes};
 pub use content::{Content, ContentKind};
 pub use egress::{Egress, EgressStream};
-pub use error::NodeError;
 pub use index::is_indexable;
 pub use node::{Arbitration, ClientLimits, NodeConfig, NodeCounters, PushbackPolicy, Resources, StorageNode};
-pub use reader::{
-    Footer, FooterCache, Footers, PartitionReader, ReadOptions, bounds_hold, csv_options, decode_footer, footer_schema,
-    text_sample,
-};
 pub use root::{Root, open_bucket};
 pub use service::{Server, serve};
-pub use source::RangeSource;

@@ -1,8 +1,8 @@
 //! Entries of a listing on their way: counted, charged, and given up when nobody waits for them.
 
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry, SkippedEntry};
 
-use crate::NodeError;
 use crate::blocking::Cancelled;
 use crate::node::Account;
 

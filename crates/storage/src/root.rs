@@ -10,13 +10,14 @@ use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::prefix::PrefixStore;
 use object_store::{GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt};
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 use url::Url;
 
 use crate::blocking::{Cancelled, blocking};
 use crate::listing::Listing;
 use crate::node::Account;
-use crate::{NodeError, walk};
+use crate::walk;
 
 /// An opened ROOT.
 #[derive(Debug, Clone)]

@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::stream::BoxStream;
 use futures::{Stream, StreamExt, TryFutureExt, TryStreamExt};
 use prost::Message;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{
     DescribeRequest, DropIndexRequest, ErrorKind, Handshake, IndexStatusRequest, ListRequest, ListResponse,
     ObjectEntry, Shaped, VERSIONS_HEADER,
@@ -28,7 +29,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::clients::{Admitted, Connection, Guarded, Limit, Places};
 use crate::listing::entry_bytes;
 use crate::node::{Account, HEARTBEAT, Peer};
-use crate::{ClientLimits, ContentKind, NodeError, StorageNode};
+use crate::{ClientLimits, ContentKind, StorageNode};
 
 /// Largest request: a fragment and a table schema.
 const REQUEST_BYTES_MAX: usize = 16 << 20;

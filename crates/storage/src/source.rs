@@ -9,23 +9,11 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use futures::{StreamExt, TryStreamExt, stream};
+use thermocline_formats::RangeSource;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ObjectEntry};
 
-use crate::{NodeError, Root};
-
-/// Reads byte ranges of one object. At a storage node that is the object store; at a compute node
-/// it is a request to a storage node, which carries all ranges at once.
-#[async_trait]
-pub trait RangeSource: Debug + Send + Sync {
-    /// The object, in the version that every read must find.
-    fn object(&self) -> &ObjectEntry;
-
-    /// The bytes of each range, in the order given; each is as long as its range.
-    ///
-    /// # Errors
-    /// [`NodeError`], which names the object.
-    async fn read(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>, NodeError>;
-}
+use crate::Root;
 
 /// Longer reads are cut, so that a large object is read by several requests side by side.
 const READ_BYTES_MAX: u64 = 8 << 20;

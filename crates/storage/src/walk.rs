@@ -1,15 +1,14 @@
 //! Listing a local directory: a `readdir` and a `stat` per object, and more only for symbolic links.
 
 use std::fs::{self, Metadata};
-use std::io;
-use std::io::ErrorKind as IoErrorKind;
+use std::io::{self, ErrorKind as IoErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use object_store::path::Path as ObjectPath;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, ObjectEntry};
 
-use crate::NodeError;
 use crate::listing::Listing;
 use crate::root::{ETAG, OWN_DIRECTORY, is_hidden};
 

@@ -21,8 +21,8 @@ use thermocline_pushdown::wire::{
     Compression, DescribeRequest, DropIndexRequest, ErrorKind, Format, FragmentReport, FragmentRequest, IndexReport,
     IndexRequest, IndexState, IndexStatusRequest, ObjectEntry, Range, Ticket, TicketKind, encode_schema,
 };
-use thermocline_pushdown::{CsvFormat, FileFormat, Fragment};
-use thermocline_storage::{NodeClient, NodeConfig, NodeError, Root, StorageNode};
+use thermocline_pushdown::{CsvFormat, FileFormat, Fragment, NodeError};
+use thermocline_storage::{NodeClient, NodeConfig, Root, StorageNode};
 
 const ROWS: i64 = 40_000;
 /// Rows that have one value of `k`.

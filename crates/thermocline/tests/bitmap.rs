@@ -19,8 +19,8 @@ use thermocline_pushdown::wire::{
     BitmapRequest, Combine, Compression, DescribeRequest, ErrorKind, Format, ObjectEntry, Range, Ticket, TicketKind,
     encode_schema,
 };
-use thermocline_pushdown::{Bitmap, CsvFormat, FileFormat, Fragment, Route};
-use thermocline_storage::{NodeClient, NodeConfig, NodeError, PushbackPolicy, Root, StorageNode};
+use thermocline_pushdown::{Bitmap, CsvFormat, FileFormat, Fragment, NodeError, Route};
+use thermocline_storage::{NodeClient, NodeConfig, PushbackPolicy, Root, StorageNode};
 
 const ROWS: usize = 20_000;
 

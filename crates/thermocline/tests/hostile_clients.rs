@@ -20,8 +20,8 @@ use thermocline_pushdown::wire::{
     Compression, Csv, DescribeRequest, ErrorKind, Format, FragmentRequest, ListRequest, ObjectEntry, Origin,
     RANGES_MAX, Range, RangesRequest, Ticket, TicketKind, encode_schema,
 };
-use thermocline_pushdown::{CsvFormat, FileFormat, Fragment};
-use thermocline_storage::{NodeClient, NodeError, RemoteOptions};
+use thermocline_pushdown::{CsvFormat, FileFormat, Fragment, NodeError};
+use thermocline_storage::{NodeClient, RemoteOptions};
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Streaming};
 

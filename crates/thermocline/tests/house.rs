@@ -17,8 +17,11 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("lua", &[]),
     ("pushdown", &["types"]),
     ("cache", &["pushdown", "types"]),
-    ("storage", &["pushdown", "types"]),
-    ("compute", &["cache", "storage", "pushdown", "types"]),
+    ("formats", &["pushdown", "types"]),
+    ("storage", &["formats", "pushdown", "types"]),
+    ("catalog", &["storage", "formats", "pushdown", "types"]),
+    ("dialect", &["pushdown", "types"]),
+    ("compute", &["catalog", "dialect", "cache", "storage", "formats", "pushdown", "types"]),
     ("machine", &["types"]),
     ("tables", &["machine", "types"]),
     ("statements", &["tables", "machine", "types"]),
@@ -26,9 +29,12 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("procedures", &["statements", "tables", "machine", "lua", "types"]),
     ("transactions", &["procedures", "durability", "statements", "tables", "machine", "types"]),
     ("simulator", &["transactions", "procedures", "durability", "statements", "tables", "machine", "lua", "types"]),
-    ("database", &["transactions", "compute", "cache", "storage", "pushdown", "types"]),
-    ("workloads", &["database", "compute", "transactions", "cache", "storage", "pushdown", "types"]),
-    ("thermocline", &["workloads", "database", "compute", "transactions", "cache", "storage", "pushdown", "types"]),
+    ("database", &["transactions", "compute", "catalog", "dialect", "formats", "pushdown", "types"]),
+    ("workloads", &["database", "compute", "dialect", "transactions", "pushdown"]),
+    (
+        "thermocline",
+        &["workloads", "database", "compute", "transactions", "cache", "storage", "formats", "pushdown", "types"],
+    ),
 ];
 
 /// Names of our crates in all of a manifest's tables of dependencies, those of tests and of targets among them.

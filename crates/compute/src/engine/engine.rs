@@ -13,14 +13,14 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::RwLock;
 use thermocline_cache::{CountedBuffers, SegmentCache};
+use thermocline_catalog::{ExternalTable, SqlFile};
+use thermocline_dialect::rules::is_stand_in;
 
 use super::execution::QueryStream;
 use super::options::{EngineOptions, StatementOptions};
 use super::public_schema::PublicSchema;
 use super::result::QueryResult;
 use super::state::{base_state, runtime};
-use crate::catalog::{ExternalTable, SqlFile};
-use crate::plan::is_stand_in;
 use crate::query::{QueryRecord, Resources};
 use crate::settings::EngineSettings;
 use crate::system::SystemSchema;

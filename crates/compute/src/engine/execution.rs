@@ -14,10 +14,10 @@ use datafusion::execution::{SendableRecordBatchStream, SessionState, TaskContext
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream};
-use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
-use thermocline_pushdown::user_error;
-use thermocline_storage::{NodeError, open_bucket};
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
+use thermocline_pushdown::{NodeError, user_error};
+use thermocline_storage::open_bucket;
 use url::Url;
 
 use super::blame::{of_execution, of_statement};

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use thermocline_catalog::ExternalTable;
 use thermocline_pushdown::user_err;
 
 use super::engine::AnalyticEngine;
 use super::execution::is_stale;
 use super::options::StatementOptions;
-use crate::catalog::ExternalTable;
 use crate::index::{IndexDefinition, IndexStatement, build, remove_objects};
 use crate::query::{QueryContext, ScanMetrics, within};
 
@@ -87,7 +87,7 @@ impl AnalyticEngine {
     }
 }
 
-type Built = Vec<(Arc<crate::catalog::PlannedObject>, thermocline_pushdown::wire::IndexReport)>;
+type Built = Vec<(Arc<thermocline_catalog::PlannedObject>, thermocline_pushdown::wire::IndexReport)>;
 
 async fn build_all(definition: &IndexDefinition, table: &ExternalTable, context: &QueryContext) -> Result<Built> {
     let snapshot = context.snapshot(table).await?;

@@ -9,6 +9,7 @@ use futures::FutureExt;
 use thermocline_pushdown::user_err;
 
 use crate::query::Resources;
+use crate::scan::ExternalScan;
 
 /// Users' relations: external tables, views, and another engine's tables.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ impl PublicSchema {
     /// Columns of an external table or a view.
     pub(super) fn schema_of(&self, name: &str) -> Option<SchemaRef> {
         if let Some(table) = self.resources.table(name) {
-            return Some(table.schema());
+            return Some(Arc::clone(table.schema()));
         }
         // Views are in memory.
         self.views.table(name).now_or_never()?.ok()?.map(|view| view.schema())
@@ -59,7 +60,7 @@ impl SchemaProvider for PublicSchema {
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         if let Some(table) = self.resources.table(name) {
-            return Ok(Some(table));
+            return Ok(Some(Arc::new(ExternalScan(table))));
         }
         if let Some(guests) = &self.guests
             && let Some(table) = guests.table(name).await?

@@ -4,15 +4,14 @@ use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, Set};
+use thermocline_catalog::TableDefinition;
+use thermocline_dialect::{folded, parse};
 
 use super::engine::AnalyticEngine;
 use super::options::StatementOptions;
 use super::statements::with_time_zone;
-use crate::catalog::TableDefinition;
-use crate::dialect::parse;
 use crate::index::IndexStatement;
 use crate::query::Absent;
-use crate::syntax::folded;
 
 impl AnalyticEngine {
     /// Restores what the catalog defines. One table that cannot be reached does not keep the others, and

@@ -12,17 +12,18 @@ use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::AggregateUDF;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use thermocline_dialect::rules::{
+    Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
+    FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NestedSorts,
+    OrderKeys, RandomUuids, SetComparisonNames, SetCounts, SetTypes, SubqueryValues, TemporalLiterals, TypeChecks,
+    TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules, register_growing_functions,
+    register_operators, register_stand_ins,
+};
 use thermocline_pushdown::{UTC, register_functions, written_functions};
 
 use super::csv_copy::CsvCopyFactory;
 use super::memory_pool::fair_pool;
-use crate::plan::{
-    Casts, CheckedIntegers, Coalesce, ColumnsFirst, CorrelatedKeys, Decimals, DocumentOrder, EmptySubqueries,
-    FloatOrder, Guards, InLists, InSubqueries, IntegerBounds, IntervalOrder, JsonCopies, MergedColumns, NarrowingCasts,
-    NestedSorts, OrderKeys, RandomUuids, Separate, SetComparisonNames, SetCounts, SetTypes, SubqueryValues,
-    TemporalLiterals, TypeChecks, TypeNames, Unsupported, WindowOrder, optimizer_rules, physical_rules,
-    register_growing_functions, register_operators, register_stand_ins,
-};
+use crate::plan::{NarrowingCasts, Separate};
 use crate::settings::{EngineSettings, QuerySettings};
 
 /// Name of the one catalog.

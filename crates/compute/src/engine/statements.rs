@@ -7,15 +7,16 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::logical_expr::{CreateExternalTable, DdlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use thermocline_catalog::{ExternalTable, TableDefinition, declared_time_zone};
+use thermocline_dialect::{check_plan_size, check_statement_size, in_our_dialect, parse};
 use thermocline_pushdown::user_err;
+use thermocline_storage::RemoteOptions;
 
 use super::blame::of_statement;
 use super::engine::AnalyticEngine;
 use super::execution::QueryStream;
 use super::options::StatementOptions;
 use super::state::{Rule, SCHEMA, before_coercion};
-use crate::catalog::{ExternalTable, TableDefinition, declared_time_zone};
-use crate::dialect::{check_plan_size, check_statement_size, in_our_dialect, parse};
 use crate::index::IndexStatement;
 use crate::query::within;
 
@@ -146,7 +147,10 @@ impl AnalyticEngine {
         }
         let partition_size = self.resources.settings().partition_size;
         let nodes = &self.resources.nodes;
-        let table = ExternalTable::create(definition, nodes, &options.settings(), partition_size).await?;
+        let settings = options.settings();
+        let remote = RemoteOptions { request_timeout: settings.request_timeout, ..RemoteOptions::default() };
+        let allowed = &settings.allowed_locations;
+        let table = ExternalTable::create(definition, nodes, allowed, &remote, partition_size).await?;
         let unread = table.unread();
         if keep && unread.total > 0 {
             tracing::warn!("table {name}: {unread}; system.unread_objects has all of them");

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::Result;
+use thermocline_catalog::{ExternalTable, PlannedObject, quote_name};
 use thermocline_pushdown::user_err;
 use thermocline_pushdown::wire::{DropIndexRequest, Format, IndexRequest, IndexStatusRequest, Origin};
-
-use crate::catalog::{ExternalTable, PlannedObject, quote_name};
 
 /// An index of one column of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +32,6 @@ impl IndexDefinition {
     /// If it has no such column or no storage node, or values of the column's type have no order
     /// that an index could use.
     pub(crate) fn check(&self, table: &ExternalTable) -> Result<()> {
-        use datafusion::catalog::TableProvider;
         let name = &self.name;
         let schema = table.schema();
         let Some((_, column)) = schema.column_with_name(&self.column) else {

@@ -4,17 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use futures::{StreamExt, TryFutureExt};
 use parking_lot::{Mutex, RwLock};
-use thermocline_pushdown::user_err;
+use thermocline_catalog::{ExternalTable, PlannedObject, Snapshot};
 use thermocline_pushdown::wire::{IndexReport, IndexState, IndexStatus, ObjectEntry, Origin};
-use thermocline_storage::{NodeClient, NodeError};
+use thermocline_pushdown::{NodeError, user_err};
+use thermocline_storage::NodeClient;
 use tokio::task::JoinSet;
 
 use super::IndexDefinition;
-use crate::catalog::{ExternalTable, PlannedObject, Snapshot};
 
 /// Index objects that a statement has made at once; nodes have slots of their own.
 const BUILDS_AT_ONCE: usize = 4;

@@ -3,10 +3,10 @@
 use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
+use thermocline_dialect::folded;
 use thermocline_pushdown::user_err;
 
 use super::IndexDefinition;
-use crate::syntax::folded;
 
 /// A statement about indexes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,8 +87,9 @@ fn object_name(name: &ast::ObjectName, what: &str) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use thermocline_dialect::parse;
+
     use super::*;
-    use crate::dialect::parse;
 
     fn understood(sql: &str) -> Result<Option<IndexStatement>> {
         IndexStatement::of(&parse(sql).unwrap().pop().unwrap())

@@ -1,85 +1,9 @@
-//! Rules of the planner: SQL's operators and casts, cutting plans into fragments, one order of floats, integers that do
-//! not wrap around, decimals beside other numbers, integers beside decimals, lists of values that are no literals,
-//! exact literals, groups, joins and filters by equal names, sets that count their rows, names of set comparisons,
-//! `coalesce` of bytes, scalar subqueries without a row, subqueries as values, keys of correlated subqueries, sizes of results, UUIDs, and names of types.
+//! Rules of the planner that know where data is: cutting plans into fragments, joins that send filters, and casts of
+//! stored columns.
 
-mod averages;
-mod batch_limits;
 mod bloom_join;
-mod casts;
-mod checked_integers;
-mod coalesce;
-mod correlated_keys;
-mod date_bounds;
-mod decimals;
-mod documents;
-mod empty_subqueries;
-mod expressions;
-mod filter_names;
-mod float_order;
-mod guards;
-mod in_lists;
-mod in_subqueries;
-mod integer_bounds;
-mod interval_order;
-mod json_copies;
-mod merged_columns;
 mod narrowing_casts;
-mod nested_sorts;
-mod operators;
-mod optimizer_rules;
-mod order_keys;
-mod outer_references;
-mod physical_rules;
-mod projections;
-mod random_uuids;
-mod result_sizes;
 mod separate;
-mod set_comparison;
-mod set_counts;
-mod set_types;
-mod sides;
-mod stand_ins;
-mod subquery_values;
-mod temporal_literals;
-mod type_checks;
-mod type_names;
-mod unsupported;
-mod window_order;
 
-pub use averages::Averages;
-pub(crate) use casts::Casts;
-pub(crate) use checked_integers::CheckedIntegers;
-pub(crate) use coalesce::Coalesce;
-pub(crate) use correlated_keys::CorrelatedKeys;
-pub(crate) use decimals::Decimals;
-pub(crate) use documents::DocumentOrder;
-pub(crate) use empty_subqueries::EmptySubqueries;
-pub(crate) use float_order::FloatOrder;
-pub(crate) use guards::Guards;
-pub(crate) use in_lists::InLists;
-pub(crate) use in_subqueries::InSubqueries;
-pub(crate) use integer_bounds::IntegerBounds;
-pub(crate) use interval_order::IntervalOrder;
-pub(crate) use json_copies::JsonCopies;
-pub(crate) use merged_columns::{MergedColumns, by_names, in_two_pairs, merged_qualifier, merges_columns};
 pub(crate) use narrowing_casts::NarrowingCasts;
-pub(crate) use nested_sorts::NestedSorts;
-pub use operators::register_operators;
-pub(crate) use optimizer_rules::optimizer_rules;
-pub(crate) use order_keys::OrderKeys;
-pub(crate) use physical_rules::physical_rules;
-pub(crate) use random_uuids::RandomUuids;
-pub(crate) use result_sizes::register_growing_functions;
 pub use separate::Separate;
-pub(crate) use set_comparison::SetComparisonNames;
-pub(crate) use set_counts::SetCounts;
-pub(crate) use set_types::SetTypes;
-pub(crate) use sides::ColumnsFirst;
-pub(crate) use stand_ins::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, register_stand_ins};
-pub(crate) use subquery_values::SubqueryValues;
-pub(crate) use temporal_literals::TemporalLiterals;
-pub(crate) use type_checks::TypeChecks;
-pub(crate) use type_names::TypeNames;
-pub(crate) use unsupported::Unsupported;
-pub(crate) use window_order::WindowOrder;

@@ -5,10 +5,9 @@ use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::{Between, BinaryExpr, Cast, InList, ScalarFunction, TryCast};
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use datafusion::optimizer::AnalyzerRule;
+use thermocline_catalog::narrows;
+use thermocline_dialect::rules::{compares, with_expressions};
 use thermocline_pushdown::as_computed;
-
-use super::expressions::{compares, with_expressions};
-use crate::catalog::narrows;
 
 /// Puts [`as_computed`] around casts that lose something, where they are compared.
 ///

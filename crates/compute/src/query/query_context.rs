@@ -10,6 +10,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err}
 use datafusion::prelude::SessionConfig;
 use futures::future::{Either, select};
 use parking_lot::Mutex;
+use thermocline_catalog::{ExternalTable, Snapshot};
 use thermocline_pushdown::wire::Origin;
 use thermocline_pushdown::{QueryId, Route, external};
 use thermocline_types::Error;
@@ -18,7 +19,6 @@ use tokio::sync::Notify;
 use super::resources::Resources;
 use super::scan_metrics::ScanMetrics;
 use super::timeout::{StatementTimeout, within};
-use crate::catalog::{ExternalTable, Snapshot};
 use crate::settings::{EngineSettings, QuerySettings};
 
 /// State that the scans of a query share.

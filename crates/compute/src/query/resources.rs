@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use datafusion::common::{Result, exec_datafusion_err};
 use parking_lot::{Mutex, RwLock};
 use thermocline_cache::SegmentCache;
+use thermocline_catalog::{ExternalTable, Nodes, SqlFile};
 use thermocline_pushdown::{QueryId, user_err};
 use thermocline_storage::NodeConfig;
 
@@ -14,7 +15,6 @@ use super::admission::Admission;
 use super::cpu_load::CpuLoad;
 use super::memory_watch::{HeapGauges, MemoryWatch};
 use super::query_context::QueryStats;
-use crate::catalog::{ExternalTable, Nodes, SqlFile};
 use crate::index::{IndexDefinition, Indexes};
 use crate::learning::Experience;
 use crate::settings::EngineSettings;

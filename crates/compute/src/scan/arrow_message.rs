@@ -9,7 +9,7 @@ use arrow::ipc::{
     BodyCompressionMethod, CompressionType, FieldNode, Message, MessageHeader, RecordBatch, root_as_message,
 };
 use arrow_flight::FlightData;
-use thermocline_storage::decode_arrow_schema;
+use thermocline_formats::decode_arrow_schema;
 
 /// Bytes that the buffers of one message may become; a node makes messages of about 1 MiB.
 const UNCOMPRESSED_BYTES_MAX: u64 = 512 << 20;

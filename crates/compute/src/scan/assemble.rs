@@ -8,14 +8,13 @@ use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use futures::{StreamExt, TryStreamExt, stream};
 use thermocline_cache::{Access, Claim, CountedBuffers, LoadTicket, PinnedSegment};
-use thermocline_pushdown::PushbackToken;
+use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::wire::ErrorKind;
-use thermocline_storage::NodeError;
+use thermocline_pushdown::{NodeError, PushbackToken};
 
 use super::local::Columns;
 use super::router::Work;
 use super::run::{Batches, ScanRun};
-use crate::catalog::{Partition, PlannedObject};
 
 /// The rows of a partition of which some columns may be cached or admitted, in storage order. Stored
 /// bytes are fetched under the token of a pushback if there is one.

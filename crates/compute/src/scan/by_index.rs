@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Lookup;
 
 use super::hybrid_scan::HybridScanExec;
-use crate::catalog::{Partition, PlannedObject};
 use crate::index::Indexes;
 
 /// Rows of which at most one may be needed for the router to count on an index. Where more are needed,

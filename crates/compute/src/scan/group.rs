@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::Route;
 
 use super::router::Work;
-use crate::catalog::{Partition, PlannedObject};
 
 /// Partitions that one request carries at the most.
 const PARTITIONS_MAX: usize = 64;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use bytes::Bytes;
 use parquet::file::metadata::ParquetMetaData;
-use thermocline_pushdown::PartitionRange;
+use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::ObjectEntry;
-use thermocline_storage::{NodeError, RangeSource};
+use thermocline_pushdown::{NodeError, PartitionRange};
 use tokio::sync::OnceCell;
 
 /// Byte ranges of an object that the first read of one of them fetches together. Readers of the

@@ -6,8 +6,9 @@ use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result, Statistics, stats::Precision};
+use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr, conjunction_opt};
@@ -26,6 +27,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::prelude::SessionConfig;
 use futures::{FutureExt, StreamExt, TryStreamExt};
+use thermocline_catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use thermocline_pushdown::wire::encode_schema;
 use thermocline_pushdown::{FileFormat, Fragment, FragmentError, Limits, Mode, node_functions};
 use tokio::sync::OnceCell;
@@ -36,7 +38,6 @@ use super::dynamic_filter::{
 use super::morsels::MORSEL_ROWS;
 use super::router;
 use super::run::{ScanRun, output};
-use crate::catalog::{ExternalTable, Partition, PartitionSet, PlannedObject, Snapshot};
 use crate::join::FilterMaker;
 use crate::learning::{Expected, Shape};
 use crate::query::{QueryContext, ScanMetrics};
@@ -117,8 +118,7 @@ impl HybridScanExec {
         config: &SessionConfig,
         query: Arc<QueryContext>,
     ) -> Result<Self> {
-        use datafusion::catalog::TableProvider;
-        let table_schema = table.schema();
+        let table_schema = Arc::clone(table.schema());
         let mut columns: Vec<usize> = output.to_vec();
         if let Some(predicate) = &predicate {
             columns.extend(collect_columns(predicate).iter().map(|column| column.index()));

@@ -17,3 +17,4 @@ mod router;
 mod run;
 
 pub use hybrid_scan::HybridScanExec;
+pub(crate) use provider::ExternalScan;

@@ -14,17 +14,21 @@ use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
 use datafusion::physical_expr::create_physical_expr;
 use datafusion::physical_plan::ExecutionPlan;
+use thermocline_catalog::ExternalTable;
 use thermocline_pushdown::validate::check_predicate;
 use thermocline_pushdown::{Limits, balanced};
 
 use super::hybrid_scan::HybridScanExec;
-use crate::catalog::ExternalTable;
 use crate::query::QueryContext;
 
+/// An external table of the catalog as DataFusion scans it.
+#[derive(Debug)]
+pub(crate) struct ExternalScan(pub Arc<ExternalTable>);
+
 #[async_trait]
-impl TableProvider for ExternalTable {
+impl TableProvider for ExternalScan {
     fn schema(&self) -> SchemaRef {
-        Arc::clone(self.columns())
+        Arc::clone(self.0.schema())
     }
 
     fn table_type(&self) -> TableType {
@@ -32,14 +36,14 @@ impl TableProvider for ExternalTable {
     }
 
     fn get_table_definition(&self) -> Option<&str> {
-        Some(&self.definition.sql)
+        Some(&self.0.definition.sql)
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
         filters
             .iter()
             .map(|filter| {
-                Ok(if is_pushable(self.columns(), filter)? {
+                Ok(if is_pushable(self.0.schema(), filter)? {
                     TableProviderFilterPushDown::Exact
                 } else {
                     TableProviderFilterPushDown::Unsupported
@@ -56,16 +60,16 @@ impl TableProvider for ExternalTable {
         _limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let query = QueryContext::of(state.config())?;
-        let snapshot = query.snapshot(self).await?;
-        let output: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.columns().fields().len()).collect());
+        let snapshot = query.snapshot(&self.0).await?;
+        let output: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.0.schema().fields().len()).collect());
         let predicate = match conjunction(filters.iter().cloned()) {
             None => None,
             Some(filter) => {
-                let columns = DFSchema::try_from(Arc::clone(self.columns()))?;
+                let columns = DFSchema::try_from(Arc::clone(self.0.schema()))?;
                 Some(balanced(&state.create_physical_expr(filter, &columns)?)?)
             }
         };
-        let scan = HybridScanExec::new(self, &snapshot, &output, predicate, state.config(), query)?;
+        let scan = HybridScanExec::new(&self.0, &snapshot, &output, predicate, state.config(), query)?;
         Ok(Arc::new(scan))
     }
 }

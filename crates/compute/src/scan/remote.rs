@@ -15,15 +15,16 @@ use futures::stream::BoxStream;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
+use thermocline_catalog::{Partition, PlannedObject, fetch, ranges_ticket};
+use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::{
     Compression, ErrorKind, Format, FragmentReport, FragmentRequest, ObjectEntry, Origin, RANGES_MAX, Ticket,
     TicketKind,
 };
-use thermocline_pushdown::{FileFormat, PartitionRange, PushbackToken};
-use thermocline_storage::{Content, NodeError, RangeSource, wire_bytes};
+use thermocline_pushdown::{FileFormat, NodeError, PartitionRange, PushbackToken};
+use thermocline_storage::{Content, wire_bytes};
 
 use super::arrow_message::ArrowMessages;
-use crate::catalog::{Partition, PlannedObject, fetch, ranges_ticket};
 use crate::index::Indexes;
 use crate::query::{QueryContext, ScanMetrics};
 

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use thermocline_cache::{Access, Decoding, ObjectKey, SegmentKey, SegmentRequest};
+use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::{FileFormat, Route};
 
 use super::bitmap::{BitmapPlan, Choice, Chooser};
 use super::by_index::ByIndex;
 use super::hybrid_scan::HybridScanExec;
-use crate::catalog::{Partition, PlannedObject};
 use crate::learning::Place;
 use crate::query::ScanMetrics;
 

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::{Result, config_err, plan_err};
+use thermocline_catalog::AllowedLocations;
 use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
 };
 use thermocline_pushdown::wire::Compression;
 use thermocline_types::{Scope, Setting};
-
-use crate::locations::AllowedLocations;
 
 /// Compression of answers on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

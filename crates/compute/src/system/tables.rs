@@ -7,13 +7,13 @@ use datafusion::catalog::TableProvider;
 use datafusion::common::Result;
 use futures::{StreamExt, stream};
 use thermocline_cache::SegmentInfo;
+use thermocline_catalog::{ExternalTable, Partition, PlannedObject, UnreadObject};
 use thermocline_pushdown::Route;
 use thermocline_pushdown::wire::NodeStatus;
 use thermocline_storage::NodeClient;
 
 use super::columns::Columns;
 use super::table::SystemTable;
-use crate::catalog::{ExternalTable, Partition, PlannedObject, UnreadObject};
 use crate::index::IndexRow;
 use crate::query::{QueryRecord, Resources};
 

@@ -2,7 +2,7 @@
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
-use thermocline_compute::{SqlDialect, folded_word};
+use thermocline_dialect::{SqlDialect, folded_word};
 
 use super::error::{Error, Position};
 use super::names::nearest;

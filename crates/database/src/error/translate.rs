@@ -2,8 +2,8 @@ use arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use thermocline_compute::StatementTimeout;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::ErrorKind;
-use thermocline_storage::NodeError;
 use thermocline_types::{Class, Error as SqlError};
 
 use super::error::{Error, Position};

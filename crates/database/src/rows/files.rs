@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use thermocline_compute::SqlFile;
+use thermocline_catalog::SqlFile;
 use thermocline_transactions::disk::{DirectoryLock, Disk, RealDisk};
 
 use crate::bridge::external;

@@ -5,7 +5,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
-use thermocline_compute::folded;
+use thermocline_dialect::folded;
 use thermocline_pushdown::user_err;
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;

@@ -3,7 +3,8 @@ use std::sync::Arc;
 use datafusion::common::{Result, plan_err};
 use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
-use thermocline_compute::{QueryStream, check_depth};
+use thermocline_compute::QueryStream;
+use thermocline_dialect::check_depth;
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::DataType as RowType;
 

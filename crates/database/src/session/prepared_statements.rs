@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use parking_lot::Mutex;
-use thermocline_compute::{SqlDialect, folded};
+use thermocline_dialect::{SqlDialect, folded};
 use thermocline_pushdown::{external, user_err};
 use thermocline_types::{Class, DataType as SqlType};
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use datafusion::common::Result;
-use thermocline_compute::SqlFile;
+use thermocline_catalog::SqlFile;
 use thermocline_pushdown::user_err;
 
 use super::name::Name;

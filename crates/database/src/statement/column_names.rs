@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
     VisitMut, VisitorMut, visit_expressions,
 };
-use thermocline_compute::folded;
+use thermocline_dialect::folded;
 use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
 

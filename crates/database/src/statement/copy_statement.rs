@@ -4,7 +4,7 @@ use datafusion::sql::sqlparser::ast::{CopyTarget, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use thermocline_compute::{SqlDialect, check_depth};
+use thermocline_dialect::{SqlDialect, check_depth};
 use thermocline_pushdown::user_err;
 
 use super::statement::Statement;

@@ -1,5 +1,5 @@
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
-use thermocline_compute::folded;
+use thermocline_dialect::folded;
 
 /// The name of something in schema `public`; `None` for names in other schemas.
 pub fn simple(name: &ObjectName) -> Option<String> {

@@ -219,7 +219,7 @@ fn unclosed_in_command<T>(at: Location) -> Result<T> {
 #[cfg(test)]
 mod tests {
     use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-    use thermocline_compute::SqlDialect;
+    use thermocline_dialect::SqlDialect;
 
     use super::Completeness::{Blank, Complete, Open};
     use super::*;

@@ -5,7 +5,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use thermocline_compute::SqlDialect;
+use thermocline_dialect::SqlDialect;
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 

@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
-use thermocline_compute::{any_expression, folded};
+use thermocline_dialect::{any_expression, folded};
 
 use super::column_names::name;
 

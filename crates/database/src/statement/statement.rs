@@ -8,7 +8,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
-use thermocline_compute::{SqlDialect, check_depth};
+use thermocline_dialect::{SqlDialect, check_depth};
 use thermocline_pushdown::user_err;
 
 use super::column_names::name_columns;

@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
-use thermocline_compute::folded;
+use thermocline_dialect::folded;
 
 /// The names of tables and views that a query reads, with those of its subqueries, and without names that a WITH gives.
 /// Takes time linear in its size.

@@ -8,10 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::units::format_size;
 use thermocline_pushdown::wire::ErrorKind;
-
-use crate::NodeError;
 
 /// Bytes of a node's index objects, by file.
 ///

@@ -1,22 +1,21 @@
 //! The files of a storage node's index objects.
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+use std::{fs, io};
 
 use arrow::datatypes::SchemaRef;
 use parking_lot::Mutex;
 use prost::Message;
-use thermocline_pushdown::FileFormat;
 use thermocline_pushdown::wire::{ErrorKind, Format, ObjectEntry};
+use thermocline_pushdown::{FileFormat, NodeError};
 
 use super::file::{IndexFile, Unusable};
 use super::quota::{Claim, Quota};
-use crate::{NodeConfig, NodeError, Root};
+use crate::{NodeConfig, Root};
 
 /// Below a local ROOT, unless told otherwise. Hidden, so that it is never listed as data.
 const DEFAULT_DIRECTORY: &str = ".thermocline/index";

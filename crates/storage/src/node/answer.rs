@@ -16,6 +16,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::SendableRecordBatchStream;
 use futures::{FutureExt, Stream, StreamExt, TryStreamExt};
 use prost::Message;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport};
 use tokio::sync::mpsc;
 
@@ -24,7 +25,6 @@ use super::config::NodeConfig;
 use super::duty_cycle::DutyCycle;
 use super::reader::{Deadline, charged};
 use super::storage_node::Answer;
-use crate::NodeError;
 
 /// Encoded messages waiting for the link, per answer.
 const MESSAGES_AHEAD: usize = 4;

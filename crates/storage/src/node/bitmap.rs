@@ -14,8 +14,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
+use thermocline_formats::{PartitionReader, ReadOptions};
 use thermocline_pushdown::wire::{BitmapRequest, Combine, Compression, ErrorKind, FragmentReport};
-use thermocline_pushdown::{Bitmap, BitmapError, FileFormat, Fragment, PartitionRange, Selection};
+use thermocline_pushdown::{Bitmap, FileFormat, Fragment, NodeError, PartitionRange, Selection};
 use tokio::time::Instant;
 
 use super::StorageNode;
@@ -27,7 +28,6 @@ use super::indexed::IndexUse;
 use super::reader::Reader;
 use super::storage_node::{Answer, required};
 use crate::source::RootSource;
-use crate::{NodeError, PartitionReader, ReadOptions};
 
 impl StorageNode {
     /// Decodes and validates; the answer then waits for the arbitrator, and is either
@@ -143,12 +143,6 @@ impl StorageNode {
             indexes.inspect(|indexes| indexes.add_to(&mut report));
             report
         }
-    }
-}
-
-impl From<BitmapError> for NodeError {
-    fn from(error: BitmapError) -> Self {
-        NodeError::new(ErrorKind::Refused, error.to_string())
     }
 }
 

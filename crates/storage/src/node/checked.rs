@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
+use thermocline_formats::text_bytes_max;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{
     ErrorKind, OBJECTS_MAX, ObjectEntry, Origin, PARTS_MAX, RangesRequest, Shaped, Ticket, TicketKind,
 };
-
-use crate::NodeError;
-use crate::reader::text_bytes_max;
 
 /// Bytes of a path or a version of an object.
 const NAME_BYTES_MAX: usize = 4096;

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use thermocline_formats::FooterCache;
 use thermocline_pushdown::Limits;
 
 use super::arbitrator::Arbitration;
-use crate::FooterCache;
 
 /// The least memory for requests and answers: with less, nothing could be answered.
 const BUDGET_BYTES_MIN: usize = 16 << 20;

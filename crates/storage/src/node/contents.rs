@@ -7,11 +7,11 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
 use thermocline_pushdown::wire::{ErrorKind, decode_schema};
-use thermocline_pushdown::{ContentDigest, Fragment, Limits};
+use thermocline_pushdown::{ContentDigest, Fragment, Limits, NodeError};
 
 use super::StorageNode;
+use crate::ContentKind;
 use crate::recent::Recent;
-use crate::{ContentKind, NodeError};
 
 /// Bytes of memory that a byte of an encoded fragment or schema becomes: what is charged for one that
 /// is kept. Large fragments are Bloom filters, which become one copy of their bits.

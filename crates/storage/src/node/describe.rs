@@ -7,12 +7,14 @@ use std::time::Duration;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use futures::future::{BoxFuture, Shared, WeakShared};
-use futures::stream::BoxStream;
-use futures::{FutureExt, StreamExt, TryStreamExt, stream};
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use prost::Message;
+use thermocline_formats::csv::SplitScanner;
+use thermocline_formats::{RangeSource, csv_options, fetch_footer, text};
 use thermocline_pushdown::wire::{DescribeRequest, DescribeResponse, Description, ErrorKind, ObjectEntry, Split};
-use thermocline_pushdown::{CsvFormat, FileFormat, TextCompression};
+use thermocline_pushdown::{CsvFormat, FileFormat, NodeError, TextCompression};
 
 use super::StorageNode;
 use super::budget::Account;
@@ -20,11 +22,8 @@ use super::checked::check_objects;
 use super::peer::Peer;
 use super::storage_node::required;
 use super::turns::Turns;
-use crate::csv::SplitScanner;
-use crate::reader::{csv_options, fetch_footer, text};
 use crate::recent::Recent;
 use crate::source::RootSource;
-use crate::{NodeError, RangeSource};
 
 /// Objects described at once for one request.
 const DESCRIBED_AT_ONCE: usize = 16;
@@ -277,7 +276,9 @@ async fn split_csv(
     memory: &Arc<dyn MemoryPool>,
 ) -> Result<Description, NodeError> {
     let object = source.object().clone();
-    let bad = |error: crate::csv::CsvError| NodeError::new(ErrorKind::BadData, format!("{}: {error}", object.path));
+    let bad = |error: thermocline_formats::csv::CsvError| {
+        NodeError::new(ErrorKind::BadData, format!("{}: {error}", object.path))
+    };
     let (partition_bytes, end) = match TextCompression::of_path(&object.path) {
         TextCompression::None => (partition_bytes, object.size),
         _ => (u64::MAX, u64::MAX),

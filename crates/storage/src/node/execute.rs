@@ -8,8 +8,9 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
+use thermocline_formats::{PartitionReader, ReadOptions};
 use thermocline_pushdown::wire::{Compression, ErrorKind, FragmentReport, FragmentRequest, ObjectEntry};
-use thermocline_pushdown::{ContentDigest, FileFormat, PartitionRange};
+use thermocline_pushdown::{ContentDigest, FileFormat, NodeError, PartitionRange};
 use tokio::time::Instant;
 
 use super::StorageNode;
@@ -21,7 +22,6 @@ use super::indexed::IndexUse;
 use super::reader::{Deadline, Reader};
 use super::storage_node::{Answer, required};
 use crate::source::RootSource;
-use crate::{NodeError, PartitionReader, ReadOptions};
 
 /// A fragment's request, decoded and found to be allowed.
 struct Execution {

@@ -10,11 +10,12 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use prost::Message;
+use thermocline_formats::{PartitionReader, ReadOptions};
 use thermocline_pushdown::wire::{
     DropIndexRequest, DropIndexResponse, ErrorKind, Format, IndexReport, IndexRequest, IndexState, IndexStatus,
     IndexStatusRequest, IndexStatusResponse, ObjectEntry, decode_schema,
 };
-use thermocline_pushdown::{FileFormat, PartitionRange};
+use thermocline_pushdown::{FileFormat, NodeError, PartitionRange};
 
 use super::StorageNode;
 use super::arbitrator::{Ask, PushdownSlot, shape_of};
@@ -27,7 +28,6 @@ use super::storage_node::{Answer, required};
 use crate::blocking::blocking;
 use crate::index::{Claim, Identity, IndexWriter, Position, Run, Unusable, for_each_key, is_indexable};
 use crate::source::RootSource;
-use crate::{NodeError, PartitionReader, ReadOptions};
 
 /// Memory that sorting keys may take, if the node's limit leaves as much.
 const RUN_BYTES: usize = 32 << 20;

@@ -12,14 +12,13 @@ use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use thermocline_formats::{PartitionReader, ReadOptions, selected_share};
 use thermocline_pushdown::wire::{ErrorKind, FragmentReport};
-use thermocline_pushdown::{BITMAP_ROWS_MAX, Bitmap, FileFormat, Lookup, PartitionRange};
+use thermocline_pushdown::{BITMAP_ROWS_MAX, Bitmap, FileFormat, Lookup, NodeError, PartitionRange};
 
 use super::StorageNode;
 use crate::blocking::blocking;
 use crate::index::{Found, Identity, IndexFile, KeyRanges, Position, Unusable};
-use crate::reader::selected_share;
-use crate::{NodeError, PartitionReader, ReadOptions};
 
 /// A search ends when it has found more than one in so many rows of a partition. Spread evenly,
 /// these are in nearly every page of a Parquet column (at most 20 000 rows each), and in nearly every

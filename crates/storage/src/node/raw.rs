@@ -8,15 +8,15 @@ use std::sync::atomic::Ordering;
 use arrow_flight::FlightData;
 use bytes::Bytes;
 use futures::StreamExt;
-use thermocline_pushdown::PushbackToken;
+use thermocline_formats::RangeSource;
 use thermocline_pushdown::wire::{ErrorKind, RANGES_MAX, RangesRequest};
+use thermocline_pushdown::{NodeError, PushbackToken};
 
 use super::StorageNode;
 use super::arbitrator::Transfer;
 use super::reader::{Deadline, Reader};
 use super::storage_node::{Answer, required};
 use crate::source::{RootSource, check_ranges, coalesced_bytes};
-use crate::{NodeError, RangeSource};
 
 /// Largest read: so much is in memory before its first byte is sent.
 const READ_BYTES_MAX: u64 = 16 << 20;

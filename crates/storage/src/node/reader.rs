@@ -22,6 +22,7 @@ use arrow_flight::FlightData;
 use datafusion::common::runtime::SpawnedTask;
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, Origin};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -30,7 +31,6 @@ use super::StorageNode;
 use super::answer::finished_by;
 use super::budget::Account;
 use super::storage_node::Answer;
-use crate::NodeError;
 
 /// Longest time to a deadline that a clock can express.
 const FOREVER: Duration = Duration::from_secs(100 * 365 * 86_400);

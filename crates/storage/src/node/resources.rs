@@ -6,12 +6,11 @@ use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryPool};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use thermocline_pushdown::register_functions;
+use thermocline_pushdown::{NodeError, register_functions};
 
 use super::arbitrator::Arbitrator;
 use super::budget::Budget;
 use super::config::NodeConfig;
-use crate::NodeError;
 
 /// Memory and slots. A process with many directories has them once.
 #[derive(Debug)]

@@ -10,6 +10,8 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use futures::StreamExt;
 use futures::stream::BoxStream;
 use prost::Message;
+use thermocline_formats::{FooterCache, Footers};
+use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{ErrorKind, ListResponse, NodeStatus, ObjectEntry, Origin, Ticket, TicketKind};
 
 use super::answer::MESSAGE_BYTES;
@@ -25,7 +27,7 @@ use super::reader::{Deadline, Reader, attended};
 use super::resources::{Resources, memory_used};
 use super::turns::{Turn, Turns};
 use crate::index::IndexStore;
-use crate::{Egress, FooterCache, Footers, NodeError, Root};
+use crate::{Egress, Root};
 
 /// Counters of a node; every field only grows.
 #[derive(Debug, Default)]

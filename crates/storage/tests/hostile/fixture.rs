@@ -13,8 +13,8 @@ use rand::rngs::StdRng;
 use thermocline_pushdown::wire::{
     Format, FragmentReport, FragmentRequest, ObjectEntry, Origin, Range, Ticket, TicketKind, encode_schema,
 };
-use thermocline_pushdown::{CsvFormat, FileFormat, Fragment};
-use thermocline_storage::{NodeConfig, NodeError, Root, Server, StorageNode, serve};
+use thermocline_pushdown::{CsvFormat, FileFormat, Fragment, NodeError};
+use thermocline_storage::{NodeConfig, Root, Server, StorageNode, serve};
 use tokio::sync::{Mutex, MutexGuard};
 use tonic::transport::{Channel, Endpoint};
 

@@ -14,8 +14,8 @@ use thermocline_pushdown::wire::{
     ErrorKind, Format, FragmentRequest, NodeStatus, ObjectEntry, Origin, Range, RangesRequest, Ticket, TicketKind,
     encode_schema,
 };
-use thermocline_pushdown::{CsvFormat, FileFormat, Fragment, PushbackToken};
-use thermocline_storage::{NodeConfig, NodeError, Root, StorageNode};
+use thermocline_pushdown::{CsvFormat, FileFormat, Fragment, NodeError, PushbackToken};
+use thermocline_storage::{NodeConfig, Root, StorageNode};
 
 pub type Answer = BoxStream<'static, Result<FlightData, NodeError>>;
 

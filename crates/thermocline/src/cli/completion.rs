@@ -1,6 +1,5 @@
 //! What Tab offers in the shell.
 
-use datafusion::catalog::TableProvider;
 use rustyline::completion::Completer;
 use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;

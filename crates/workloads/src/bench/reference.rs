@@ -10,7 +10,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::{CsvReadOptions, ParquetReadOptions, SessionConfig, SessionContext};
-use thermocline_compute::{Averages, register_operators};
+use thermocline_dialect::rules::{Averages, register_operators};
 
 use super::driver::Measurement;
 use super::memory_table::MemoryTable;

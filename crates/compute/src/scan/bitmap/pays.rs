@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use thermocline_catalog::{Partition, PlannedObject};
 use thermocline_pushdown::{Bitmap, Selection};
 
 use super::super::hybrid_scan::HybridScanExec;
 use super::super::router::pushdown_pays;
 use super::plan::BitmapPlan;
-use crate::catalog::{Partition, PlannedObject};
 use crate::learning::Place;
 
 /// Partitions of more rows take no bitmap: at 8 MiB it would fill half of the largest request (16 MiB).

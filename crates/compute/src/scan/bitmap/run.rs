@@ -13,8 +13,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt};
 use thermocline_cache::{Access, PinnedSegment};
 use thermocline_pushdown::wire::{BitmapRequest, Combine, ErrorKind, Format, TicketKind};
-use thermocline_pushdown::{Bitmap, Fragment, PushbackToken, Route};
-use thermocline_storage::NodeError;
+use thermocline_pushdown::{Bitmap, Fragment, NodeError, PushbackToken, Route};
 
 use super::super::assemble::assembled;
 use super::super::local::{CachedColumn, Columns};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use thermocline_pushdown::PushbackToken;
 use thermocline_pushdown::wire::{ErrorKind, NodeStatus};
+use thermocline_pushdown::{NodeError, PushbackToken};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -15,7 +15,6 @@ use super::estimate::{Knowledge, Shape};
 use super::fairness::Flow;
 use super::lease::Leases;
 use super::schedule::{Path, Request, RequestId, Schedule, Slots};
-use crate::NodeError;
 use crate::node::peer::Peer;
 use crate::node::{NodeConfig, PushbackPolicy};
 

@@ -1,0 +1,95 @@
+//! Columns of a CSV table, from samples of its objects.
+
+use std::collections::HashSet;
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result};
+use futures::{StreamExt, TryStreamExt, stream};
+use thermocline_formats::csv::{CsvOptions, infer_schema};
+use thermocline_formats::text_sample;
+use thermocline_pushdown::user_err;
+use thermocline_pushdown::wire::ObjectEntry;
+use thermocline_storage::NodeClient;
+
+use super::snapshot::Listing;
+use super::table_schema::SchemaUnion;
+
+/// Bytes of an object from which its columns' types are inferred.
+const SAMPLE_BYTES: u64 = 1 << 20;
+/// Bytes up to which that sample grows until a record ends in it.
+const SAMPLE_BYTES_MAX: u64 = 128 << 20;
+/// Samples that are read side by side.
+const SAMPLES_AT_ONCE: usize = 16;
+
+/// Infers the columns of `table`: the union of those that a sample of each object suggests.
+///
+/// # Errors
+/// If an object cannot be read, its header gives two fields one name, or objects without a header have
+/// different numbers of fields.
+pub(super) async fn infer_csv_schema(table: &str, listing: &Listing, options: &CsvOptions) -> Result<SchemaRef> {
+    let objects: Vec<_> = listing
+        .nodes
+        .iter()
+        .flat_map(|(node, entries)| entries.iter().map(|entry| (node.clone(), entry.clone(), options.clone())))
+        .collect();
+    let samples = objects.into_iter().map(|(node, entry, options)| {
+        let sampled = SpawnedTask::spawn(async move {
+            Ok::<_, DataFusionError>((columns_of(&node, &entry, &options).await?, entry.path))
+        });
+        async { sampled.join().await.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))? }
+    });
+    let mut samples = stream::iter(samples).buffered(SAMPLES_AT_ONCE);
+    let mut union = SchemaUnion::of_text();
+    let mut first: Option<(usize, String)> = None;
+    while let Some((columns, path)) = samples.try_next().await? {
+        if columns.fields().is_empty() {
+            continue;
+        }
+        let mut names = HashSet::with_capacity(columns.fields().len());
+        if let Some(twice) = columns.fields().iter().find(|field| !names.insert(field.name().as_str())) {
+            return user_err!(
+                InvalidTableDefinition,
+                "table {table}: {path}: its header names more than one field '{}'; declare the table's columns, which \
+                 are then the fields in their order",
+                twice.name()
+            );
+        }
+        let count = columns.fields().len();
+        match &first {
+            Some((expected, of)) if !options.has_header && *expected != count => {
+                return user_err!(
+                    InvalidTableDefinition,
+                    "table {table}: without headers, objects have the same fields: {of} has {expected}, {path} has {count}"
+                );
+            }
+            Some(_) => {}
+            None => first = Some((count, path)),
+        }
+        union.add(&columns);
+    }
+    Ok(union.finish())
+}
+
+/// The columns of an object, from as many of its first bytes as hold a record.
+async fn columns_of(node: &NodeClient, entry: &ObjectEntry, options: &CsvOptions) -> Result<SchemaRef> {
+    let mut sample_bytes = SAMPLE_BYTES;
+    loop {
+        let stored = super::ranges::read_range(node, entry, 0..entry.size.min(sample_bytes)).await?;
+        let is_whole = entry.size <= sample_bytes;
+        let (sample, is_whole) = text_sample(&entry.path, stored, is_whole, sample_bytes as usize)?;
+        let schema: Option<Schema> = infer_schema(&sample, is_whole, options)
+            .map_err(|error| DataFusionError::Plan(format!("{}: {error}", entry.path)))?;
+        match schema {
+            Some(schema) => return Ok(schema.into()),
+            None if sample_bytes >= SAMPLE_BYTES_MAX => {
+                return user_err!(
+                    InvalidTableDefinition,
+                    "{}: no record ends within its first {sample_bytes} bytes",
+                    entry.path
+                );
+            }
+            None => sample_bytes *= 2,
+        }
+    }
+}

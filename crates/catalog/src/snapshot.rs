@@ -1,0 +1,238 @@
+//! A table's objects as one query sees them.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use futures::TryStreamExt;
+use futures::future::try_join_all;
+use thermocline_formats::{decode_footer, footer_schema};
+use thermocline_pushdown::wire::{DescribeRequest, Format, ObjectEntry};
+use thermocline_pushdown::{FileFormat, NodeError, TextCompression, user_err};
+use thermocline_storage::NodeClient;
+
+use super::header_fields::HeaderFields;
+use super::location::Location;
+use super::partition::{Partition, PlannedObject};
+use super::partition_set::PartitionSet;
+use super::statistics::SnapshotStatistics;
+use super::table_schema::SchemaUnion;
+use super::unread::UnreadObjects;
+
+/// All objects of a table, each in one version. A query reads these versions or fails.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Objects in the order of their locations and paths.
+    pub objects: Vec<Arc<PlannedObject>>,
+    /// Number of them at each of the table's nodes.
+    per_node: Vec<usize>,
+    partitions: PartitionSet,
+}
+
+/// Objects listed at their nodes, before anything is known of them.
+pub(super) struct Listing {
+    /// Which node holds which objects.
+    pub(super) nodes: Vec<(NodeClient, Vec<ObjectEntry>)>,
+    /// Entries that the table does not read.
+    pub(super) unread: UnreadObjects,
+}
+
+impl Listing {
+    /// Lists all locations at once.
+    ///
+    /// # Errors
+    /// If a node cannot be reached, or a location is at none of its nodes, or is gone from one of which
+    /// `known` (the previous snapshot) has objects.
+    pub(super) async fn fetch(locations: &[Location], format: &FileFormat, known: &Snapshot) -> Result<Self> {
+        let requests = locations.iter().map(|location| async move {
+            let listed = location.nodes.iter().map(|node| node.listing(&location.prefix));
+            Ok::<_, NodeError>((location, try_join_all(listed).await?))
+        });
+        let mut nodes = vec![];
+        let mut unread = UnreadObjects::default();
+        for (location, listed) in try_join_all(requests).await.map_err(DataFusionError::from)? {
+            let nowhere = listed.iter().all(|listed| listed.missing);
+            let gone = |node: &NodeClient| nowhere || known.has_objects(node, &location.prefix);
+            let gone = location.nodes.iter().zip(&listed).find(|(node, listed)| listed.missing && gone(node));
+            if let Some((node, _)) = gone {
+                return user_err!(
+                    UndefinedFile,
+                    "there is no file or directory '{}' at {}",
+                    location.prefix,
+                    node.label()
+                );
+            }
+            for (node, mut listed) in location.nodes.iter().zip(listed) {
+                listed.objects.retain(|object| {
+                    let is_read = is_of_format(&object.path, format, &location.prefix);
+                    if !is_read {
+                        unread.add(node, object.path.clone(), object.size, "its name has another extension");
+                    }
+                    is_read
+                });
+                unread.total += listed.skipped_total.saturating_sub(listed.skipped.len() as u64);
+                listed.skipped.into_iter().for_each(|entry| unread.add(node, entry.path, entry.size, &entry.reason));
+                nodes.push((node.clone(), listed.objects));
+            }
+        }
+        Ok(Self { nodes, unread })
+    }
+
+    /// The union of the columns of Parquet objects. Descriptions are dropped as they are read, so that
+    /// memory does not grow with the number of objects.
+    ///
+    /// # Errors
+    /// If a node cannot be reached or an object is corrupt.
+    pub(super) async fn parquet_schema(&self, partition_bytes: u64) -> Result<SchemaRef> {
+        let mut union = SchemaUnion::default();
+        for (node, entries) in &self.nodes {
+            let format = Some(Format::from(&FileFormat::Parquet));
+            let mut descriptions = node.describe(DescribeRequest { objects: entries.clone(), format, partition_bytes });
+            for entry in entries {
+                let Some(description) = descriptions.try_next().await? else {
+                    return internal_err!("a node described fewer objects than were asked for");
+                };
+                let footer = decode_footer(&entry.path, &description.footer)?;
+                union.add(&footer_schema(&entry.path, &footer)?);
+            }
+        }
+        Ok(union.finish())
+    }
+
+    /// Number of objects.
+    pub(super) fn len(&self) -> usize {
+        self.nodes.iter().map(|(_, objects)| objects.len()).sum()
+    }
+}
+
+/// Whether a listed object belongs to a table of `format`: by its extension, unless the location
+/// names the object itself.
+fn is_of_format(path: &str, format: &FileFormat, prefix: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path).to_ascii_lowercase();
+    let (name, extensions): (_, &[&str]) = match format {
+        FileFormat::Parquet => (name.as_str(), &[".parquet", ".pq"]),
+        FileFormat::Csv(_) => (TextCompression::split(&name).0, &[".csv", ".tsv", ".txt", ".tbl"]),
+    };
+    path == prefix || extensions.iter().any(|extension| name.ends_with(extension))
+}
+
+impl Snapshot {
+    /// The snapshot of a table without objects.
+    pub(super) fn empty(schema: &SchemaRef) -> Arc<Self> {
+        Self::new(vec![], schema)
+    }
+
+    fn new(per_node: Vec<Vec<Arc<PlannedObject>>>, schema: &SchemaRef) -> Arc<Self> {
+        let counts = per_node.iter().map(Vec::len).collect();
+        let objects: Vec<_> = per_node.into_iter().flatten().collect();
+        let partitions = objects.iter().flat_map(|object| &object.partitions).cloned().collect();
+        let statistics = SnapshotStatistics::new(partitions, schema.fields().len());
+        let partitions = PartitionSet::all(Arc::new(statistics), Arc::clone(schema));
+        Arc::new(Self { objects, per_node: counts, partitions })
+    }
+
+    /// Cuts the listed objects into partitions, asking the nodes only about those that `known`
+    /// (the previous snapshot) does not have in the same version. Gives back `known` if that is all.
+    /// Columns of a CSV table that `is_inferred` are the fields of their names ([`HeaderFields`]).
+    ///
+    /// # Errors
+    /// If a node fails, an object is corrupt, or a CSV object has no column of the table. Other columns that
+    /// cannot be read are an error of the queries that need them ([`PlannedObject::check_columns`]).
+    pub(super) async fn plan(
+        listing: Listing,
+        known: &Arc<Snapshot>,
+        format: &FileFormat,
+        schema: &SchemaRef,
+        partition_bytes: u64,
+        is_inferred: bool,
+    ) -> Result<Arc<Self>> {
+        let mut start = 0;
+        let known_at: Vec<&[Arc<PlannedObject>]> = (0..listing.nodes.len())
+            .map(|position| {
+                let end = start + known.per_node.get(position).copied().unwrap_or(0);
+                let objects = known.objects.get(start..end).unwrap_or_default();
+                start = end;
+                objects
+            })
+            .collect();
+        let per_node = listing.nodes.iter().zip(known_at).map(|((node, entries), known)| async move {
+            let mut objects = unchanged(entries, known);
+            let unknown: Vec<ObjectEntry> = entries
+                .iter()
+                .zip(&objects)
+                .filter(|(_, object)| object.is_none())
+                .map(|(entry, _)| entry.clone())
+                .collect();
+            let changed = !unknown.is_empty() || objects.len() != known.len();
+            let request =
+                DescribeRequest { objects: unknown.clone(), format: Some(Format::from(format)), partition_bytes };
+            let mut descriptions = node.describe(request);
+            let mut unknown = unknown.into_iter();
+            for object in objects.iter_mut().filter(|object| object.is_none()) {
+                let (Some(entry), Some(description)) = (unknown.next(), descriptions.try_next().await?) else {
+                    return internal_err!("a node described fewer objects than were asked for");
+                };
+                *object = Some(PlannedObject::plan(node.clone(), entry, description, format, schema, partition_bytes)?);
+            }
+            Ok::<_, DataFusionError>((objects.into_iter().flatten().collect::<Vec<_>>(), changed))
+        });
+        let mut per_node = try_join_all(per_node).await?;
+        if per_node.len() == known.per_node.len() && !per_node.iter().any(|(_, changed)| *changed) {
+            return Ok(Arc::clone(known));
+        }
+        if matches!(format, FileFormat::Csv(_)) {
+            let headers: Vec<_> =
+                per_node.iter().flat_map(|(objects, _)| objects).map(|object| Arc::clone(object.header())).collect();
+            let fields = HeaderFields::new(schema, is_inferred, headers.iter());
+            for object in per_node.iter_mut().flat_map(|(objects, _)| objects) {
+                *object = object.with_fields(&fields)?;
+            }
+        }
+        Ok(Self::new(per_node.into_iter().map(|(objects, _)| objects).collect(), schema))
+    }
+
+    /// Statistics of all partitions, in the order of [`Snapshot::partitions`].
+    pub fn partition_set(&self) -> &PartitionSet {
+        &self.partitions
+    }
+
+    /// Objects that `later` does not have, or has in another version.
+    pub fn objects_not_in<'a>(&'a self, later: &Snapshot) -> impl Iterator<Item = &'a Arc<PlannedObject>> {
+        // Snapshots share what did not change, and mostly nothing did.
+        let same = self.objects.len() == later.objects.len()
+            && self.objects.iter().zip(&later.objects).all(|(object, later)| Arc::ptr_eq(object, later));
+        let later: Option<HashSet<_>> =
+            (!same).then(|| later.objects.iter().map(|object| (object.path.clone(), object.version.clone())).collect());
+        let is_gone = move |object: &Arc<PlannedObject>| {
+            later.as_ref().is_some_and(|later| !later.contains(&(object.path.clone(), object.version.clone())))
+        };
+        self.objects.iter().filter(move |object| is_gone(object))
+    }
+
+    /// Whether there are objects below `prefix` at `node`.
+    fn has_objects(&self, node: &NodeClient, prefix: &str) -> bool {
+        let below = |path: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+        self.objects
+            .iter()
+            .any(|object| object.node.label() == node.label() && (prefix.is_empty() || below(&object.entry.path)))
+    }
+
+    /// All partitions with their objects.
+    pub fn partitions(&self) -> impl Iterator<Item = (&Arc<PlannedObject>, &Arc<Partition>)> {
+        self.objects.iter().flat_map(|object| object.partitions.iter().map(move |partition| (object, partition)))
+    }
+}
+
+/// For each of `entries` the object that is known in the same version. Both are sorted by path; of
+/// what is not, less is found.
+fn unchanged(entries: &[ObjectEntry], known: &[Arc<PlannedObject>]) -> Vec<Option<Arc<PlannedObject>>> {
+    let mut known = known.iter().peekable();
+    entries
+        .iter()
+        .map(|entry| {
+            while known.next_if(|object| object.entry.path < entry.path).is_some() {}
+            known.next_if(|object| object.entry == *entry).cloned()
+        })
+        .collect()
+}

@@ -1,0 +1,93 @@
+//! Rules that rewrite expressions one by one, knowing the types of their columns.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, DFSchemaRef, Result};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, Operator};
+
+/// The plan with every expression, subqueries' included, replaced by what `rewrite` makes of it, if it
+/// does; parts come before what they are part of. Columns keep their names.
+///
+/// # Errors
+/// If an operator does not take its new expressions.
+pub fn with_expressions(plan: LogicalPlan, rewrite: impl Fn(&Expr, &DFSchema) -> Option<Expr>) -> Result<LogicalPlan> {
+    plan.transform_up_with_subqueries(|node| rewrite_expressions(node, |part, schema| Ok(rewrite(part, schema)))).data()
+}
+
+/// One operator with its expressions rewritten as by [`with_expressions`].
+///
+/// # Errors
+/// Those of `rewrite`, and if the operator does not take its new expressions.
+pub(super) fn rewrite_expressions(
+    node: LogicalPlan,
+    rewrite: impl Fn(&Expr, &DFSchema) -> Result<Option<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let schema = columns_of(&node);
+    map_named(node, |expression| {
+        expression
+            .transform_up(|part| Ok(rewrite(&part, &schema)?.map_or_else(|| Transformed::no(part), Transformed::yes)))
+    })
+}
+
+/// One operator with each of its expressions mapped. Columns keep their names.
+///
+/// # Errors
+/// Those of `map`, and if the operator does not take its new expressions.
+pub(super) fn map_named(
+    node: LogicalPlan,
+    mut map: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<LogicalPlan>> {
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let mapped = map(expression)?;
+        Ok(match mapped.transformed {
+            true => mapped.update_data(|expression| name.restore(expression)),
+            false => mapped,
+        })
+    })
+}
+
+/// A Sort, or a DISTINCT ON, by what `key` makes of its keys, if it does.
+pub(super) fn with_sort_keys(
+    mut node: LogicalPlan,
+    key: impl Fn(&Expr, &DFSchema) -> Option<Expr>,
+) -> Transformed<LogicalPlan> {
+    let schema = columns_of(&node);
+    let sorts = match &mut node {
+        LogicalPlan::Sort(sort) => Some(&mut sort.expr),
+        LogicalPlan::Distinct(Distinct::On(distinct)) => distinct.sort_expr.as_mut(),
+        _ => None,
+    };
+    let mut is_changed = false;
+    for sort in sorts.into_iter().flatten() {
+        if let Some(other) = key(&sort.expr, &schema) {
+            sort.expr = other;
+            is_changed = true;
+        }
+    }
+    Transformed::new_transformed(node, is_changed)
+}
+
+/// All columns of a schema, as expressions.
+pub(super) fn all_columns(schema: &DFSchema) -> Vec<Expr> {
+    schema.columns().into_iter().map(Expr::Column).collect()
+}
+
+/// The columns that the expressions of an operator read.
+pub(super) fn columns_of(node: &LogicalPlan) -> DFSchemaRef {
+    match node.inputs().as_slice() {
+        [] => Arc::clone(node.schema()),
+        [input] => Arc::clone(input.schema()),
+        inputs => Arc::new(merge_schema(inputs)),
+    }
+}
+
+/// Whether the operator compares two values.
+pub fn compares(op: Operator) -> bool {
+    use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
+    matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
+}

@@ -1,0 +1,536 @@
+//! What statements mean here and not to DataFusion's planner, rewritten before they are planned.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::sync::LazyLock;
+
+use datafusion::common::Result;
+use datafusion::sql::parser::{CopyToSource, Statement};
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, CharacterLength, DataType, ExactNumberInfo, Expr, Function, FunctionArg, FunctionArgExpr,
+    FunctionArgumentList, FunctionArguments, Ident, Interval, ObjectName, ObjectNamePart, Query, Select, SelectItem,
+    SetExpr, Statement as Ast, TableFactor, TableWithJoins, TimezoneInfo, TypedString, UnaryOperator, Value, VisitMut,
+    VisitorMut,
+};
+use thermocline_pushdown::{SQL_EXTRACT, external, user_err, written_functions};
+use thermocline_types::{Class, Error, Interval as Span};
+
+use super::any_expression;
+use super::plan_size::is_subquery;
+use super::row_comparisons::RowComparisons;
+use super::using_columns::{NESTED_JOINS_MAX, incomplete_wildcard, merge, nest, order_star, qualify, qualify_order};
+use crate::rules::{DISTINCT, NOT_DISTINCT, POSITION, POSITIVE, is_stand_in, merges_columns};
+
+/// Most digits of a decimal.
+const DIGITS_MAX: usize = 76;
+/// Digits after the point of a TIMESTAMP's seconds, as in PostgreSQL; DataFusion's has nine.
+const MICROSECONDS: u64 = 6;
+/// Items of an IN in which columns are.
+const IN_ITEMS_MAX: usize = 2000;
+
+/// Makes doubles of the numbers with an exponent: all others with a point are decimals, as in the SQL standard. Binds
+/// `^` and cuts texts as SQL does, gives timestamps their digits and intervals a plain form, makes calls of what DataFusion
+/// plans in another way, compares rows by their columns, puts RIGHT and FULL JOINs by equal names into parentheses, for [`crate::rules::MergedColumns`], and
+/// qualifies and orders the columns of USING.
+///
+/// # Errors
+/// If there are more than 100 such joins, a `table.*` stands beside one, a number has too many digits, an interval is
+/// none, a pattern of LIKE ends with its escape, or rows do not compare.
+pub fn in_our_dialect(mut statement: Statement) -> Result<Statement> {
+    let mut inner = &mut statement;
+    while let Statement::Explain(explain) = inner {
+        inner = explain.statement.as_mut();
+    }
+    if let Statement::Statement(ast) = &mut *inner
+        && let Ast::Query(query) = ast.as_mut()
+    {
+        distinguish(&mut query.body);
+    }
+    let mut dialect = Dialect::default();
+    let _: ControlFlow<()> = match inner {
+        // Values of settings are texts.
+        Statement::Statement(ast) if matches!(ast.as_ref(), Ast::Set(_)) => ControlFlow::Continue(()),
+        Statement::Statement(ast) => ast.visit(&mut dialect),
+        Statement::CopyTo(copy) => match &mut copy.source {
+            CopyToSource::Query(query) => query.visit(&mut dialect),
+            CopyToSource::Relation(_) => ControlFlow::Continue(()),
+        },
+        Statement::CreateExternalTable(table) => {
+            table.columns.iter_mut().for_each(|column| plain_type(&mut column.data_type));
+            ControlFlow::Continue(())
+        }
+        _ => ControlFlow::Continue(()),
+    };
+    if let Some(error) = dialect.refused {
+        return Err(external(error));
+    }
+    if let Some(table) = dialect.incomplete {
+        return user_err!(
+            Unsupported,
+            "{table}.* beside a RIGHT or FULL JOIN with USING or NATURAL: name the columns, or join with ON"
+        );
+    }
+    match dialect.nested_joins {
+        ..=NESTED_JOINS_MAX => Ok(statement),
+        more => user_err!(TooDeep, "{more} RIGHT and FULL JOINs with USING or NATURAL, more than {NESTED_JOINS_MAX}"),
+    }
+}
+
+#[derive(Default)]
+struct Dialect {
+    nested_joins: usize,
+    /// The error of a literal.
+    refused: Option<Error>,
+    /// A table of which `*` might not be all columns.
+    incomplete: Option<String>,
+    rows: RowComparisons,
+}
+
+impl VisitorMut for Dialect {
+    type Break = ();
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Cast { data_type, .. } | Expr::TypedString(TypedString { data_type, .. }) = expression {
+            plain_type(data_type);
+        }
+        timestamp_in_microseconds(expression);
+        if let Expr::Interval(written) = expression
+            && let Err(error) = plain_interval(written)
+        {
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
+        if let Err(error) = no_long_in(expression)
+            .and_then(|()| no_whole_rows(expression))
+            .and_then(|()| plain_pattern(expression))
+            .and_then(|()| self.rows.rewrite(expression))
+        {
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
+        if let Some(other) = rebound(expression).or_else(|| cut(expression)).or_else(|| called(expression)) {
+            *expression = other;
+            by_own_name(expression);
+            return ControlFlow::Continue(());
+        }
+        by_own_name(expression);
+        let Expr::Value(value) = &*expression else { return ControlFlow::Continue(()) };
+        let Value::Number(text, _) = &value.value else { return ControlFlow::Continue(()) };
+        let digits = text.bytes().filter(u8::is_ascii_digit).count();
+        if !text.contains(['e', 'E']) && digits > DIGITS_MAX {
+            let error = Class::OutOfRange.error(format_args!("{text} has more than {DIGITS_MAX} digits"));
+            self.refused = Some(error);
+            return ControlFlow::Break(());
+        }
+        if text.contains(['e', 'E']) {
+            let text = Value::SingleQuotedString(text.replace('_', ""));
+            *expression = Expr::Cast {
+                kind: CastKind::Cast,
+                expr: Box::new(Expr::value(text)),
+                data_type: DataType::Double(ExactNumberInfo::None),
+                array: false,
+                format: None,
+            };
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        for cte in query.with.iter_mut().flat_map(|with| &mut with.cte_tables) {
+            if !cte.alias.columns.is_empty() {
+                distinguish(&mut cte.query.body);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::Derived { subquery, alias: Some(alias), .. } = factor
+            && !alias.columns.is_empty()
+        {
+            distinguish(&mut subquery.body);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        merge(select);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<()> {
+        select.from.iter_mut().for_each(|from| self.nest(from, false));
+        qualify(select);
+        order_star(select);
+        if let Some(table) = incomplete_wildcard(select) {
+            self.incomplete = Some(table.to_string());
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by) {
+            qualify_order(select, order);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
+        if let TableFactor::NestedJoin { table_with_joins, .. } = factor {
+            self.nest(table_with_joins, true);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Refuses an IN of very many items of which one has a column: it becomes as many comparisons, which are planned and
+/// dropped by recursion.
+fn no_long_in(expression: &Expr) -> Result<(), Error> {
+    let Expr::InList { list, .. } = expression else { return Ok(()) };
+    let is_column = |part: &Expr| matches!(part, Expr::Identifier(_) | Expr::CompoundIdentifier(_));
+    match list.len() > IN_ITEMS_MAX && any_expression(list, is_column) {
+        true => Err(Class::TooDeep.error(format_args!("IN of more than {IN_ITEMS_MAX} items with columns among them"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses functions of `t.*`, which DataFusion takes for `*`.
+fn no_whole_rows(expression: &Expr) -> Result<(), Error> {
+    let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expression else { return Ok(()) };
+    let is_row = |argument: &FunctionArg| match argument {
+        FunctionArg::Unnamed(argument) => matches!(argument, FunctionArgExpr::QualifiedWildcard(_)),
+        _ => false,
+    };
+    match list.args.iter().find(|argument| is_row(argument)) {
+        Some(row) => Err(Class::Unsupported.error(format_args!("{name}({row}): name a column in the place of {row}"))),
+        None => Ok(()),
+    }
+}
+
+/// Gives a constant pattern of LIKE the escape that DataFusion knows, a backslash, and refuses one that ends with its
+/// escape.
+fn plain_pattern(expression: &mut Expr) -> Result<(), Error> {
+    let (Expr::Like { pattern, escape_char, any: false, .. } | Expr::ILike { pattern, escape_char, any: false, .. }) =
+        expression
+    else {
+        return Ok(());
+    };
+    let escape = match escape_char.as_ref().map(|escape| escape.value.clone().into_string()) {
+        None => Some('\\'),
+        Some(Some(text)) if text.chars().count() <= 1 => text.chars().next(),
+        Some(_) => return Err(Class::InvalidEscape.error("invalid escape string: it is empty or one character")),
+    };
+    let mut written = pattern.as_mut();
+    while let Expr::Nested(inner) = written {
+        written = inner.as_mut();
+    }
+    let constant = match written {
+        Expr::Value(value) => value.value.clone().into_string(),
+        _ => None,
+    };
+    match constant {
+        Some(constant) => *written = Expr::value(Value::SingleQuotedString(with_backslashes(&constant, escape)?)),
+        None if escape == Some('\\') => {}
+        None => {
+            return Err(Class::Unsupported.error("LIKE with ESCAPE of a pattern that is no constant is not supported"));
+        }
+    }
+    *escape_char = None;
+    Ok(())
+}
+
+/// A pattern that means the same where a backslash is the escape.
+fn with_backslashes(pattern: &str, escape: Option<char>) -> Result<String, Error> {
+    let mut plain = String::with_capacity(pattern.len());
+    let mut characters = pattern.chars();
+    while let Some(next) = characters.next() {
+        let literal = match next {
+            _ if Some(next) == escape => characters
+                .next()
+                .ok_or_else(|| Class::InvalidEscape.error("LIKE pattern must not end with escape character"))?,
+            '\\' => next,
+            _ => {
+                plain.push(next);
+                continue;
+            }
+        };
+        if matches!(literal, '%' | '_' | '\\') {
+            plain.push('\\');
+        }
+        plain.push(literal);
+    }
+    Ok(plain)
+}
+
+/// Gives names to columns of a result that are written like one before them: DataFusion tells columns apart by them.
+/// What people see above them is told from the text.
+fn distinguish(body: &mut SetExpr) {
+    match body {
+        SetExpr::Select(select) => {
+            let (mut written, mut names, mut unqualified) = (HashSet::new(), HashSet::new(), HashSet::new());
+            for (position, item) in select.projection.iter_mut().enumerate() {
+                let SelectItem::UnnamedExpr(expr) = item else { continue };
+                // A literal and a cast of it are one name to DataFusion.
+                let mut named = &*expr;
+                while let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = named {
+                    named = inner;
+                }
+                let text = match named {
+                    Expr::TypedString(typed) => typed.value.to_string(),
+                    _ => named.to_string(),
+                };
+                let name = match named {
+                    Expr::CompoundIdentifier(parts) => parts.last().map(Ident::to_string).unwrap_or_default(),
+                    _ => text.clone(),
+                };
+                // `t.a` and `a` are one column.
+                let is_qualified = name != text;
+                let other = if is_qualified { &unqualified } else { &names };
+                // All subqueries are one name.
+                let is_known = written.contains(&text) || other.contains(&name) || any_expression(named, is_subquery);
+                if is_known {
+                    let alias = Ident::with_quote('"', format!("{name}:{position}"));
+                    *item = SelectItem::ExprWithAlias { expr: expr.clone(), alias };
+                } else if !is_qualified {
+                    unqualified.insert(name.clone());
+                }
+                names.insert(name);
+                written.insert(text);
+            }
+        }
+        SetExpr::Query(inner) => distinguish(&mut inner.body),
+        SetExpr::SetOperation { left, right, .. } => {
+            distinguish(left);
+            distinguish(right);
+        }
+        _ => {}
+    }
+}
+
+/// A type by the one of its names that DataFusion knows.
+fn plain_type(data_type: &mut DataType) {
+    *data_type = match data_type {
+        DataType::Dec(info) => DataType::Decimal(*info),
+        DataType::CharacterVarying(length) | DataType::CharVarying(length) => DataType::Varchar(*length),
+        _ => return,
+    };
+}
+
+/// Gives a TIMESTAMP its digits, unless it is written with more.
+fn timestamp_in_microseconds(expression: &mut Expr) {
+    let (data_type, text) = match expression {
+        Expr::TypedString(TypedString { data_type, value, .. }) => (data_type, value.value.clone().into_string()),
+        Expr::Cast { data_type, expr, .. } => match expr.as_ref() {
+            Expr::Value(value) => (data_type, value.value.clone().into_string()),
+            _ => (data_type, None),
+        },
+        _ => return,
+    };
+    let digits = text
+        .as_deref()
+        .and_then(|text| text.rsplit_once('.'))
+        .map_or(0, |(_, rest)| rest.bytes().take_while(u8::is_ascii_digit).count() as u64);
+    if let DataType::Timestamp(precision @ None, _) = data_type
+        && digits <= MICROSECONDS
+    {
+        *precision = Some(MICROSECONDS);
+    }
+}
+
+/// Writes an interval in months, days and microseconds, which DataFusion reads exactly; of PostgreSQL's other forms it
+/// reads few.
+fn plain_interval(written: &mut Interval) -> Result<(), Error> {
+    let unit = written.leading_field.as_ref().map(|field| field.to_string().to_ascii_lowercase());
+    let Expr::Value(value) = written.value.as_ref() else { return Ok(()) };
+    let text = match &value.value {
+        Value::Number(digits, _) => digits.clone(),
+        other => match other.clone().into_string() {
+            Some(text) => text,
+            None => return Ok(()),
+        },
+    };
+    if written.last_field.is_some() || written.leading_precision.is_some() {
+        return Err(Class::Unsupported.error(format_args!("{written} is not supported")));
+    }
+    let Span { months, days, micros } = Span::parse(&text, unit.as_deref())?;
+    let text = format!("{months} months {days} days {micros} microseconds");
+    *written.value = Expr::value(Value::SingleQuotedString(text));
+    written.leading_field = None;
+    Ok(())
+}
+
+/// `-a ^ b`, which is `(-a) ^ b`: the parser takes the sign for that of the power.
+fn rebound(expression: &Expr) -> Option<Expr> {
+    let Expr::UnaryOp { op: UnaryOperator::Minus, expr } = expression else { return None };
+    match expr.as_ref() {
+        Expr::BinaryOp { left, op: op @ (BinaryOperator::BitwiseXor | BinaryOperator::PGExp), right } => {
+            let left = Box::new(Expr::UnaryOp { op: UnaryOperator::Minus, expr: left.clone() });
+            Some(Expr::BinaryOp { left, op: op.clone(), right: right.clone() })
+        }
+        _ => None,
+    }
+}
+
+/// A cast to a text of limited length, which cuts it, or without blanks at its end: to DataFusion all texts are of one
+/// type.
+fn cut(expression: &Expr) -> Option<Expr> {
+    let (kind, expr, data_type) = match expression {
+        Expr::Cast { kind: kind @ (CastKind::Cast | CastKind::DoubleColon), expr, data_type, array: false, .. } => {
+            (kind.clone(), expr.clone(), data_type)
+        }
+        Expr::TypedString(TypedString { data_type, value, .. }) => {
+            (CastKind::Cast, Box::new(Expr::Value(value.clone())), data_type)
+        }
+        _ => return None,
+    };
+    let limited = limited_text(data_type)?;
+    let text = Expr::Cast { kind, expr, data_type: DataType::Varchar(None), array: false, format: None };
+    let number = |number: u64| Some(Box::new(Expr::value(Value::Number(number.to_string(), false))));
+    let text = match limited.length {
+        None => text,
+        length => Expr::Substring {
+            expr: Box::new(text),
+            substring_from: number(1),
+            substring_for: length.and_then(number),
+            special: false,
+            shorthand: false,
+        },
+    };
+    Some(if limited.has_no_blanks { call("rtrim", &[&text]) } else { text })
+}
+
+/// A type of text that is not all texts.
+struct LimitedText {
+    /// Characters; `None` for any number.
+    length: Option<u64>,
+    /// Whether blanks at the end are left out.
+    has_no_blanks: bool,
+}
+
+fn limited_text(written: &DataType) -> Option<LimitedText> {
+    let characters = |length: &CharacterLength| match length {
+        CharacterLength::IntegerLength { length, unit: None } => Some(*length),
+        _ => None,
+    };
+    let (length, has_no_blanks) = match written {
+        DataType::Varchar(Some(length)) => (Some(characters(length)?), false),
+        DataType::Char(None) | DataType::Character(None) => (Some(1), true),
+        DataType::Char(Some(length)) | DataType::Character(Some(length)) => (Some(characters(length)?), true),
+        DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("bpchar") => {
+            match modifiers.as_slice() {
+                [] => (None, true),
+                [length] => (Some(length.parse().ok()?), true),
+                _ => return None,
+            }
+        }
+        _ => return None,
+    };
+    Some(LimitedText { length, has_no_blanks })
+}
+
+/// What has a syntax of its own to DataFusion's planner, as a call of the function that it is here: EXTRACT has fractions
+/// and other fields, SUBSTRING and POSITION are of bytes as well, and operators beside a literal take its type from the
+/// other side.
+fn called(expression: &Expr) -> Option<Expr> {
+    let is_text =
+        |side: &Expr| matches!(side, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    Some(match expression {
+        Expr::Extract { field, expr, .. } => {
+            let field = field.to_string().trim_matches('\'').to_ascii_lowercase();
+            call(SQL_EXTRACT, &[&Expr::value(Value::SingleQuotedString(field)), expr])
+        }
+        Expr::Substring { expr, substring_from, substring_for, .. } => {
+            let first = Expr::value(Value::Number("1".into(), false));
+            let from = substring_from.as_deref().unwrap_or(&first);
+            let arguments: Vec<&Expr> = [expr.as_ref(), from].into_iter().chain(substring_for.as_deref()).collect();
+            call("substr", &arguments)
+        }
+        Expr::Position { expr, r#in } => call(POSITION, &[r#in, expr]),
+        Expr::AtTimeZone { timestamp, time_zone } => call("timezone", &[time_zone, timestamp]),
+        Expr::Function(function) => return now(function),
+        Expr::UnaryOp { op: UnaryOperator::Plus, expr } if !matches!(expr.as_ref(), Expr::Value(_)) => {
+            call(POSITIVE, &[expr])
+        }
+        Expr::IsDistinctFrom(left, right) if is_text(left) || is_text(right) => call(DISTINCT, &[left, right]),
+        Expr::IsNotDistinctFrom(left, right) if is_text(left) || is_text(right) => call(NOT_DISTINCT, &[left, right]),
+        _ => return None,
+    })
+}
+
+/// The transaction's time in microseconds, which DataFusion's `now` gives in nanoseconds.
+fn now(function: &Function) -> Option<Expr> {
+    let has_arguments = match &function.args {
+        FunctionArguments::None => false,
+        FunctionArguments::List(list) => !list.args.is_empty(),
+        FunctionArguments::Subquery(_) => true,
+    };
+    let name = function.name.to_string().to_ascii_lowercase();
+    let zone = match name.as_str() {
+        "now" | "current_timestamp" | "transaction_timestamp" => TimezoneInfo::WithTimeZone,
+        "localtimestamp" => TimezoneInfo::None,
+        _ => return None,
+    };
+    (!has_arguments).then(|| Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(call("now", &[])),
+        data_type: DataType::Timestamp(Some(MICROSECONDS), zone),
+        array: false,
+        format: None,
+    })
+}
+
+/// What the functions are called of which SQL's names are aliases.
+static OWN_NAMES: LazyLock<HashMap<String, String>> = LazyLock::new(|| {
+    let names = written_functions().flat_map(|function| {
+        let own = function.name().to_owned();
+        function.aliases().to_vec().into_iter().map(move |alias| (alias, own.clone()))
+    });
+    names.filter(|(alias, _)| !is_stand_in(alias)).collect()
+});
+
+/// Calls a function by its own name. Of one that is called by an alias DataFusion keeps the text of the call beside it, the
+/// texts of its arguments' calls included: with each level of calls there would be twice as much.
+fn by_own_name(expression: &mut Expr) {
+    let Expr::Function(function) = expression else { return };
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_mut_slice() else { return };
+    if function.over.is_some() || function.filter.is_some() {
+        return;
+    }
+    let called = if name.quote_style.is_some() { name.value.clone() } else { name.value.to_ascii_lowercase() };
+    if let Some(own) = OWN_NAMES.get(&called) {
+        *name = Ident::new(own);
+    }
+}
+
+fn call(function: &str, arguments: &[&Expr]) -> Expr {
+    let argument = |expr: &&Expr| FunctionArg::Unnamed(FunctionArgExpr::Expr((*expr).clone()));
+    let list = FunctionArgumentList {
+        duplicate_treatment: None,
+        args: arguments.iter().map(argument).collect(),
+        clauses: vec![],
+    };
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(function)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(list),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: vec![],
+    })
+}
+
+impl Dialect {
+    /// Makes `((a JOIN b ...) RIGHT JOIN c USING ...) JOIN d ...` of the same without parentheses.
+    fn nest(&mut self, from: &mut TableWithJoins, in_parentheses: bool) {
+        let count = from.joins.iter().filter(|join| merges_columns(&join.join_operator).is_some()).count();
+        self.nested_joins += count;
+        // Nothing to do, done already, or about to be refused.
+        if count == 0 || (count == 1 && from.joins.len() == 1 && in_parentheses) || self.nested_joins > NESTED_JOINS_MAX
+        {
+            return;
+        }
+        nest(from, |join| merges_columns(&join.join_operator).is_some(), false);
+    }
+}
