@@ -12,7 +12,7 @@ use thermocline_types::Class;
 /// Places that statements may read from and write to: `LOCATION`s of tables, targets of `COPY` and of `BACKUP`.
 /// All of them ask [`AllowedLocations::check`].
 ///
-/// Whoever starts the program decides; a session can only give up some of what it may.
+/// The program's options decide; a session can only narrow them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowedLocations {
     /// `None` for all there are.
@@ -116,8 +116,8 @@ fn directory_or_url(text: &str) -> Result<Place, String> {
     }
 }
 
-/// What a location leads to: one place, or one for each storage node. What parsers of addresses understand in more than
-/// one way is refused.
+/// Places that a location leads to: one, or one for each storage node. What parsers of addresses understand in more
+/// than one way is refused.
 fn places_of(location: &str) -> io::Result<Vec<Place>> {
     let unclear = |why: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, why));
     let Some((scheme, path)) = location.split_once("://") else {

@@ -181,7 +181,7 @@ impl PlannedObject {
     }
 
     /// The object with the columns of a CSV table where `headers` finds them; itself if they are there.
-    /// What was learnt of other columns is forgotten.
+    /// Bounds of other columns are forgotten.
     ///
     /// # Errors
     /// [`ErrorKind::BadData`] if it has none of the columns.

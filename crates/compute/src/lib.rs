@@ -7,11 +7,11 @@
 //!        statistics        fragment      runs here        or at a storage node
 //! ```
 //!
-//! What an application opens is a database (`thermocline-database`), whose sessions give statements to
+//! Applications open a database (`thermocline-database`), whose sessions give statements to
 //! [`AnalyticEngine::stream`].
 //!
-//! Deliberately left out: sessions and row tables (`thermocline-database`), listening for anybody (front doors), what a storage node does with a
-//! fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
+//! Deliberately left out: sessions and row tables (`thermocline-database`), listening for anybody (front doors), what a
+//! storage node does with a fragment (`thermocline-storage`), and how the cache chooses (`thermocline-cache`).
 
 mod engine;
 mod index;

@@ -6,7 +6,7 @@ use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::cell::Cell;
 use std::{fmt, ptr};
 
-/// What `malloc` promises of addresses, and in what steps the sizes of small blocks grow.
+/// Alignment of `malloc`, and the step between sizes of small blocks.
 const ALIGNMENT: usize = 16;
 /// Bytes of a small block at most; none is small where every access is checked.
 const SMALL_BYTES_MAX: usize = if cfg!(checked_blocks) { 0 } else { ALIGNMENT * SIZES };

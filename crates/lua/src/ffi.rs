@@ -1,4 +1,4 @@
-//! What this crate uses of Lua's interface, as `lua-5.4.9` has it.
+//! The part of Lua's interface that this crate uses, as `lua-5.4.9` has it.
 
 #![expect(unsafe_code, reason = "the interface of a library in C")]
 
@@ -124,7 +124,7 @@ impl Value {
         Self { index: 0, is_integer: 0, integer: 0, number: 0.0, bytes: std::ptr::null(), length: 0 };
 }
 
-/// What `index` says to a closure about its own values.
+/// Index of a closure's own value.
 pub const fn upvalue(number: c_int) -> c_int {
     REGISTRY - number
 }

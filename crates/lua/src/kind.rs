@@ -22,7 +22,7 @@ pub enum Kind<'k> {
 }
 
 impl Kind<'_> {
-    /// What `type` calls it.
+    /// Name by `type`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Nil => "nil",

@@ -65,7 +65,7 @@
 //! assert_eq!(run("while true do end"), Err("too many instructions".to_owned()));
 //! ```
 //!
-//! What it leaves out: files, clocks, loading of code, `print`, finalizers and weak tables of scripts; a library
+//! Left out: files, clocks, loading of code, `print`, finalizers and weak tables of scripts; a library
 //! beyond what Lua brings and is the same everywhere; anything that knows of a database.
 //!
 //! # Why this is safe

@@ -19,7 +19,7 @@ const POOR_PART: usize = 16;
 /// Bytes that may be granted and not held when nothing runs.
 const IDLE_BYTES: usize = 1 << 20;
 
-/// Who is asked before a machine holds more, and told of what it holds.
+/// Budget that a machine asks before it holds more, and that it tells of what it holds.
 pub trait Budget {
     /// Bytes up to which nobody has to be asked again, at least `held`; `None` if so many may not be held.
     fn ask(&self, held: usize) -> Option<usize>;
@@ -54,9 +54,9 @@ pub struct Meter {
     granted: Cell<usize>,
     /// Bytes that are held and that somebody else tells the budget of.
     elsewhere: Cell<usize>,
-    /// Who is asked for more; `None` for nobody.
+    /// Budget that is asked for more; `None` for no budget.
     budget: RefCell<Option<Box<dyn Budget>>>,
-    /// What is free and not held.
+    /// Free bytes that are not held.
     blocks: Blocks,
 }
 

@@ -15,7 +15,7 @@ use crate::user;
 /// Values for which space is made at once.
 const SPACE: c_int = 32;
 
-/// What unwinds a function of Rust that wants more values than a stack may have; Lua is told of it as an error.
+/// Panic payload of a function of Rust that wants more values than a stack may have; Lua sees an error.
 pub(crate) struct Full;
 
 /// The stack of a running function: its arguments from 1 on, then what it pushes.
@@ -54,7 +54,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.inner
     }
 
-    /// What the machine belongs to.
+    /// Owner of the machine.
     pub const fn host(&self) -> &'s H {
         &self.inner.host
     }
@@ -358,7 +358,7 @@ impl<'s, H: Host> Stack<'s, H> {
         self.inner.room.set(self.inner.room.get() + 1);
     }
 
-    /// What `#` says of a table, without metamethods, or the bytes of a string.
+    /// Length of a table as by `#`, without metamethods, or the bytes of a string.
     pub fn raw_len(&self, position: c_int) -> usize {
         // SAFETY: zero for what has no length.
         self.index(position).map_or(0, |index| unsafe { ffi::lua_rawlen(self.state, index) } as usize)

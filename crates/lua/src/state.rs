@@ -17,7 +17,7 @@ use crate::user::assert_not_dropping;
 
 /// Instructions between two looks at the budget.
 const INSTRUCTIONS_OF_A_LOOK: c_int = 256;
-/// What scripts are told when a function of Rust wants more values than there may be.
+/// Message to scripts when a function of Rust wants more values than a stack may have.
 const STACK_OVERFLOW: &[u8] = b"stack overflow";
 
 /// A function of the library, in Rust. It pushes its results and says how many there are; an error is on
@@ -28,7 +28,7 @@ pub type Function<H> = fn(&Stack<'_, H>) -> Result<c_int, Raised>;
 #[derive(Debug)]
 pub struct Raised;
 
-/// What a machine belongs to.
+/// Owner of a machine.
 pub trait Host: Sized + 'static {
     /// The functions that scripts call by their numbers.
     fn functions(&self) -> &[Function<Self>];
@@ -71,7 +71,7 @@ pub enum Library {
     Table,
 }
 
-/// What calls of a machine's functions get at. It does not move.
+/// State that calls of a machine's functions reach. It does not move.
 pub(crate) struct Inner<H> {
     pub host: H,
     pub meter: Rc<Meter>,
@@ -168,7 +168,7 @@ impl<H: Host> State<H> {
         unsafe { self.inner.as_ref() }
     }
 
-    /// What the machine belongs to.
+    /// Owner of the machine.
     pub const fn host(&self) -> &H {
         &self.inner().host
     }
@@ -306,7 +306,7 @@ pub fn c_name(name: &str) -> CString {
     CString::new(name.replace('\0', "")).unwrap_or_default()
 }
 
-/// What Lua calls for a function of the library.
+/// Entry from Lua to a function of the library.
 unsafe extern "C-unwind" fn enter_or_raise<H: Host>(state: ffi::L) -> c_int {
     // SAFETY: called by a running machine.
     match unsafe { enter::<H>(state) } {
@@ -378,7 +378,7 @@ fn panicked<H: Host>(stack: &Stack<'_, H>) -> &'static [u8] {
     catch_unwind(AssertUnwindSafe(|| host.panicked(stack.lines()))).unwrap_or(b"a panic")
 }
 
-/// What Lua calls now and then, to have its instructions counted.
+/// Hook that Lua calls now and then, to have its instructions counted.
 unsafe extern "C-unwind" fn look<H: Host>(state: ffi::L, _: *mut c_void) {
     // SAFETY: called by a running machine.
     if !unsafe { may_go_on::<H>(state) } {

@@ -1,18 +1,19 @@
-//! What the system's allocator keeps of memory that was given back.
+//! Memory that the system's allocator keeps after it was given back.
 //!
-//! glibc's `malloc` has arenas, up to eight for each core, and each thread keeps to one of them. Free memory of an arena
-//! stays resident until as much as the trim threshold is free at its end, and that threshold grows to 64 MiB with the
-//! blocks that are freed. What one thread was given and another one gave back is nobody else's meanwhile.
+//! glibc's `malloc` has arenas, up to eight for each core, and each thread keeps to one of them. Free memory of an
+//! arena stays resident until as much as the trim threshold is free at its end, and that threshold grows to 64 MiB with
+//! the blocks that are freed. What one thread was given and another one gave back is nobody else's meanwhile.
 //!
-//! - [`limit_arenas`]: no more arenas than cores, and fewer where there is little memory. This bounds what lies at their
-//!   ends, at most 64 MiB each, which [`trim`] leaves alone in all but the first.
+//! - [`limit_arenas`]: no more arenas than cores, and fewer where there is little memory. This bounds what lies at
+//!   their ends, at most 64 MiB each, which [`trim`] leaves alone in all but the first.
 //! - [`trim`]: what is free between what is in use goes back to the system.
 //!
 //! Thresholds stay glibc's. Fixed ones would bound the ends better, but each buffer beyond them would be a system call
 //! and page faults, and the analytic engine makes many of some mebibytes.
 //!
-//! The only file of the crate with `unsafe` code. It is needed because neither Rust nor a safe crate has these two calls.
-//! They do nothing where the system's allocator is not glibc's, and nothing of use where the program has another one.
+//! The only file of the crate with `unsafe` code. It is needed because neither Rust nor a safe crate has these two
+//! calls. They do nothing where the system's allocator is not glibc's, and nothing of use where the program has another
+//! one.
 #![cfg_attr(all(target_os = "linux", target_env = "gnu"), expect(unsafe_code, reason = "calls of C, see above"))]
 
 pub use imp::{limit_arenas, trim};

@@ -34,7 +34,7 @@ impl EventCount {
         Arc::default()
     }
 
-    /// What has happened so far, to be asked before the condition is looked at.
+    /// Number of events so far, to be read before the condition.
     pub fn seen(&self) -> u64 {
         self.count.load(Ordering::SeqCst)
     }
@@ -67,7 +67,7 @@ impl EventCount {
     }
 }
 
-/// What a machine waits for.
+/// Event and time that a machine waits for.
 #[derive(Debug)]
 pub struct Wait {
     event: Arc<EventCount>,

@@ -65,7 +65,7 @@ impl Micros {
     }
 }
 
-/// What a database is for as long as it exists; every file of it says so.
+/// Identity of a database for as long as it exists, in every file of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Identity {
     /// Which one.

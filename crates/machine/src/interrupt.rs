@@ -19,8 +19,8 @@ pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
 ///  (never runs)       (rolled back, or committed before it was seen)
 /// ```
 ///
-/// Requests that count as one statement share an interrupt: each is `Waiting` again after the previous one. A deadline is a stop that
-/// comes by itself. Replay has no interrupts: what was stopped is in no log.
+/// Requests that count as one statement share an interrupt: each is `Waiting` again after the previous one. A deadline
+/// is a stop that comes by itself. Replay has no interrupts: what was stopped is in no log.
 #[derive(Debug)]
 pub struct Interrupt {
     state: AtomicU8,
@@ -72,7 +72,7 @@ impl Interrupt {
         self.check()
     }
 
-    /// What ran is over, and something else waits for its turn in its place.
+    /// Reuses the interrupt for the next work, which waits for its turn.
     pub fn wait_again(&self) {
         self.state.fetch_and(!RUNNING, Ordering::SeqCst);
     }
@@ -113,7 +113,7 @@ impl Interrupt {
         self.state.load(Ordering::SeqCst) & (STOPPED | RUNNING) == STOPPED
     }
 
-    /// What its client is told.
+    /// Error that its client gets.
     pub fn error(&self) -> Error {
         Error::Cancelled(match self.deadline {
             Some((_, timeout)) if self.state.load(Ordering::SeqCst) & BY_TIMEOUT != 0 => {

@@ -31,7 +31,7 @@ pub use event_count::{EventCount, Wait};
 pub use slot::{Receiver, Sender, slot, slot_of};
 pub use turns::{Turn, Turns};
 
-/// What a step came to.
+/// Result of a step.
 #[derive(Debug)]
 #[must_use]
 pub enum Step<T> {
@@ -56,7 +56,7 @@ impl<T> Step<T> {
 
 /// Something that is done in steps, none of which waits.
 pub trait Machine {
-    /// What it comes to.
+    /// Result of all steps.
     type Output;
 
     /// Takes the next step; not after the last.

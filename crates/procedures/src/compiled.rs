@@ -22,7 +22,7 @@ pub struct Compiled {
     pub name: Box<str>,
     /// Which of its versions.
     pub version: u32,
-    /// What it takes.
+    /// Arguments.
     pub arguments: Vec<Argument>,
     partition_on: Vec<usize>,
     body: Body,

@@ -46,7 +46,7 @@ pub enum BitmapError {
     Inconsistent {
         /// Rows that it claims.
         rows: u64,
-        /// What is wrong with it.
+        /// The defect.
         what: &'static str,
     },
 }

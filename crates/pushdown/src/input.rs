@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
 #[derive(Debug)]
 pub struct FragmentInputExec {
     properties: Arc<PlanProperties>,
-    /// What the compute node's optimizer knows of the rows; it does not travel.
+    /// Statistics of the rows for the compute node's optimizer; they do not travel.
     statistics: Arc<Statistics>,
 }
 

@@ -1,6 +1,6 @@
 //! The contract between a compute node and a storage node.
 //!
-//! Both sides link this crate and nothing of each other: the compute node builds a
+//! What both sides have to agree on is here and nowhere else: the compute node builds a
 //! [`Fragment`], ships it in a [`wire::FragmentRequest`], and the storage node decodes it,
 //! refuses it unless it is [local and bounded](validate), and runs it over one object.
 //! The compute node runs the very same fragment over cached columns, which is why a

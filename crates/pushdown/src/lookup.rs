@@ -107,7 +107,7 @@ fn tighter(a: Bound<ScalarValue>, b: &Bound<ScalarValue>, wanted: Ordering) -> B
     }
 }
 
-/// What one term demands; `None` if it is of another kind.
+/// Look-up of one term; `None` if it is of another kind.
 fn lookup(term: &Arc<dyn PhysicalExpr>) -> Option<Lookup> {
     if let Some(list) = term.downcast_ref::<InListExpr>() {
         let column = column(list.expr())?;

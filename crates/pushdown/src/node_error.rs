@@ -12,7 +12,7 @@ use crate::{BitmapError, FragmentError, PushbackToken};
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{message}")]
 pub struct NodeError {
-    /// What the caller must do.
+    /// Reaction required of the caller.
     pub kind: ErrorKind,
     /// For people.
     pub message: String,

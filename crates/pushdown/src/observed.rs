@@ -1,4 +1,4 @@
-//! What a predicate drops, watched while it runs.
+//! Selectivity of a predicate, observed while it runs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
-//! What may happen to a partition in a query, and the session's limits on it.
+//! Routes of a partition in a query, and the session's limits on them.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// What happens to one partition in one query.
+/// Route of one partition in one query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Route {
     /// Every needed segment is cached: no byte moves.

@@ -83,7 +83,7 @@ impl Handshake {
         &HEADER
     }
 
-    /// What the value of [`VERSIONS_HEADER`] says; nodes before version 3 of the protocol send none.
+    /// Versions in a value of [`VERSIONS_HEADER`]; nodes before version 3 of the protocol send none.
     pub fn of_header(value: Option<&str>) -> Self {
         let (protocol, datafusion) = value.and_then(|value| value.split_once(' ')).unwrap_or(("2", "unknown"));
         Self {

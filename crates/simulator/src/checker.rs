@@ -36,7 +36,7 @@ pub enum Edge {
     RealTime,
 }
 
-/// What a history cannot be.
+/// Anomaly of a history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Anomaly {
     /// A transaction does not see its own writes, or two versions in turn.
@@ -75,7 +75,7 @@ impl Anomaly {
         }
     }
 
-    /// What it is, with the transactions that it is of.
+    /// The anomaly and its transactions.
     pub fn describe<'a>(&'a self, history: &'a [Transaction]) -> impl fmt::Display + 'a {
         fmt::from_fn(move |f| {
             writeln!(f, "{}:", self.name())?;
@@ -115,7 +115,7 @@ impl Graph {
     }
 }
 
-/// What is wrong with a history, if anything.
+/// Anomalies of a history.
 pub fn check(history: &[Transaction]) -> Result<(), Anomaly> {
     let seen = seen_unknown(history);
     let mut graph = Graph { transactions: history.len(), edges: vec![Vec::new(); history.len()] };
@@ -191,7 +191,7 @@ fn internal(number: usize, transaction: &Transaction) -> Result<(), Anomaly> {
     Ok(())
 }
 
-/// Who wrote a version, and whether it was the transaction's last of that key.
+/// Writer of a version, and whether it was the transaction's last of that key.
 struct Writer {
     transaction: usize,
     is_last: bool,

@@ -24,9 +24,9 @@ use super::workload::{Ending, Over, Part, Plan, Plans, Text, first};
 
 /// How long a session may do nothing inside a transaction.
 pub const IDLE_MAX: Duration = Duration::from_millis(50);
-/// What a session is told that did nothing for that long.
+/// SQLSTATE for a session that was idle for too long.
 pub const IDLE_TIMEOUT: &str = "25P03";
-/// What a session is told that waits for one that waits for it.
+/// SQLSTATE for a session that waits for one that waits for it.
 pub const DEADLOCK: &str = "40P01";
 /// Tags of calls are larger than those that bulk loads give to their batches.
 const FIRST_TAG: u64 = 1 << 32;
@@ -63,7 +63,7 @@ impl World {
     }
 }
 
-/// What all clients of a simulation share.
+/// State that all clients of a simulation share.
 pub struct Scene {
     pub random: Random,
     pub plans: Plans,

@@ -16,7 +16,7 @@ pub const FAILURES: [(&str, &str); 10] = [
     ("other", "failed_otherwise"),
 ];
 
-/// What happened in one run or several; every field only grows.
+/// Counts of events in one run or several; every field only grows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Runs.
@@ -59,7 +59,7 @@ pub struct Counts {
     pub damage_found: u64,
     /// Databases of which the state before a changed bit was shown.
     pub shown_read_only: u64,
-    /// What the disk did.
+    /// Counts of the disk's faults.
     pub faults: FaultCounts,
 }
 

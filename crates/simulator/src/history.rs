@@ -1,4 +1,4 @@
-//! What clients did and saw.
+//! History: what clients did and saw.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ pub enum Step {
     Append {
         /// Which list.
         key: i64,
-        /// What is behind it now.
+        /// The value, its new end.
         value: i64,
     },
-    /// What a list was.
+    /// A list as it was read.
     ReadList {
         /// Which list.
         key: i64,
@@ -24,21 +24,21 @@ pub enum Step {
     Replace {
         /// Which register.
         key: i64,
-        /// What it was.
+        /// Value before.
         before: i64,
-        /// What it is now.
+        /// Value after.
         value: i64,
     },
-    /// What a register was.
+    /// A register as it was read.
     ReadRegister {
         /// Which register.
         key: i64,
-        /// What it was.
+        /// Value before.
         value: i64,
     },
 }
 
-/// What its client was told.
+/// Outcome as its client was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
     /// That it is kept.
@@ -52,13 +52,13 @@ pub enum Outcome {
 /// A transaction as its client saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transaction {
-    /// Who asked for it.
+    /// Client that asked for it.
     pub client: usize,
     /// When it was asked for: nanoseconds, or steps of a simulation.
     pub begin: u64,
     /// When its client was told.
     pub end: u64,
-    /// What it was told.
+    /// Outcome that it was told.
     pub outcome: Outcome,
     /// What it did and saw. Of one that is not committed what it would have written; what was before a register's
     /// new value is then not known.

@@ -39,7 +39,7 @@ enum Doing {
     TakesBack(Option<Error>),
 }
 
-/// What a load came to.
+/// Result of a load.
 pub enum Ended {
     Kept,
     TakenBack,

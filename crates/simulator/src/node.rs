@@ -41,7 +41,7 @@ enum Who {
 /// When somebody is stepped.
 struct Turn {
     who: Who,
-    /// What it waits for; `None` if it can go on.
+    /// Event that it waits for; `None` if it can go on.
     wait: Option<Wait>,
     is_over: bool,
     /// How often it comes to its turn, compared with others.
@@ -94,7 +94,7 @@ pub struct Start {
     pub identity: Identity,
     pub members: Vec<Member>,
     pub definitions: Definitions,
-    /// What it went through before.
+    /// Its earlier states.
     pub states: States,
     pub end: LogEnd,
     pub transaction: TransactionId,
@@ -385,7 +385,7 @@ impl Node {
         self.world.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// What is wrong with what is in memory.
+    /// Defects of the state in memory.
     pub fn check(&self) -> Result<(), String> {
         self.workers
             .iter()

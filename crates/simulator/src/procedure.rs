@@ -13,7 +13,7 @@ use super::workload::{APPEND, Ask, GROW, LIST, LOAD_OF, REGISTER, REPLACE, SCAN,
 struct Steps {
     /// Added to what it writes and not logged; `None` unless that bug is put in.
     noise: Option<Arc<AtomicI64>>,
-    /// What it runs instead of [`STATEMENTS`].
+    /// Statements that it runs instead of [`STATEMENTS`].
     statements: [&'static str; 10],
 }
 

@@ -35,7 +35,7 @@ pub struct Failure {
     pub seed: u64,
     /// The crash and recovery, from 0.
     pub round: u32,
-    /// What it is.
+    /// Kind.
     pub message: String,
 }
 
@@ -53,7 +53,7 @@ const STEPS: u64 = 900;
 const STEPS_FAILED: u64 = 100;
 /// Steps until all that was asked for is answered, at most.
 const STEPS_TO_END: u64 = 60_000;
-/// What a transaction may do: little enough that some are stopped.
+/// Limits of a transaction: low enough that some are stopped.
 const LIMITS: Limits = Limits { rows_max: 120, instructions_max: 20_000, lua_bytes_max: 1 << 20 };
 
 /// A run.
@@ -62,14 +62,14 @@ pub struct Simulation {
     random: Random,
     disk: SimulatedDisk,
     bug: Option<Bug>,
-    /// What a procedure writes with [`Bug::NotDeterministic`].
+    /// Value that a procedure writes with [`Bug::NotDeterministic`].
     noise: Arc<AtomicI64>,
     /// The I/O of the first round at which the process ends; `None` for any.
     crash_at: Option<u64>,
     settings: LogSettings,
     identity: Identity,
     scene: Scene,
-    /// What the database went through up to the last recovery.
+    /// States of the database up to the last recovery.
     states: States,
     counts: Counts,
     /// A changed bit may be found at any later time.
@@ -82,7 +82,7 @@ impl fmt::Debug for Simulation {
     }
 }
 
-/// What was recovered.
+/// Result of a recovery.
 struct State {
     members: Vec<Member>,
     definitions: Definitions,
@@ -96,9 +96,9 @@ impl State {
     }
 }
 
-/// What the next recovery has to come to.
+/// Expectation of the next recovery.
 struct Expected {
-    /// What clients were told, and what the log says is durable.
+    /// The highest sequence that clients were told or the log says is durable.
     least: Sequence,
     most: Sequence,
     states: States,
@@ -414,7 +414,7 @@ impl Simulation {
         compare(&state, states, |load| load.is_none())
     }
 
-    /// Whoever reads all after a recovery.
+    /// Reader of everything after a recovery.
     fn read(&mut self, state: &State) -> Result<(), String> {
         let mut steps = Vec::new();
         let mut loaded = Loaded::default();

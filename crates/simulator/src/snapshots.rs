@@ -20,7 +20,7 @@ const MEMORY_BYTES: usize = 1 << 16;
 /// How often what partitions have copied is written while one of them is waited for.
 const WRITE_EVERY: Duration = Duration::from_millis(2);
 
-/// What takes snapshots, one after the other.
+/// Taker of snapshots, one after the other.
 pub struct Snapshots {
     disk: SimulatedDisk,
     identity: Identity,

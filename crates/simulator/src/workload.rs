@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Requests of clients.
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ const FROM_THE_FUTURE: i64 = -1;
 const FIRST_LOAD: i64 = 2_000_000;
 /// Rows of a load are fewer.
 const LOAD_ROWS: i64 = 16;
-/// What is in an added column of them.
+/// Value of an added column.
 const ADDED: i64 = 3;
 /// Bytes of a large value.
 const BLOB_BYTES: u64 = 12_000;
@@ -189,7 +189,7 @@ impl Ask {
         }
     }
 
-    /// What was done, from what was seen.
+    /// Operations, from what was seen.
     fn done(self, seen: ValueRef<'_>) -> Option<Step> {
         let number = || if let ValueRef::Int(number) = seen { number } else { 0 };
         Some(match self {
@@ -206,7 +206,7 @@ impl Ask {
         })
     }
 
-    /// What it would have written.
+    /// Operations that it would have made.
     pub fn written(self) -> Option<Step> {
         match self {
             Self::Append(key, value) => Some(Step::Append { key, value }),
@@ -239,7 +239,7 @@ impl Ask {
         }
     }
 
-    /// What was done, from the answer of its first statement.
+    /// Operations, from the answer of its first statement.
     pub fn seen(self, answer: &Answer) -> Vec<Step> {
         let rows = &answer.rows;
         let first = if rows.is_empty() { ValueRef::Null } else { value(rows, 0, 0) };
@@ -334,13 +334,13 @@ impl LoadPlan {
         Some(self.clash.filter(|_| number + 1 == self.total).unwrap_or(own))
     }
 
-    /// What it would have written.
+    /// Operations that it would have made.
     pub fn written(&self) -> Vec<Step> {
         vec![Step::Append { key: self.load, value: self.load }]
     }
 }
 
-/// What one client does next.
+/// Next action of a client.
 #[derive(Debug, Clone)]
 pub enum Plan {
     /// A bulk load.
@@ -369,7 +369,7 @@ pub enum Plan {
     Define(&'static str),
 }
 
-/// What a session does in one or several statements.
+/// Part of a session's transaction, in one or several statements.
 #[derive(Debug, Clone)]
 pub enum Part {
     Ask(Ask),
@@ -394,7 +394,7 @@ impl Part {
         statements.into_iter().map(of).collect()
     }
 
-    /// What was done, from the answer of its first statement.
+    /// Operations, from the answer of its first statement.
     pub fn seen(&self, plans: &Plans, answer: &Answer) -> Vec<Step> {
         match self {
             Self::Ask(ask) => ask.seen(answer),
@@ -402,7 +402,7 @@ impl Part {
         }
     }
 
-    /// What it would have written.
+    /// Operations that it would have made.
     pub fn written(&self) -> Vec<Step> {
         match self {
             Self::Ask(ask) => ask.written().into_iter().collect(),
@@ -435,7 +435,7 @@ pub enum Ending {
 }
 
 impl Plan {
-    /// What it would write.
+    /// Operations that it would make.
     pub fn written(&self) -> Vec<Step> {
         match self {
             Self::Statement(ask) => ask.written().into_iter().collect(),
@@ -491,7 +491,7 @@ impl Plan {
         })
     }
 
-    /// What was done, from the answer to its [call](Self::call).
+    /// Operations, from the answer to its [call](Self::call).
     fn seen(&self, answer: &Answer) -> Vec<Step> {
         let rows = &answer.rows;
         let int = |row, column| if let ValueRef::Int(value) = value(rows, row, column) { value } else { 0 };
@@ -521,7 +521,7 @@ impl Plan {
     }
 }
 
-/// What a [`Plan`] has run.
+/// Text of a [`Plan`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Text {
     Statement(&'static str),
@@ -563,7 +563,7 @@ impl Plans {
         seen
     }
 
-    /// What was done, from the answer to a plan's [call](Plan::call).
+    /// Operations, from the answer to a plan's [call](Plan::call).
     pub fn seen(&self, plan: &Plan, answer: &Answer) -> Vec<Step> {
         let seen = plan.seen(answer);
         match plan {

@@ -33,7 +33,7 @@ pub enum Parsed {
     Call {
         /// The procedure.
         name: ObjectName,
-        /// What it is given.
+        /// Arguments.
         arguments: Vec<Expr>,
     },
     /// `EXPLAIN` of a statement.

@@ -85,8 +85,8 @@ pub fn days_in_month(year: i32, month: u32) -> Option<u32> {
     }
 }
 
-/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`. A time and a zone behind it are read and ignored: the
-/// end of a day is of that day.
+/// The date that text says as `YYYY-MM-DD`, `YYYYMMDD` or `epoch`. A time and a zone behind it are read and ignored:
+/// the end of a day is of that day.
 pub fn parse_date(text: &str) -> Result<i32> {
     let trimmed = text.trim_ascii();
     let with_time = || {
@@ -179,7 +179,7 @@ pub(crate) fn parse_date_and_time(text: &str) -> Option<(i64, &str)> {
     Some((midnight + time_of_day(time)?, rest))
 }
 
-/// What the digits after the point say, rounded as PostgreSQL does: of half a microsecond, to the even one.
+/// Microseconds of the digits after the point, rounded as PostgreSQL does: half a microsecond to the even one.
 fn micros_of(fraction: &str) -> Option<u32> {
     if fraction.is_empty() || !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;

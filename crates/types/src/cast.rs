@@ -47,7 +47,7 @@ fn is_of(value: ValueRef<'_>, to: DataType) -> bool {
     }
 }
 
-/// What has to be rounded, converted or counted.
+/// Assignments that round, convert or count.
 #[inline(never)]
 fn assign_other(value: ValueRef<'_>, to: DataType) -> Result<ValueRef<'_>> {
     Ok(match (value, to) {

@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller does about it.
+//! Errors, by how the caller reacts.
 
 use std::fmt::{self, Write};
 
@@ -68,7 +68,7 @@ pub struct UniqueViolation {
     pub key: Box<str>,
 }
 
-/// What a procedure says of why it ended its transaction.
+/// Error that a procedure raised to end its transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Raised {
     /// Five characters.
@@ -84,7 +84,7 @@ pub struct InProcedure {
     pub procedure: Box<str>,
     /// The line of its body, from 1; 0 where the error is of the procedure as a whole.
     pub line: u32,
-    /// What went wrong there.
+    /// The error there.
     pub error: Error,
 }
 
@@ -289,7 +289,7 @@ impl Error {
         Self::Internal(message.to_string().into_boxed_str())
     }
 
-    /// What a statement gets in a transaction that an error has ended.
+    /// Error of every statement in a transaction that has failed.
     pub fn failed_transaction() -> Self {
         Class::FailedTransaction.error("the transaction has failed; nothing but ROLLBACK is possible until it ends")
     }

@@ -22,7 +22,7 @@ pub struct Interval {
     pub months: i32,
     /// Weeks are seven of them.
     pub days: i32,
-    /// What is shorter than a day, or has been written in hours.
+    /// Microseconds: the part that is shorter than a day, or was written in hours.
     pub micros: i64,
 }
 
@@ -44,7 +44,7 @@ impl Interval {
         parts.to_le_bytes()
     }
 
-    /// What [`Interval::to_le_bytes`] wrote.
+    /// Reads the bytes of [`Interval::to_le_bytes`].
     pub fn from_le_bytes(bytes: [u8; 16]) -> Self {
         let [m0, m1, m2, m3, d0, d1, d2, d3, micros @ ..] = bytes;
         Self {
@@ -54,7 +54,7 @@ impl Interval {
         }
     }
 
-    /// What is compared: microseconds.
+    /// Microseconds, by which intervals compare.
     pub fn length(self) -> i128 {
         let days = i128::from(self.months) * i128::from(DAYS_PER_MONTH) + i128::from(self.days);
         days * i128::from(MICROS_PER_DAY) + i128::from(self.micros)
@@ -153,8 +153,8 @@ impl Interval {
         Ok(Self { months: 0, days, micros: micros % MICROS_PER_DAY })
     }
 
-    /// A timestamp that is this much later. Months come first, where the day is cut to the month's last; then days; then
-    /// the time.
+    /// A timestamp that is this much later. Months come first, where the day is cut to the month's last; then days;
+    /// then the time.
     ///
     /// # Errors
     /// If it is not in the years 1 to 9999: SQLSTATE 22008.

@@ -8,7 +8,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 const MICROS_PER_MINUTE: i64 = 60 * MICROS_PER_SECOND;
 const MICROS_PER_HOUR: i64 = 60 * MICROS_PER_MINUTE;
 
-/// What a number in front of a unit counts.
+/// Unit of an interval's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Unit {
     Years(i32),

@@ -25,7 +25,7 @@ pub enum Operator {
 /// The types with which an operator is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resolved {
-    /// What an operand of unknown type becomes, and for `||` any that is not text.
+    /// Type of an operand of unknown type, and for `||` of any that is not text.
     pub left: DataType,
     /// The same on the right.
     pub right: DataType,
@@ -352,8 +352,8 @@ pub const fn wider_integer(one: DataType, other: DataType) -> DataType {
     }
 }
 
-/// What `nullif` compares its two arguments as, and the type of its result, which is that of its first argument unless
-/// that is compared as a double; `None` where it is that of both, brought to one.
+/// Type in which `nullif` compares its arguments, and the type of its result, which is that of its first argument
+/// unless that is compared as a double; `None` where it is that of both, brought to one.
 pub const fn null_if(first: DataType, second: DataType) -> Option<(DataType, DataType)> {
     use DataType::{Date, Double, Real, Timestamp, TimestampTz};
     match (first, second) {

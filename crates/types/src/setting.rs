@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Who shares the value of a setting, and when it may change.
+/// Scope of a setting: who shares its value, and when it may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Each session has its own; the database has that of new ones.
@@ -28,11 +28,11 @@ impl Scope {
 pub struct Setting<G: 'static> {
     /// The name, without a prefix.
     pub name: &'static str,
-    /// Who shares it.
+    /// Scope.
     pub scope: Scope,
-    /// What its values are: `bytes`, `time`, `switch`, `count`, `number`, `text`, or the words to choose from.
+    /// Unit of its values: `bytes`, `time`, `switch`, `count`, `number`, `text`, or the words to choose from.
     pub unit: &'static str,
-    /// What it is for, in one phrase.
+    /// Purpose, in one phrase.
     pub description: &'static str,
     /// The value as `SHOW` prints it and `SET` reads it.
     pub get: fn(&G) -> String,

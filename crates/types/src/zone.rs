@@ -18,7 +18,7 @@ const MICROS_PER_SECOND: i64 = 1_000_000;
 /// Hours that an offset has at most, as in PostgreSQL.
 const OFFSET_HOURS_MAX: i32 = 15;
 
-/// What local time is, at each moment.
+/// A time zone: the local time at each moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Zone {
     /// Seconds east of Greenwich.

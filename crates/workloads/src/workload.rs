@@ -1,4 +1,4 @@
-//! What the drivers need to know of an analytic workload.
+//! An analytic workload as drivers see it.
 
 use crate::generate::{GenerateError, GenerateOptions, Progress, Summary, Table};
 use crate::{ssb, tpch};

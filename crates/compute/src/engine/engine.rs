@@ -31,7 +31,7 @@ pub struct AnalyticEngine {
     /// Views, external tables and guests.
     pub(super) public: Arc<PublicSchema>,
     system: Arc<SystemSchema>,
-    /// What every statement begins with; another one when limits of memory change.
+    /// State that every statement starts from; replaced when limits of memory change.
     base: RwLock<SessionState>,
 }
 
@@ -59,7 +59,7 @@ impl AnalyticEngine {
         Ok(engine)
     }
 
-    /// What all queries share.
+    /// Resources that all queries share.
     pub fn resources(&self) -> &Arc<Resources> {
         &self.resources
     }

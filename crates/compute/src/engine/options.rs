@@ -1,4 +1,4 @@
-//! What the engine is told when it is opened, and with each statement.
+//! Options of the engine, and of each statement.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -50,14 +50,14 @@ impl CurrentQuery {
 /// Adds to the configuration of a query what the scans of another engine's tables share in it.
 pub type Begin = Arc<dyn Fn(&mut SessionConfig) + Send + Sync>;
 
-/// What a statement brings from its session.
+/// Options that a statement brings from its session.
 #[derive(Clone)]
 pub struct StatementOptions {
     /// The session's settings: [`QuerySettings`], and DataFusion's options.
     pub config: SessionConfig,
     /// When the statement's time is over; `None` if it has any.
     pub deadline: Option<Instant>,
-    /// Who wants to know which query runs.
+    /// Observer of which query runs.
     pub current: CurrentQuery,
     /// Called for each attempt to run a query.
     pub begin: Option<Begin>,

@@ -1,4 +1,4 @@
-//! What a database's catalog defines, when it is opened.
+//! Restores the objects of a database's catalog when it is opened.
 
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::logical_expr::{DdlStatement, LogicalPlan};

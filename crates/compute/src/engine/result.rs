@@ -18,7 +18,7 @@ pub struct QueryResult {
     pub affected: Option<u64>,
     /// Time from the start of planning to the last row.
     pub seconds: f64,
-    /// What its scans did.
+    /// Counters of its scans.
     pub stats: QueryStats,
 }
 

@@ -1,4 +1,4 @@
-//! What the planner of every statement begins with: rules, functions, schemas.
+//! State that the planner of every statement starts from: rules, functions, schemas.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a user says of an index.
+//! Definition of an index.
 
 use std::sync::Arc;
 

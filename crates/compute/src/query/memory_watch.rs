@@ -13,9 +13,10 @@ use super::query_context::QueryContext;
 const INTERVAL: Duration = Duration::from_millis(10);
 /// Time for a query that was ended to free what it has, before another one is ended.
 const PATIENCE: Duration = Duration::from_millis(200);
-/// Looks at a query that was ended and still has memory, before another one is ended: what runs without a pause ends late.
+/// Looks at a query that was ended and still has memory, before another one is ended: what runs without a pause ends
+/// late.
 const LOOKS_MAX: u32 = 100;
-/// What queries may take beside what their operators account for, in bytes: batches on their way, plans.
+/// Bytes that queries may take beyond those that their operators account for: batches on their way, plans.
 const SLACK_BYTES: usize = 300 << 20;
 
 /// Where the bytes of the process are.
@@ -57,7 +58,7 @@ pub(crate) struct MemoryWatch {
 #[derive(Default)]
 struct State {
     queries: Vec<Watched>,
-    /// What was allocated and not accounted for before the first of them.
+    /// Bytes that were allocated and not accounted for before the first of them.
     before: usize,
     /// The most that they may take together.
     limit: usize,
@@ -66,7 +67,7 @@ struct State {
 
 struct Watched {
     query: Weak<QueryContext>,
-    /// What all of them took when it began.
+    /// Bytes that all of them took when it began.
     began_at: usize,
     /// How often it was seen after it was ended.
     looks: u32,

@@ -127,7 +127,7 @@ impl QueryContext {
         query.ok_or_else(|| exec_datafusion_err!("internal error, please report it: a scan of no query"))
     }
 
-    /// What all queries of the database share.
+    /// Resources that all queries of the database share.
     pub fn resources(&self) -> &Arc<Resources> {
         &self.resources
     }

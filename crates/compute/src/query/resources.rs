@@ -1,4 +1,4 @@
-//! What all queries of a database share: the cache, the nodes, definitions, what was observed, what has run.
+//! Resources that all queries of a database share: cache, nodes, definitions, observations, finished queries.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::settings::EngineSettings;
 /// Finished queries that `system.queries` remembers.
 const QUERIES_MAX: usize = 10_000;
 
-/// What all queries of a database share.
+/// Resources that all queries of a database share.
 ///
 /// Order of its locks: whoever holds one takes only those further right, and nobody waits for a query or
 /// a storage node while holding one.
@@ -37,7 +37,7 @@ pub struct Resources {
     pub cache: Arc<SegmentCache>,
     /// Storage nodes.
     pub nodes: Arc<Nodes>,
-    /// What earlier executions of fragments selected and sent.
+    /// Rows and bytes that earlier executions of fragments selected and sent.
     pub(crate) experience: Experience,
     /// Held by whoever changes `definitions` or the set of `indexes`, until the catalog file says the
     /// same; readers of `definitions` do not wait for the file.
@@ -52,7 +52,7 @@ pub struct Resources {
     process: String,
     /// Share of the cores in use, sent to storage nodes, which push less work back to a busy caller.
     pub(crate) load: CpuLoad,
-    /// Who looks at the memory of queries; `None` where nobody counts it.
+    /// Watch over the memory of queries; `None` where it is not counted.
     pub(crate) memory: Option<Arc<MemoryWatch>>,
     /// Limits, as they are now.
     settings: RwLock<EngineSettings>,

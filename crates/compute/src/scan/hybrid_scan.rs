@@ -354,7 +354,7 @@ impl HybridScanExec {
         Ok(useful)
     }
 
-    /// What keys of joins say of rows that are here, the most selective first; `None` for nothing that is
+    /// Filters from keys of joins over rows that are here, the most selective first; `None` for nothing that is
     /// expected to pay. A set of keys is tested in less time than a join takes to look one up. Where there
     /// is none, a Bloom filter saves work between the scan and its join, if there is any.
     fn keys_here(&self, set: &PartitionSet, input: &SchemaRef) -> Result<Option<Arc<dyn PhysicalExpr>>> {

@@ -175,7 +175,7 @@ fn pays_without_link(scan: &HybridScanExec) -> bool {
     scan.fragment().condenses() && observed.is_none_or(|bytes| bytes <= ANSWER_BYTES_PER_ROW_MAX)
 }
 
-/// What segments of an object's columns are known by.
+/// Key of the segments of an object's columns.
 struct Keyed {
     object: Arc<PlannedObject>,
     key: Arc<ObjectKey>,

@@ -7,7 +7,7 @@ use thermocline_cache::{Lfu, Policy, policy_named};
 use thermocline_pushdown::units::{at_least, exact_size, parse_count, parse_size};
 use thermocline_types::{Scope, Setting};
 
-/// What all queries of a database share.
+/// Resources that all queries of a database share.
 #[derive(Debug, Clone)]
 pub struct EngineSettings {
     /// Replacement policy of the segment cache.
@@ -49,7 +49,7 @@ impl Default for EngineSettings {
     }
 }
 
-/// What all queries of a database share.
+/// Resources that all queries of a database share.
 pub const ENGINE_SETTINGS: &[Setting<EngineSettings>] = &[
     Setting {
         name: "cache_policy",

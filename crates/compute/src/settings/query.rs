@@ -40,7 +40,7 @@ impl PushdownOperators {
     }
 }
 
-/// What a session may set for its queries; prefix `thermocline`.
+/// Settings of a session for its queries; prefix `thermocline`.
 #[derive(Debug, Clone)]
 pub struct QuerySettings {
     /// Limit on routes.
@@ -108,7 +108,7 @@ impl Default for QuerySettings {
     }
 }
 
-/// What a query's session may set.
+/// Settings of a query's session.
 pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
     Setting {
         name: "mode",

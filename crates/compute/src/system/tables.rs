@@ -1,4 +1,4 @@
-//! What the tables of schema `system` hold of this resources.
+//! Rows of the tables of schema `system`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -40,7 +40,7 @@ pub fn batches(answer: &Answer) -> Result<Option<(SchemaRef, Vec<RecordBatch>)>>
     Ok(Some((schema, batches)))
 }
 
-/// What a column of an answer holds.
+/// Type of an answer's column.
 struct Kind {
     field: Field,
     data_type: RowType,

@@ -10,7 +10,7 @@ pub struct CopyFormat {
     pub has_header: bool,
     /// Between fields.
     pub delimiter: u8,
-    /// What stands for NULL.
+    /// Text of NULL.
     pub null: String,
     /// Around fields of CSV.
     pub quote: u8,
@@ -19,7 +19,7 @@ pub struct CopyFormat {
 }
 
 impl CopyFormat {
-    /// What `WITH (...)` says, or the words that stood for it before PostgreSQL 9.
+    /// Options in `WITH (...)`, or in the words of PostgreSQL before 9.
     ///
     /// # Errors
     /// If an option is not supported, is there twice, or does not fit the others.
@@ -31,7 +31,7 @@ impl CopyFormat {
     }
 }
 
-/// What was written; `None` where nothing was.
+/// Options as written; `None` where none was.
 #[derive(Debug, Default)]
 struct Written {
     is_csv: Option<bool>,

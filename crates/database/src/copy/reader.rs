@@ -23,7 +23,7 @@ pub struct RowReader<R> {
     input: R,
     format: CopyFormat,
     buffer: Box<[u8]>,
-    /// What of the buffer has not been looked at.
+    /// Part of the buffer that has not been looked at.
     at: usize,
     filled: usize,
     /// The line in which the row begins, from 1.
@@ -179,7 +179,7 @@ impl<R: Read> RowReader<R> {
         }
     }
 
-    /// What stands behind a backslash.
+    /// Character that a backslash sequence stands for.
     fn escaped(&mut self) -> Result<()> {
         self.raw.push(b'\\');
         let Some(byte) = self.take()? else { return self.push(b'\\') };

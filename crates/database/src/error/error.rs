@@ -8,7 +8,7 @@ use super::translate::{of_syntax, translated};
 /// The result of everything in this crate that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong: a SQLSTATE, a message that names what and where, and, where there are any, the place in the
+/// An error: SQLSTATE, a message that names object and cause, and, where there are any, the place in the
 /// statement, the object, and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error(pub(super) Box<Inner>);
@@ -36,7 +36,7 @@ pub struct Position {
     pub start: u64,
 }
 
-/// What the caller does about an error.
+/// Reaction of the caller to an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
     /// The same statement, or its transaction, may work later.
@@ -50,7 +50,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// What is done about a SQLSTATE.
+    /// Reaction to a SQLSTATE.
     fn of(sqlstate: &str) -> Self {
         match sqlstate {
             "53100" | "58030" | "XX001" | "XX002" => Self::Stop,
@@ -105,17 +105,17 @@ impl Error {
         &self.0.sqlstate
     }
 
-    /// What went wrong, in one sentence.
+    /// Message, in one sentence.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// What it is about; `None` where the message names nothing that has a name.
+    /// Object that it concerns; `None` where the message names none.
     pub fn object(&self) -> Option<&str> {
         self.0.object.as_deref()
     }
 
-    /// What may be meant, or done about it.
+    /// Hint: a likely intention, or a way to mend it.
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
     }
@@ -125,7 +125,7 @@ impl Error {
         self.0.position.as_ref()
     }
 
-    /// What the caller does about it.
+    /// Reaction of the caller.
     pub fn action(&self) -> Action {
         Action::of(&self.0.sqlstate)
     }

@@ -156,7 +156,7 @@ fn without_kinds(message: &str) -> &str {
     text
 }
 
-/// What a library says behind an error that it did not expect, of its own code.
+/// Endings of a library's messages that concern its own code.
 const OF_ITS_CODE: [&str; 3] = ["\nThis issue was likely caused by a bug in", "\n\nbacktrace:", "\nbacktrace:"];
 
 /// Names of types in the libraries, and in SQL. Longer ones first.

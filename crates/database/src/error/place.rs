@@ -8,7 +8,7 @@ use super::error::{Error, Position};
 use super::names::nearest;
 use super::translate::{END, meant};
 
-/// What a database knows that a user may have meant.
+/// Names of a database that a user may have meant.
 pub trait Known {
     /// Names of tables and views.
     fn tables(&self) -> Vec<String>;
@@ -55,8 +55,8 @@ const BEGINNINGS: [&str; 32] = [
 ];
 
 impl Error {
-    /// The error with its place in the statement `text`, which begins at `at` in its script, and with what may have been
-    /// meant.
+    /// The error with its place in the statement `text`, which begins at `at` in its script, and with what may have
+    /// been meant.
     #[must_use]
     pub(crate) fn explained(self, text: &str, at: Location, known: &dyn Known) -> Self {
         // Errors of data, limits and the system have no place in the text, which may be long.

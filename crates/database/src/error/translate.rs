@@ -56,7 +56,7 @@ fn in_context(context: &str, error: Error) -> Error {
     if is_of_library { error } else { error.context(context) }
 }
 
-/// What a boxed error is if it is one of ours.
+/// Translation of a boxed error, if it is one of ours.
 fn of_external(error: &(dyn std::error::Error + Send + Sync + 'static)) -> Error {
     source(error).unwrap_or_else(|| of_message(&error.to_string(), "58000"))
 }
@@ -177,7 +177,7 @@ pub(super) fn of_syntax(message: &str) -> Error {
     }
 }
 
-/// What the parser found where a statement goes no further.
+/// The parser's words for the end of a statement.
 pub(super) const END: &str = "found: the end";
 
 /// The text with a small letter first, unless its first word is one of SQL.
@@ -226,7 +226,7 @@ fn no_column(field: &Column, valid: &[Column]) -> Error {
     }
 }
 
-/// What may have been meant, as it has to be written.
+/// A likely intended name, as it has to be written.
 pub(super) fn meant(name: &str) -> String {
     let plain =
         name.chars().enumerate().all(|(at, c)| c.is_ascii_lowercase() || c == '_' || (at > 0 && c.is_ascii_digit()));

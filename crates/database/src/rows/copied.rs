@@ -7,7 +7,7 @@ use thermocline_transactions::schema::{TableDefinition, TableId};
 /// then read are fewer, unless each of its rows has a statement of its own.
 const OFTEN: u64 = 1000;
 
-/// What users are told, once for each table and process, of tables without PARTITION BY, of which every executor
+/// Notices, once for each table and process, about tables without PARTITION BY, of which every executor
 /// partition has a copy.
 ///
 /// ```text
@@ -15,7 +15,7 @@ const OFTEN: u64 = 1000;
 /// statements that write it: 1, 2, ... OFTEN --> notice: it is written often
 /// ```
 ///
-/// What procedures write is not counted: they are prepared, and do not say which tables they have written.
+/// Writes of procedures are not counted: they are prepared, and do not tell which tables they have written.
 #[derive(Debug, Default)]
 pub struct CopiedTables {
     /// How many statements have written each.

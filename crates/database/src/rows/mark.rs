@@ -9,12 +9,12 @@ use super::files::ROWS;
 
 /// The name of the file.
 const FILE: &str = "rows.id";
-/// What this program writes, and the newest that it reads.
+/// Version that this program writes, and the newest that it reads.
 const VERSION: u32 = 2;
 /// Bytes of the file at most.
 const BYTES_MAX: u64 = 4096;
 
-/// What a database's directory says of its row tables outside of their own: which database they are of.
+/// Mark in a database's directory of which database its row tables are.
 ///
 /// Without it a database whose `rows` is gone would open as one that never had row tables. Written once, when the
 /// row engine is first started or before a backup is restored; from then on the [`Control`] of `rows`, which says

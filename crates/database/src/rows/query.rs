@@ -12,7 +12,7 @@ use super::snapshot::QuerySnapshot;
 pub struct RowQuery {
     /// The session.
     pub session: RowSession,
-    /// What its scans share.
+    /// Snapshot that its scans share.
     pub snapshot: QuerySnapshot,
 }
 

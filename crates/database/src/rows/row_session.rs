@@ -24,7 +24,7 @@ struct Shared {
     store: Arc<RowStore>,
     /// `None` before the first statement.
     session: Mutex<Option<Session>>,
-    /// What stops the statement that runs; `None` if none does.
+    /// Interrupt of the running statement; `None` if none runs.
     running: Mutex<Option<Arc<Interrupt>>>,
     /// Whether a transaction is open, as of the last statement.
     in_transaction: AtomicBool,

@@ -52,7 +52,7 @@ impl Default for RowSettings {
     }
 }
 
-/// What all sessions of a database share in the row engine.
+/// Settings that all sessions of a database share in the row engine.
 pub const ROW_SETTINGS: &[Setting<RowSettings>] = &[
     Setting {
         name: "executor_partitions",

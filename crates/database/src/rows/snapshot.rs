@@ -17,7 +17,7 @@ use thermocline_transactions::{Error, Result as RowResult};
 use super::outbox::{BatchSink, Outbox};
 use super::row_session::RowSession;
 
-/// What a query wants of a table.
+/// Request of a query for rows of a table.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// The table.
@@ -108,7 +108,7 @@ impl fmt::Debug for RowSnapshot {
 }
 
 impl RowSnapshot {
-    /// What reads a partition of a request, once; begins with the first call. `None` if all its rows are
+    /// Reader of a partition of a request, once; begins with the first call. `None` if all its rows are
     /// there already.
     ///
     /// # Errors
@@ -144,11 +144,11 @@ pub struct Registered {
     pub snapshot: Arc<RowSnapshot>,
     /// Which request.
     pub place: usize,
-    /// What it is.
+    /// Kind.
     pub request: Request,
 }
 
-/// What the scans of a query share while they are planned.
+/// Snapshot that the scans of a query share while they are planned.
 #[derive(Debug, Default)]
 pub struct QuerySnapshot {
     /// The one that scans register with; gone with the plan.

@@ -40,7 +40,7 @@ pub struct RowStore {
     recovered: Condvar,
     /// The thread that recovers it; `None` if none does, or has.
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// What has been told of tables that every partition has.
+    /// Notices given about tables that every partition has.
     copied: CopiedTables,
 }
 
@@ -68,7 +68,7 @@ impl RowStore {
         }
     }
 
-    /// What users are told of tables that every partition has.
+    /// Notices about tables that every partition has.
     pub const fn copied(&self) -> &CopiedTables {
         &self.copied
     }
@@ -107,7 +107,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// What recovery came to.
+    /// Result of recovery.
     fn settle(&self, opened: Result<Database>) {
         let mut state = self.state.lock();
         *state = match opened {
@@ -212,7 +212,7 @@ impl RowStore {
         self.started().and_then(|database| database.read_only().cloned())
     }
 
-    /// What became of snapshots; `None` if the row engine has not been started, or has no files.
+    /// Status of snapshots; `None` if the row engine has not been started, or has no files.
     pub fn snapshot_status(&self) -> Option<SnapshotStatus> {
         let database = self.started().filter(|_| self.files.is_some())?;
         Some(database.snapshot_status())
@@ -237,7 +237,7 @@ impl RowStore {
         }
     }
 
-    /// Nobody waits for it any more. Its files are as they were.
+    /// Closes the store while it recovers; its files are as they were.
     fn stop_recovery(&self) {
         if let State::Recovering(interrupt) = &*self.state.lock() {
             interrupt.stop(Cause::User);

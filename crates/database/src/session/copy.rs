@@ -26,7 +26,8 @@ use crate::bridge::{blocking, external};
 use crate::copy::{CopyFormat, RowReader, RowWriter};
 use crate::statement::{Statement, simple};
 
-/// What `COPY ... FROM STDIN` reads and `COPY ... TO STDOUT` writes: what whoever runs a statement gives it.
+/// Streams that a statement's caller gives it: `COPY ... FROM STDIN` reads the one, `COPY ... TO STDOUT` writes the
+/// other.
 #[derive(Default)]
 pub struct Streams {
     /// Rows for COPY FROM STDIN; `None` where there are none.

@@ -13,7 +13,7 @@ struct Row {
     indexes: Option<String>,
 }
 
-/// What `DESCRIBE` says of a row table: more than of an external one, and types as they are written.
+/// Rows of `DESCRIBE` for a row table: more than for an external one, and types as they are written.
 ///
 /// # Errors
 /// If there is no column, which cannot be.

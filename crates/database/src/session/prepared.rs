@@ -23,7 +23,7 @@ use crate::statement::{Headings, Statement};
 /// DEALLOCATE --> forgotten
 /// ```
 impl Session {
-    /// What people see above the columns of a statement's rows; EXECUTE has the headings of what it executes.
+    /// Headings of a statement's rows; EXECUTE has those of the statement that it executes.
     pub fn headings(&self, statement: &Statement) -> Headings {
         if let Some(Parsed::Statement(ast)) = &statement.parsed
             && let Ast::Execute { name: Some(name), .. } = ast.as_ref()

@@ -51,10 +51,10 @@ struct Template {
     bytes: usize,
 }
 
-/// What a parameter becomes.
+/// Type of a parameter.
 #[derive(Debug, Clone)]
 enum ParameterType {
-    /// What PREPARE says.
+    /// The type in PREPARE.
     Declared(DataType),
     /// That of its place.
     Place(SqlType),
@@ -246,7 +246,7 @@ fn assigned(value: &Expr, of: Option<&ParameterType>, number: usize) -> Result<E
     Ok(Expr::Cast { kind: CastKind::Cast, expr, data_type: to, array: false, format: None })
 }
 
-/// What is known of a parameter before it is evaluated.
+/// Form of a parameter before it is evaluated.
 #[derive(Clone, Copy)]
 enum Literal {
     /// A text, which takes any type.

@@ -11,7 +11,7 @@ use thermocline_transactions::schema::Schema;
 
 use crate::statement::{Statement, check_view, simple, tables_of};
 
-/// What is done with a statement.
+/// Destination of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Route {
     /// The row engine runs it, or it fails.
@@ -38,7 +38,7 @@ pub enum Route {
     Analytic,
 }
 
-/// What decides: which names are row tables, and which are taken by the analytic engine.
+/// Names that decide on a destination: row tables, and those that the analytic engine has taken.
 pub struct Names<'a> {
     /// Row tables and their indexes.
     pub rows: &'a Schema,

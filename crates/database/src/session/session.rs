@@ -46,7 +46,8 @@ const BATCHES_AHEAD: usize = 2;
 ///                                      a query ------> analytic engine --rows--> row engine, all or none
 ///                              Analytic -------------> analytic engine <-----------+
 ///                              Copy -----------------> a file's rows --> row engine, or a query's rows --> a file
-///                              CreateTableAs --------> analytic engine --rows--> row engine, all and the table, or none
+///                              CreateTableAs --------> analytic engine --rows--> row engine, all and the table, or
+/// none
 /// ```
 ///
 /// A statement changes to the analytic engine only before anything of it has run, or if it is a query. "Not here" is
@@ -64,9 +65,9 @@ pub struct Session {
 #[derive(Debug)]
 struct Shared {
     database: Database,
-    /// What it has set.
+    /// Its settings.
     settings: Arc<Mutex<SessionSettings>>,
-    /// What PREPARE has named.
+    /// Its prepared statements.
     prepared: Prepared,
     /// The query of the analytic engine that runs.
     current: CurrentQuery,
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    /// What a statement brings with it to the analytic engine.
+    /// Options of a statement for the analytic engine.
     pub(super) fn options(&self, deadline: Option<Instant>) -> StatementOptions {
         let (rows, in_use) = (self.rows.clone(), Arc::new(self.settings_in_use()));
         let begin = move |config: &mut SessionConfig| {

@@ -22,11 +22,11 @@ pub struct DatabaseSettings {
     built_in: Values,
     /// `None` for a database without a directory.
     file: Option<SettingsFile>,
-    /// What the file has, by name.
+    /// Values in the file, by name.
     kept: Mutex<BTreeMap<String, String>>,
-    /// What the database was opened with, by name.
+    /// Values that the database was opened with, by name.
     given: BTreeMap<String, String>,
-    /// Who is told of changes, once they are there.
+    /// Listener to changes, once they are in effect.
     engines: OnceLock<(Arc<AnalyticEngine>, Arc<RowStore>)>,
 }
 
@@ -70,7 +70,7 @@ impl DatabaseSettings {
         values
     }
 
-    /// What a new session begins with.
+    /// Values that a new session begins with.
     pub fn session(&self) -> SessionSettings {
         self.values.lock().session.clone()
     }

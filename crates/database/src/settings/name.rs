@@ -81,7 +81,7 @@ impl Name {
         self.about().0
     }
 
-    /// Who shares its value.
+    /// Scope of its value.
     pub fn scope(&self) -> Scope {
         self.about().1
     }
@@ -91,12 +91,12 @@ impl Name {
         self.scope() != Scope::Session
     }
 
-    /// What its values are.
+    /// Unit of its values.
     pub fn unit(&self) -> &'static str {
         self.about().2
     }
 
-    /// What it is for; the library's are described by itself.
+    /// Purpose; the library describes its own.
     pub fn description(&self) -> &'static str {
         self.about().3
     }

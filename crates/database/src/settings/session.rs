@@ -9,7 +9,7 @@ use thermocline_types::{Scope, Setting, Zone};
 
 use super::name::Name;
 
-/// What one session has set.
+/// Values that one session has set.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
     /// [`QuerySettings`], and DataFusion's options.
@@ -58,7 +58,7 @@ impl SessionSettings {
     }
 }
 
-/// What a session may set that is of neither engine alone.
+/// Settings of a session that belong to neither engine alone.
 pub const SESSION_SETTINGS: &[Setting<SessionSettings>] = &[
     Setting {
         name: "statement_timeout",

@@ -18,7 +18,7 @@ pub struct SettingRow {
     unit: &'static str,
     default_value: String,
     source: &'static str,
-    /// What it is for.
+    /// Purpose.
     pub description: &'static str,
 }
 

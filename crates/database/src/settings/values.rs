@@ -14,11 +14,11 @@ use crate::rows::RowSettings;
 /// Where the value of a setting comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody has set it.
+    /// The built-in value.
     Default,
     /// The database's directory: `ALTER DATABASE SET`.
     Database,
-    /// Who has opened the database: `--set`.
+    /// The opening of the database: `--set`.
     Given,
     /// The session: `SET`.
     Session,
@@ -39,7 +39,7 @@ impl Source {
 /// The values of all settings: a database's, or those that one session sees.
 #[derive(Debug, Clone)]
 pub struct Values {
-    /// What queries share.
+    /// Settings that queries share.
     pub engine: EngineSettings,
     /// The row engine's.
     pub rows: RowSettings,

@@ -113,7 +113,7 @@ fn names_of(order: &OrderBy) -> HashSet<String> {
     parts.iter().filter_map(|part| name(&part.expr)).collect()
 }
 
-/// What names the columns: of a UNION, its first part.
+/// SELECT that names the columns: of a UNION, its first branch.
 fn first_select(body: &mut SetExpr) -> Option<&mut Select> {
     match body {
         SetExpr::Select(select) => Some(select),

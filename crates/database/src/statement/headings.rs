@@ -5,7 +5,7 @@ use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Statement as Ast};
 use thermocline_transactions::sql::output_name;
 
-/// What people see above the columns of a statement's rows.
+/// Headings of a statement's rows.
 ///
 /// The analytic engine names a column that has no alias after its whole expression (`Int64(1)`,
 /// `sum(t.a + Int64(1))`), and needs those names to tell columns apart. Whoever reads a result gets what the row
@@ -67,7 +67,7 @@ impl Headings {
     }
 }
 
-/// What names the columns: of a UNION, its first part.
+/// SELECT that names the columns: of a UNION, its first branch.
 pub(super) fn select(query: &Query) -> Option<&Select> {
     let mut body = query.body.as_ref();
     loop {

@@ -13,7 +13,7 @@ use super::token::{Inside, Meaning, tail, token};
 /// Bytes of one statement at most: it is kept in memory until it ends, and its tokens are many times as large.
 pub const STATEMENT_BYTES_MAX: usize = 64 << 20;
 
-/// What a text holds so far.
+/// Completeness of a text so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completeness {
     /// Nothing but space and comments.
@@ -24,7 +24,7 @@ pub enum Completeness {
     Complete,
 }
 
-/// What was cut off a text.
+/// A statement cut off a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cut<'a> {
     /// A statement without its `;`, or a command from its backslash to the end of its line.
@@ -41,13 +41,13 @@ pub struct Cut<'a> {
 /// Invariants: `located <= at <= text.len()`; what was begun begins at or behind `located`.
 #[derive(Debug)]
 pub struct Scanner {
-    /// What is still needed of what was read.
+    /// Text that has been read and is still needed.
     text: String,
     /// Up to where it has been looked at, in bytes.
     at: usize,
-    /// What the place `at` is in.
+    /// Token that the place `at` is inside of.
     inside: Inside,
-    /// What goes on at `at`; `None` between two statements.
+    /// Statement that continues at `at`; `None` between two statements.
     begun: Option<Begun>,
     /// A byte of the text and its line and column.
     located: usize,
@@ -142,7 +142,7 @@ impl Scanner {
         if self.is_ended { self.rest() } else { self.check_length() }
     }
 
-    /// What the text holds so far. Passes over what is whole.
+    /// Completeness of the text so far. Passes over whole statements.
     pub fn completeness(&mut self) -> Completeness {
         loop {
             match self.next_cut() {
@@ -171,7 +171,7 @@ impl Scanner {
         Cut { text, at: begun.at, is_command: begun.is_command }
     }
 
-    /// What the end of the text ends.
+    /// Statement that the end of the text completes.
     fn rest(&mut self) -> Result<Option<Cut<'_>>> {
         let is_comment = matches!(self.inside, Inside::BlockComment { .. });
         let is_closed = matches!(self.inside, Inside::Nothing | Inside::LineComment);

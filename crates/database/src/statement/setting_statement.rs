@@ -39,7 +39,7 @@ pub enum Change {
 const TIME_ZONE: &str = "timezone";
 
 impl SettingStatement {
-    /// What a statement says of settings; `None` for one that says nothing of them.
+    /// The setting statement in a statement; `None` for others.
     ///
     /// # Errors
     /// 0A000 for forms that are not supported, 42601 for a value that is none.

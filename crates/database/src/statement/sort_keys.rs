@@ -1,4 +1,4 @@
-//! What ORDER BY sorts by.
+//! Keys of ORDER BY.
 
 use std::collections::HashSet;
 
@@ -12,8 +12,8 @@ use thermocline_dialect::{any_expression, folded};
 
 use super::column_names::name;
 
-/// Computes the sort keys of a query beside its select list where their names would mean its columns: by itself a name in
-/// ORDER BY is that of a column of the result, and in an expression that of a column of a table. To DataFusion it is
+/// Computes the sort keys of a query beside its select list where their names would mean its columns: by itself a name
+/// in ORDER BY is that of a column of the result, and in an expression that of a column of a table. To DataFusion it is
 /// the result's in both.
 ///
 /// ```text

@@ -26,7 +26,7 @@ pub struct Statement {
     pub text: Arc<str>,
     /// Its text in the script, and where that begins.
     written: Written,
-    /// What the analytic engine's parser makes of it; `None` for what only the row engine knows.
+    /// Tree of the analytic engine's parser; `None` for statements that only the row engine knows.
     pub(crate) parsed: Option<Parsed>,
 }
 
@@ -119,7 +119,7 @@ impl Statement {
         matches!(parsed, Some(Parsed::Statement(ast)) if matches!(ast.as_ref(), Ast::Execute { .. }))
     }
 
-    /// What people see above the columns of its rows.
+    /// Headings of its rows.
     pub(crate) fn headings(&self) -> Headings {
         Headings::of(self.parsed.as_ref())
     }

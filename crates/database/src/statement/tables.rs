@@ -17,7 +17,7 @@ struct Tables {
     found: Vec<ObjectName>,
 }
 
-/// What the WITH of a query names.
+/// Names that the WITH of a query introduces.
 struct Scope {
     /// In their order, with their queries, which are compared by their places.
     names: Vec<(String, *const Query)>,

@@ -10,7 +10,7 @@
 //! Follows the tokenizer of `sqlparser`'s generic dialect. That one takes whole texts only, so that each piece would
 //! be read again with all before it.
 
-/// What hides the meaning of characters until it ends.
+/// Token inside of which characters have no meaning of their own.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Inside {
     /// It has ended.
@@ -24,7 +24,7 @@ pub enum Inside {
     },
     /// A doubled quote does not end it.
     Quoted {
-        /// What began it.
+        /// Its beginning.
         quote: char,
         /// Whether a quote behind a backslash does not end it, either.
         backslash_escapes: bool,
@@ -33,7 +33,7 @@ pub enum Inside {
     Until(String),
 }
 
-/// What a token means to where statements end.
+/// Meaning of a token for the end of a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Meaning {
     /// None.
@@ -66,7 +66,7 @@ impl Inside {
     }
 }
 
-/// What follows.
+/// Rest of a text.
 pub fn tail(text: &str, from: usize) -> &str {
     text.get(from..).unwrap_or_default()
 }

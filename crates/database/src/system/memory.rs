@@ -14,7 +14,7 @@ pub struct Row {
     entries: Option<usize>,
     /// `None` where bytes are not counted.
     bytes: Option<usize>,
-    /// What it may take; `None` for what shares the limit that stands with `all rows and indexes`.
+    /// Limit; `None` where it shares the limit of `all rows and indexes`.
     limit: Option<usize>,
 }
 

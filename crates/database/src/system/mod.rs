@@ -1,4 +1,4 @@
-//! What the database knows about its row tables and settings: tables of schema `system`.
+//! Tables of schema `system` about row tables and settings.
 
 mod executors;
 mod memory;

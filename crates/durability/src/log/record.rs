@@ -163,7 +163,7 @@ pub struct Images<'a> {
 }
 
 impl<'a> Images<'a> {
-    /// So many images.
+    /// A number of images.
     pub const fn new(count: u32, bytes: &'a [u8]) -> Self {
         Self { count, bytes: Bytes::new(bytes) }
     }

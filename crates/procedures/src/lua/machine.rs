@@ -57,7 +57,7 @@ impl Lent for LentContext {
 /// ```
 pub(super) struct Machine {
     meter: Rc<Meter>,
-    /// Who is told of what scripts hold.
+    /// Budget that is told of what scripts hold.
     budgeted: Budgeted,
     functions: Vec<Function<Self>>,
     kept: OnceCell<Kept>,

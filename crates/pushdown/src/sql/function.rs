@@ -24,7 +24,7 @@ const BIGINT_DIGITS: u8 = 20;
 /// Name of the function that is EXTRACT: the field as a literal, and what it is of.
 pub const SQL_EXTRACT: &str = "sql_extract";
 
-/// What a function of a plan computes.
+/// Computation of a function in a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Computed {
     Named(Function),

@@ -1,4 +1,4 @@
-//! What intervals are compared by.
+//! Order key of intervals.
 
 use std::sync::{Arc, LazyLock};
 

@@ -24,7 +24,7 @@ pub enum Kind {
 use Kind::{Message, Numbers, Text};
 
 impl Shape {
-    /// What the field of this number is.
+    /// Shape of the field with this number.
     pub(super) fn kind(&self, number: u64) -> Kind {
         match self.known.iter().find(|(known, _)| *known == number) {
             Some((_, kind)) => *kind,

@@ -69,13 +69,13 @@ pub struct IndexStatusResponse {
     pub objects: Vec<IndexStatus>,
 }
 
-/// What there is of one index object.
+/// State of one index object.
 #[derive(Clone, Copy, PartialEq, Message)]
 pub struct IndexStatus {
     /// Whether it can be used.
     #[prost(enumeration = "IndexState", tag = "1")]
     pub state: i32,
-    /// What it says of itself; absent unless it is current.
+    /// Its header; absent unless it is current.
     #[prost(message, optional, tag = "2")]
     pub report: Option<IndexReport>,
 }
@@ -111,7 +111,7 @@ pub struct DropIndexRequest {
     pub column: String,
 }
 
-/// What was removed.
+/// Objects that were removed.
 #[derive(Clone, Copy, PartialEq, Eq, Message)]
 pub struct DropIndexResponse {
     /// Index objects that were there.

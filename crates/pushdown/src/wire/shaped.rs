@@ -25,7 +25,7 @@ pub trait Shaped: Message + Default {
     /// The most fields that it may have, with those of its messages and its packed numbers.
     const FIELDS_MAX: usize;
 
-    /// What its fields are.
+    /// Shapes of its fields.
     fn shape() -> &'static Shape;
 
     /// Decodes a message, unless it has so many fields that decoding it would fill the memory.

@@ -364,7 +364,7 @@ fn no_way_to_the_host() {
     bench.fails("\u{1b}Lua", "42601", "line 1");
 }
 
-/// What the database or a limit has ended stays ended.
+/// A call that the database or a limit has ended stays ended.
 #[test]
 fn an_abort_cannot_be_caught() {
     let mut bench = Bench::new();

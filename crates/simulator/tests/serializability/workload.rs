@@ -132,7 +132,7 @@ pub fn define(database: &Database) {
     session.execute("CREATE TABLE registers (k BIGINT PRIMARY KEY, v BIGINT NOT NULL) PARTITION BY (k)", &[]).unwrap();
 }
 
-/// What clients share.
+/// State that clients share.
 pub struct World {
     start: Instant,
     pub steps_left: AtomicI64,

@@ -16,7 +16,7 @@ pub struct Environment {
     steps_left: Cell<u64>,
     /// Whether it is a query that another engine runs if it takes more steps.
     may_go_elsewhere: bool,
-    /// What stops it; `None` if nothing does.
+    /// Its interrupt; `None` if nothing stops it.
     interrupt: Option<Arc<Interrupt>>,
     /// What is told of the memory that statements take; `None` where nobody counts, as in replay.
     memory: Option<Box<StatementMemory>>,

@@ -23,7 +23,7 @@ pub trait PreImages: Send {
     /// Tables or their rows' shape are about to change. Nothing is told after this.
     fn defined(&mut self);
 
-    /// What the next transaction should wait for, because too much of what it was told waits; `None` if it need not.
+    /// Event for the next transaction to wait for, because too many rows wait to be copied; `None` if it need not.
     fn held_up(&self) -> Option<Wait> {
         None
     }
@@ -240,7 +240,7 @@ impl Partition {
         self.pre_images.push(pre_images);
     }
 
-    /// What the next transaction should wait for: a copy of the rows that falls behind; `None` if it need not.
+    /// Event for the next transaction to wait for, because a copy of the rows falls behind; `None` if it need not.
     #[inline]
     pub fn held_up(&self) -> Option<Wait> {
         self.pre_images.iter().find_map(|one| one.held_up())

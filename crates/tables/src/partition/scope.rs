@@ -65,12 +65,12 @@ impl<'a> Scope<'a> {
         Self { members, interrupt }
     }
 
-    /// What stops the transaction; `None` if nothing does, as in replay.
+    /// Interrupt of the transaction; `None` if nothing stops it, as in replay.
     pub fn interrupt(&self) -> Option<&'a Arc<Interrupt>> {
         self.interrupt
     }
 
-    /// What the transaction is.
+    /// Identity of the transaction.
     pub fn head(&self) -> Head {
         self.members.first().map(|member| member.transaction.head).unwrap_or_default()
     }

@@ -4,25 +4,25 @@ use thermocline_machine::ids::{Micros, TransactionId};
 
 use crate::table::{Budget, StatementMemory, Undo};
 
-/// What a transaction is: all that its procedure can know of the world, and what the log records of it.
+/// Identity of a transaction: all that its procedure can know of the world, and that the log records of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Head {
     /// Which one.
     pub id: TransactionId,
-    /// What `now()` is.
+    /// Value of `now()`.
     pub timestamp: Micros,
-    /// What random numbers come from.
+    /// Seed of random numbers.
     pub seed: u64,
 }
 
 /// A running transaction's part in one partition.
 #[derive(Debug)]
 pub struct Transaction {
-    /// What it is; the same in all its partitions.
+    /// Identity; the same in all its partitions.
     pub head: Head,
-    /// What it changed here.
+    /// Its changes here.
     pub undo: Undo,
-    /// What is told of the memory that its statements take; `None` where nobody counts, and while it is lent.
+    /// Account of the memory that its statements take; `None` where nothing is counted, and while it is lent.
     pub memory: Option<Box<StatementMemory>>,
 }
 

@@ -49,7 +49,7 @@ pub struct ColumnDefinition {
     pub data_type: DataType,
     /// Whether it may be NULL.
     pub nullable: bool,
-    /// What an INSERT without a value for it stores, as SQL; `None` for NULL.
+    /// Value of an INSERT without one, as SQL; `None` for NULL.
     pub default: Option<Box<str>>,
 }
 

@@ -1,4 +1,4 @@
-//! What tables, indexes and procedures there are.
+//! Definitions of tables, indexes and procedures.
 //!
 //! A [`Schema`] is immutable: a definition makes a new one (`thermocline_statements::define`) and says what changed,
 //! so that the storage below can follow and readers keep the one they have. It is written as SQL that
@@ -36,7 +36,7 @@ pub struct Schema {
     procedures: BTreeMap<Box<str>, Arc<ProcedureDefinition>>,
 }
 
-/// What a definition changed, for those who hold rows or prepared statements.
+/// Change that a definition made, for holders of rows or prepared statements.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
     /// Nothing: `IF NOT EXISTS` met an object, or `IF EXISTS` none.

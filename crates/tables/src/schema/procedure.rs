@@ -9,11 +9,11 @@ pub struct ProcedureDefinition {
     pub name: Box<str>,
     /// Counts the definitions under this name; the log says which one ran.
     pub version: u32,
-    /// What it takes.
+    /// Arguments.
     pub arguments: Vec<Argument>,
     /// The arguments whose values decide on the partitions over which it runs, all if there are none.
     pub partition_on: Vec<usize>,
-    /// What its body is written in.
+    /// Language of its body.
     pub language: Language,
     /// The text between the dollar signs.
     pub body: Box<str>,

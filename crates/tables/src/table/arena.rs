@@ -6,7 +6,7 @@ use super::region::{REGION_BYTES, Region};
 /// Bytes of an arena at most, and of a slot.
 pub const ARENA_BYTES: usize = REGION_BYTES;
 
-/// What the first arena starts with, so that a table of five rows does not take 2 MiB.
+/// Initial size of the first arena, so that a table of five rows does not take 2 MiB.
 const FIRST_BYTES: usize = 1 << 10;
 
 /// No slot: the end of a free list.
@@ -27,7 +27,8 @@ pub(super) const SLOT_BYTES_MIN: usize = 8;
 ///
 /// Invariants: an arena's slots are live, on its free list, or at or behind `fresh`; an arena is in
 /// `open` exactly if it has a free or fresh slot; an arena without live slots has no bytes unless it
-/// is the last open one; without live slots at all there is no arena. A slot number stays valid until it is freed, whatever grows.
+/// is the last open one; without live slots at all there is no arena. A slot number stays valid until it is freed,
+/// whatever grows.
 #[derive(Debug)]
 pub struct Slots {
     slot_bytes: usize,

@@ -16,8 +16,8 @@ use thermocline_machine::EventCount;
 ///
 /// Tables leave a reserve free, so that with full tables there is still room for the undo of a DELETE,
 /// for reads' requests and for the log. What statements take as they like ([`Reach::Share`]) leaves a quarter of it, so
-/// that this holds beside any query. Undoing a transaction may grow an index back to where it was; it tells its size but
-/// does not ask, because an abort cannot fail.
+/// that this holds beside any query. Undoing a transaction may grow an index back to where it was; it tells its size
+/// but does not ask, because an abort cannot fail.
 #[derive(Debug)]
 pub struct Budget {
     limit: AtomicU64,
@@ -31,7 +31,7 @@ pub struct Budget {
     trim_due: Arc<EventCount>,
 }
 
-/// What memory is needed for besides tables.
+/// Uses of memory besides tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Working {
     /// Images of before of running transactions.
@@ -45,11 +45,11 @@ pub enum Working {
     /// Results: while they are made, while they wait for the log or for who asked to receive them, and large ones
     /// until their receiver drops them.
     Results,
-    /// What running statements take beside their results: texts, groups, what is sorted, parsing.
+    /// Working memory of running statements: texts, groups, sorts, parsing.
     Queries,
     /// Prepared statements and procedures.
     Statements,
-    /// What scripts hold.
+    /// Memory of scripts.
     Lua,
 }
 

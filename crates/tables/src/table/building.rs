@@ -1,4 +1,4 @@
-//! What CREATE INDEX and ADD COLUMN build in steps, beside the transactions of a partition.
+//! Builds of CREATE INDEX and ADD COLUMN, in steps beside the transactions of a partition.
 
 mod index;
 mod rows;
@@ -61,9 +61,9 @@ pub enum BuildStep {
 ///              who writes                         who writes
 /// ```
 ///
-/// Writers are never refused because of a build. Rows that violate it are counted, since the transaction that wrote them
-/// may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack of
-/// memory.
+/// Writers are never refused because of a build. Rows that violate it are counted, since the transaction that wrote
+/// them may still abort; a count above zero between two transactions, where steps run, ends the build. So does a lack
+/// of memory.
 ///
 /// Invariants: exactly rows below `cursor` and from `bound` on are entered, unless `failed`; `cursor` only grows, and
 /// ids from `bound` on were free when the build began.
@@ -98,7 +98,7 @@ impl Replaced {
     }
 }
 
-/// What was built.
+/// Result of a build.
 #[expect(clippy::large_enum_variant, reason = "there for a moment only")]
 pub(super) enum Built {
     Index(Index),
@@ -125,7 +125,7 @@ impl Building {
         &self.build
     }
 
-    /// What it is, for whoever reads an error.
+    /// Its name in errors.
     pub fn name(&self) -> String {
         match &self.body {
             Body::Index(index) => format!("index \"{}\"", index.definition().name),
@@ -265,7 +265,7 @@ impl Building {
         Ok(())
     }
 
-    /// What was built, which has been [checked](Self::check_complete).
+    /// Result of the build, which has been [checked](Self::check_complete).
     pub fn into_built(self) -> Built {
         match self.body {
             Body::Index(index) => Built::Index(index.into_index()),

@@ -6,7 +6,7 @@ use super::budget::{Budget, Full, Reach, Working};
 /// each row.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
-/// What an allocation of so many bytes takes, with what the allocator needs for itself.
+/// Bytes that an allocation takes, the allocator's own included.
 pub const fn allocated(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;

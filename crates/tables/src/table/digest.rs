@@ -16,7 +16,7 @@ use crate::schema::TableId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Digest(u64);
 
-/// What is done to a row.
+/// Change of a row.
 #[derive(Debug, Clone, Copy)]
 enum Written {
     Gone = 1,

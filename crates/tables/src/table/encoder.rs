@@ -118,7 +118,7 @@ pub enum Written<'v> {
     Parameter(usize),
     /// This, in every row.
     Constant(&'v Value),
-    /// What is computed for each row.
+    /// Values computed for each row.
     Computed,
 }
 

@@ -2,7 +2,7 @@ use thermocline_types::{DataType, Value};
 
 use super::allocated;
 
-/// What takes memory besides its own fields.
+/// Types that own memory besides their fields.
 pub trait HeapSize {
     /// Bytes of memory that it points to.
     fn heap_bytes(&self) -> usize;

@@ -4,7 +4,7 @@ use thermocline_types::Result;
 /// How many look-ups are made together: about as many as a core can wait for at a time.
 pub const LOOK_UPS_AHEAD: usize = 16;
 
-/// What is remembered of each of so many look-ups; of more it is on the heap.
+/// One value for each of a batch of look-ups; of more than fit it is on the heap.
 pub type OfLookUps<T> = SmallVec<[T; LOOK_UPS_AHEAD]>;
 
 /// Several keys in one buffer.

@@ -127,7 +127,7 @@ impl Table {
         })
     }
 
-    /// What the table is.
+    /// Definition of the table.
     pub fn definition(&self) -> &Arc<TableDefinition> {
         &self.definition
     }

@@ -7,7 +7,7 @@ use super::digest::Digest;
 use super::tuple_ids::TupleId;
 use crate::schema::TableId;
 
-/// What a running transaction changed, with the images of before: what an abort needs, and from which a
+/// Changes of a running transaction with the images of before, which an abort needs, and from which a
 /// commit makes its effects, its digest and the pre-images of a snapshot.
 #[derive(Debug)]
 pub struct Undo {

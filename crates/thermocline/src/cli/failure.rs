@@ -17,7 +17,7 @@ pub enum Failure {
     Failed(String),
     /// Ctrl-C; exit code 130, as a shell reports SIGINT.
     Interrupted,
-    /// Nobody reads the output any more, as in `| head`; exit code 0.
+    /// The reader of the output has closed it, as in `| head`; exit code 0.
     OutputClosed,
 }
 

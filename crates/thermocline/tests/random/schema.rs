@@ -68,7 +68,7 @@ impl Traits {
 #[derive(Debug, Clone)]
 pub struct Column {
     pub name: String,
-    /// What its values are.
+    /// Unit of its values.
     pub kind: Kind,
     /// How objects store it where they do not differ.
     pub usual: DataType,

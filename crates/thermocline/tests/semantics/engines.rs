@@ -16,7 +16,7 @@ use super::values;
 /// Rows that are evaluated one by one, of each expression and way.
 const ALONE_MAX: usize = 8;
 
-/// Who evaluates.
+/// Evaluator of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Way {
     /// The row engine, which finds the row in the index.

@@ -40,7 +40,7 @@ pub struct Database {
     shared: Arc<Shared>,
 }
 
-/// What sessions use. Fields are dropped in this order: snapshots, partitions, log, lock.
+/// State that sessions share. Fields are dropped in this order: snapshots, partitions, log, lock.
 pub(super) struct Shared {
     /// `None` without a log.
     snapshots: Option<Snapshots>,
@@ -245,7 +245,7 @@ impl Database {
         self.shared.engine.restarts()
     }
 
-    /// What memory is used for, in sum.
+    /// Memory by use, in sum.
     pub fn memory(&self) -> MemoryReport {
         MemoryReport::of(&self.shared.budget)
     }
@@ -262,12 +262,12 @@ impl Database {
         self.shared.snapshots()?.take()
     }
 
-    /// What became of the last snapshots.
+    /// Results of the last snapshots.
     pub fn snapshot_status(&self) -> SnapshotStatus {
         self.shared.snapshots.as_ref().map(Snapshots::status).unwrap_or_default()
     }
 
-    /// What a test drives itself.
+    /// State that a test drives itself.
     #[cfg(test)]
     pub(super) const fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -343,7 +343,7 @@ impl Shared {
         Ok(reads.into_iter().map(|of_table| of_table.into_iter().map(reader).collect()).collect())
     }
 
-    /// What is in memory. `partitions` is `None` unless somebody has them.
+    /// Contents of memory. `partitions` is `None` unless the caller has them.
     pub fn statistics(
         &self,
         partitions: Option<Vec<PartitionStatistics>>,

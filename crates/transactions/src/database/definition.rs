@@ -28,7 +28,7 @@ pub struct Definition {
     sql: Box<str>,
     interrupt: Option<Arc<Interrupt>>,
     stage: Stage,
-    /// What it builds, and of which table; `None` for another definition, or once it is part of the table.
+    /// Its build and the table; `None` for another definition, or once the build is part of the table.
     building: Option<(TableId, Arc<Build>)>,
 }
 

@@ -1,6 +1,6 @@
 use thermocline_tables::table::{Budget, Working};
 
-/// What memory is used for.
+/// Memory by use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryReport {
     /// Bytes that may be used.

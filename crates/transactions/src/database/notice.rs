@@ -31,5 +31,5 @@ impl fmt::Display for Notice {
     }
 }
 
-/// Who is told of notices, from a thread of the engine: it should not take long.
+/// Receiver of notices, called from a thread of the engine: it should not take long.
 pub type Notices = dyn Fn(&Notice) + Send + Sync;

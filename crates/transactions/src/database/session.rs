@@ -42,13 +42,13 @@ pub struct Session {
     statement_timeout: Option<Duration>,
     /// How long it may do nothing inside a transaction.
     idle_timeout: Duration,
-    /// What runs now, for whoever wants to stop it.
+    /// Interrupt of the running statement, for callers that stop it.
     running: Arc<Mutex<Option<Arc<Interrupt>>>>,
     /// Of statements that count as one; `None` outside of [`Session::as_one_statement`].
     whole: Option<Arc<Interrupt>>,
     shared: Arc<Shared>,
     client: Client<Work>,
-    /// What texts mean, in the newest version.
+    /// Commands by their texts, in the newest version.
     commands: StatementCache<Arc<Command>>,
     transaction: State,
     /// Whether queries run here whatever they read.
@@ -111,7 +111,7 @@ impl Session {
         self.idle_timeout = timeout;
     }
 
-    /// What stops the session's statements, from another thread.
+    /// Canceller of the session's statements, for another thread.
     pub fn canceller(&self) -> Canceller {
         Canceller { running: Arc::clone(&self.running) }
     }
@@ -197,7 +197,7 @@ impl Session {
         self.interruptible(|session, interrupt| Load::begin(&session.shared, table, columns, interrupt))
     }
 
-    /// What is in memory. It is stopped as a statement is, while it waits for the partitions.
+    /// Contents of memory. It is stopped as a statement is, while it waits for the partitions.
     pub fn statistics(&mut self) -> Result<Statistics> {
         self.interruptible(Self::statistics_interruptible)
     }

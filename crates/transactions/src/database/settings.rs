@@ -18,7 +18,8 @@ pub struct Settings {
     /// written once more. One that can only be read keeps its own.
     pub repartition: bool,
     /// Bytes that rows, indexes and locators may take together with what is needed while it runs: all of
-    /// [`Working`](thermocline_tables::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the latter.
+    /// [`Working`](thermocline_tables::table::Working). Tables leave a sixteenth of it free, at most 256 MiB, for the
+    /// latter.
     pub memory_bytes_max: u64,
     /// Bytes of rows that a transaction may change in a partition.
     pub undo_bytes_max: usize,
@@ -41,18 +42,18 @@ pub struct Settings {
     pub durable: bool,
     /// When snapshots are taken.
     pub snapshots: SnapshotSettings,
-    /// What a procedure may do.
+    /// Limits of a procedure.
     pub limits: Limits,
     /// Rows that a query of a session may read outside of a transaction, by estimate or in fact; one that would read
-    /// more is [`Error::NotHere`](thermocline_types::Error::NotHere), for who has another engine that reads a snapshot and holds
-    /// no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries run here,
-    /// and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
+    /// more is [`Error::NotHere`](thermocline_types::Error::NotHere), for who has another engine that reads a snapshot
+    /// and holds no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries
+    /// run here, and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
     pub query_rows_max: Option<u64>,
     /// Procedures in Rust. Those that the log calls have to be there when it is replayed.
     pub procedures: Vec<Registration>,
     /// Receiver of background failures.
     pub notices: Arc<Notices>,
-    /// What random numbers of transactions, and the identity of a new database, come from.
+    /// Seed of transactions' random numbers and of the identity of a new database.
     pub seed: u64,
     /// The time.
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,

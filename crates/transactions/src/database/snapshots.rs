@@ -25,8 +25,8 @@ pub struct SnapshotSettings {
     /// Percent of a partition's time that copying takes at most while transactions run there.
     pub time_percent: u8,
     /// Percent of the time that writing and syncing take at most while transactions run anywhere: what is left
-    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this, or less:
-    /// while a quarter of `memory_bytes_max` waits, it does not rest.
+    /// of the disk is the log's. A snapshot of so many bytes takes their time on an idle disk times 100 by this, or
+    /// less: while a quarter of `memory_bytes_max` waits, it does not rest.
     pub write_percent: u8,
     /// Bytes of one partition's rows that wait for the disk, copied or as they were before a change; while there are
     /// more, the partition runs no transaction. What a single one has changed may be more than that.
@@ -136,7 +136,7 @@ pub(super) struct Snapshots {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the thread needs.
+/// Parts that the thread needs.
 pub(super) struct Source {
     pub disk: Arc<dyn Disk>,
     pub identity: Identity,
@@ -242,7 +242,7 @@ struct Taker {
     source: Source,
 }
 
-/// What the last snapshot was, to know when the next is due.
+/// The last snapshot, which decides when the next is due.
 struct Last {
     position: Sequence,
     log_bytes: u64,

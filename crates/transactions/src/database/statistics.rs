@@ -7,7 +7,7 @@ use thermocline_tables::table::TableMemory;
 
 use crate::engine::HoldTimes;
 
-/// What a database holds in memory.
+/// Contents of a database's memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     /// Bytes that rows, indexes and locators may take together.
@@ -20,7 +20,7 @@ pub struct Statistics {
     pub partitions: Vec<PartitionStatistics>,
 }
 
-/// What a partition holds.
+/// Contents of a partition.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PartitionStatistics {
     /// Which one.

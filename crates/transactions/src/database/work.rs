@@ -202,7 +202,7 @@ fn run(definitions: &Definitions, kind: &Kind, scope: &mut Scope<'_>, arguments:
     answer
 }
 
-/// What a statement knows of the world, and how many rows it may read.
+/// Environment of a statement: time, seed, and how many rows it may read.
 ///
 /// A session's transaction has one seed and many statements; each gets random numbers of its own from
 /// what the ones before changed.

@@ -34,7 +34,7 @@ pub struct Options {
     pub idle_max: Duration,
     /// The first id that no transaction has had.
     pub first_transaction: TransactionId,
-    /// What random numbers of transactions come from.
+    /// Seed of transactions' random numbers.
     pub seed: u64,
     /// The time.
     pub clock: Box<dyn Fn() -> Micros + Send + Sync>,
@@ -131,7 +131,7 @@ impl<P: Program + ?Sized> Drop for Engine<P> {
 
 /// Parameters that only simulations change.
 pub struct Tuning {
-    /// What timeouts are measured with.
+    /// Clock of timeouts.
     pub clock: Clock,
     /// Requests that a partition takes from its queue at once.
     pub batch_items: usize,
@@ -150,10 +150,10 @@ impl Default for Tuning {
     }
 }
 
-/// What partitions share, and a worker for each.
+/// State that partitions share, and a worker for each.
 pub(crate) type Assembled<P> = (Arc<Shared<P>>, Vec<Worker<P>>);
 
-/// What partitions share, and each partition's worker, all before their first steps.
+/// State that partitions share, and each partition's worker, all before their first steps.
 pub fn assemble<P: Program + ?Sized>(
     options: Options,
     tuning: Tuning,

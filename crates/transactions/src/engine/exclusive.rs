@@ -22,7 +22,7 @@ pub struct Exclusive<P: Program + ?Sized, T> {
     rendezvous: Arc<Rendezvous>,
     result: mpsc::Receiver<Result<T>>,
     interrupt: Option<Arc<Interrupt>>,
-    /// What was done, and up to where the log has to be durable before that may be told; `None` before the end
+    /// Result, and up to where the log has to be durable before it may be told; `None` before the end
     /// of the rendezvous.
     done: Option<(T, Sequence)>,
 }

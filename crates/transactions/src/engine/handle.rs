@@ -34,7 +34,7 @@ impl<P: Program + ?Sized> Handle<P> {
         Self { shared }
     }
 
-    /// What timeouts are measured with.
+    /// Clock of timeouts.
     pub fn clock(&self) -> &Clock {
         &self.shared.clock
     }
@@ -256,7 +256,7 @@ pub(crate) enum Made {
         #[expect(dead_code, reason = "held so that the requester, not a partition, frees the memory")]
         Vec<Option<Replaced>>,
     ),
-    /// What it builds is to be filled in steps, and is not there yet.
+    /// Its build is to be filled in steps, and is not there yet.
     Begun,
 }
 

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 /// How long transactions have held one partition, so that nothing else ran there.
 ///
-/// What is timed, in microseconds: statements and calls of sessions, looks at the partition such as the steps of a
+/// Holds in microseconds: of statements and calls of sessions, and looks at the partition such as the steps of a
 /// snapshot and of a query, and whatever holds several partitions, from when this one waits for the others. Not timed
 /// are transactions over one partition that nobody can stop, as programs with many at a time submit them: two looks at
 /// the clock would be a twentieth of what one of them takes.
@@ -13,7 +13,7 @@ pub struct Holds {
     long: AtomicU64,
 }
 
-/// What is known of the holds of a partition.
+/// Statistics of a partition's holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HoldTimes {
     /// The longest since the database was opened.

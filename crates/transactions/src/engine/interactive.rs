@@ -38,8 +38,8 @@ use super::shared::{Shared, WIDENED_MAX};
 ///
 /// A statement that finds out while it runs that it needs another partition is undone, gets that and runs again. One
 /// that has failed has given its partitions back already. The log gets the effects of the transaction, not its
-/// statements: one or more records of one group, over all its partitions. What a statement comes to is told at once; therefore it waits,
-/// when partitions come, until all that it could read there is durable.
+/// statements: one or more records of one group, over all its partitions. What a statement comes to is told at once;
+/// therefore it waits, when partitions come, until all that it could read there is durable.
 pub struct Interactive<P: Program + ?Sized> {
     pub(super) shared: Arc<Shared<P>>,
     owner: Owner,
@@ -53,7 +53,7 @@ pub struct Interactive<P: Program + ?Sized> {
     places: Vec<(PartitionId, usize)>,
     /// How often the statement has turned out to need more.
     widened: usize,
-    /// What the transaction is; `None` before the first partition has come.
+    /// Identity of the transaction; `None` before the first partition has come.
     head: Option<Head>,
     pub(super) state: State,
 }

@@ -50,7 +50,7 @@ pub struct Request<T> {
     pub partitions: Box<[u32]>,
     /// Which session's transaction it is of; `None` if it is of none.
     pub session: Option<Asking>,
-    /// What is to be put into the queues.
+    /// Item for the queues.
     pub what: T,
 }
 

@@ -11,9 +11,9 @@ use thermocline_types::{Error, Result};
 /// A result, for whoever gave the tag.
 #[derive(Debug)]
 pub struct Reply<O> {
-    /// What the client called the transaction.
+    /// The client's name of the transaction.
     pub tag: u64,
-    /// What became of it.
+    /// Its result.
     pub result: Result<O>,
     /// Bytes that it takes.
     bytes: usize,
@@ -88,7 +88,7 @@ pub struct Mailbox<O> {
     stopped: Stopped,
     /// Bytes of the results; changed with them, under their lock.
     bytes: AtomicUsize,
-    /// What the budget was told of them here.
+    /// Bytes charged for them here.
     told: AtomicUsize,
     budget: Arc<Budget>,
 }

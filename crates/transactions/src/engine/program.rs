@@ -4,12 +4,12 @@ use thermocline_tables::partition::{Route, Scope};
 use thermocline_tables::table::HeapSize;
 use thermocline_types::{Result, Value};
 
-/// What the engine runs as a transaction: a procedure or a statement.
+/// A procedure or a statement that the engine runs as a transaction.
 ///
 /// It is deterministic: with equal rows, arguments and [`Head`](thermocline_tables::partition::Head) it changes the
 /// same rows in the same way, because the log holds the call and not what it did.
 pub trait Program: Send + Sync + 'static {
-    /// What it gives back.
+    /// Result.
     type Outcome: HeapSize + Send + 'static;
 
     /// The partitions that a call needs. Needing more than is said here is seen when it runs, and costs

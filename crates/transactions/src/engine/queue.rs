@@ -21,7 +21,7 @@ pub struct Queue<T> {
 
 const CHARGE_BYTES: usize = 64 << 10;
 
-/// What a look into a queue came to.
+/// Result of a look into a queue.
 #[derive(Debug)]
 pub enum Popped {
     /// At least one request.
@@ -63,7 +63,7 @@ impl<T: HeapSize> State<T> {
         None
     }
 
-    /// What was taken out has been run, and does not count any more, but for so many bytes.
+    /// The items taken out have been run: of their bytes only these still count.
     fn ran(&mut self, left_bytes: usize, budget: &Budget) {
         self.taken_bytes = left_bytes;
         let bytes = self.items.capacity() * size_of::<T>() + self.heap_bytes + left_bytes;

@@ -92,7 +92,7 @@ impl<O> Releases<O> {
         told.iter().for_each(|mailbox| mailbox.wake());
     }
 
-    /// What a partition waits for while more than `bytes_max` of its results wait: one that ran on would take
+    /// Event that a partition waits for while more than `bytes_max` of its results wait: one that ran on would take
     /// ever more memory while the disk is slow, and its queue, which fills meanwhile, tells clients that it is
     /// busy.
     pub(super) fn rest(&self, partition: usize, bytes_max: usize) -> Option<Wait> {

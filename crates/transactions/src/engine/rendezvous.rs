@@ -39,7 +39,7 @@ pub struct Rendezvous {
     clock: Clock,
 }
 
-/// What partitions meet for.
+/// Purpose of a rendezvous.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Requests of clients. Whoever has the partitions may run several before the others have theirs back.
@@ -68,7 +68,7 @@ enum Phase {
     Over(Result<Sequence>),
 }
 
-/// What a partition that arrives has to do.
+/// Part of a partition that arrives.
 #[derive(Debug)]
 pub enum Arrival {
     /// Wait for the others.

@@ -28,7 +28,7 @@ pub struct Request<P: Program + ?Sized> {
     pub program: Arc<P>,
     pub arguments: Box<[Value]>,
     pub ticket: Ticket<P::Outcome>,
-    /// What stops it; `None` if nothing does.
+    /// Its interrupt; `None` if nothing stops it.
     pub interrupt: Option<Arc<Interrupt>>,
 }
 
@@ -48,7 +48,7 @@ impl<P: Program + ?Sized> HeapSize for Item<P> {
     }
 }
 
-/// What a queue holds.
+/// An item of a queue.
 pub enum Item<P: Program + ?Sized> {
     /// A transaction over this partition.
     One(Request<P>),
@@ -66,10 +66,10 @@ pub type JobPlace<O> = Arc<Mutex<Option<Job<O>>>>;
 /// waits for one; an error is a bug after which nothing can go on.
 pub type Job<O> = Box<dyn FnOnce(&mut [Member], Head, &mut Batch, &mut Charge) -> Result<Option<Delivery<O>>> + Send>;
 
-/// What is done in a partition between two transactions.
+/// Work in a partition between two transactions.
 pub type Visit = Box<dyn FnOnce(&mut Member) + Send>;
 
-/// What the partitions of an engine and those who use them share.
+/// State that the partitions of an engine share with their users.
 pub struct Shared<P: Program + ?Sized> {
     /// The queue of each partition.
     pub queues: Vec<Queue<Item<P>>>,
@@ -120,8 +120,8 @@ impl<P: Program + ?Sized> Shared<P> {
         waiting.iter().for_each(|request| request.what.rendezvous.cancel(reason.clone()));
     }
 
-    /// Puts a rendezvous into the queues of its partitions; false if one of them is full, which does not matter to what is
-    /// the engine's own, or closed, or if there is no memory for so many bytes of the job.
+    /// Puts a rendezvous into the queues of its partitions; false if one of them is full, which does not matter to what
+    /// is the engine's own, or closed, or if there is no memory for so many bytes of the job.
     fn push(&self, partitions: &[u32], entrant: Entrant<P::Outcome>, own: bool) -> bool {
         let Entrant { rendezvous, job, mut heap_bytes, charge } = entrant;
         drop(charge);
@@ -321,7 +321,7 @@ impl<P: Program + ?Sized> Shared<P> {
     }
 }
 
-/// What ends a session's transaction that waits for one that waits for it.
+/// Error of a session's transaction that waits for one that waits for it.
 fn deadlock() -> Error {
     Class::Deadlock.error(
         "sessions' transactions wait for each other's partitions, and this one was rolled back; run it again, or make it \

@@ -23,7 +23,7 @@ const BATCH_BYTES: usize = 1 << 20;
 /// How long partitions that have met stay together, so that requests for one of them alone have their turn.
 const JOIN_MAX: Duration = Duration::from_millis(1);
 
-/// What has one partition and runs what is in its queue.
+/// Owner of one partition, which runs what is in its queue.
 ///
 /// ```text
 ///              items                        none left
@@ -43,10 +43,12 @@ const JOIN_MAX: Duration = Duration::from_millis(1);
 /// Invariants:
 /// - records go to the log before the partition meets others, and results are held behind the record that they
 ///   depend on
-/// - it runs no transaction while a snapshot of its rows [falls behind](thermocline_tables::partition::Partition::held_up)
-/// - requests for this partition alone may run before a rendezvous that was asked for earlier, as long as the turn of some
-///   other partition of the rendezvous has not come, and requests for several before their turn, where those are together
-///   anyhow; nobody has been told an order of requests that wait. Everything else stays in the order of the queue
+/// - it runs no transaction while a snapshot of its rows
+///   [falls behind](thermocline_tables::partition::Partition::held_up)
+/// - requests for this partition alone may run before a rendezvous that was asked for earlier, as long as the turn of
+///   some other partition of the rendezvous has not come, and requests for several before their turn, where those are
+///   together anyhow; nobody has been told an order of requests that wait. Everything else stays in the order of the
+///   queue
 /// - after an error the partition has no rows, and tells whoever is in its queue that nothing runs any more
 pub struct Worker<P: Program + ?Sized> {
     shared: Arc<Shared<P>>,
@@ -57,7 +59,7 @@ pub struct Worker<P: Program + ?Sized> {
     replies: Vec<Delivery<P::Outcome>>,
     /// The memory of the replies.
     results: Charge,
-    /// What was taken from the queue.
+    /// Items taken from the queue.
     items: VecDeque<Item<P>>,
     /// When that was.
     now: Micros,
@@ -65,8 +67,8 @@ pub struct Worker<P: Program + ?Sized> {
     rendezvous: Option<Arc<Rendezvous>>,
     /// When it arrived there.
     arrived: Micros,
-    /// The job of that rendezvous and the bytes that it points to, while the partition waits for the turn of the others and
-    /// runs what is behind it.
+    /// The job of that rendezvous and the bytes that it points to, while the partition waits for the turn of the others
+    /// and runs what is behind it.
     ahead: Option<(JobPlace<P::Outcome>, usize)>,
     batch_items: usize,
     state: State<P>,
@@ -84,21 +86,21 @@ enum State<P: Program + ?Sized> {
     Leave,
 }
 
-/// What ran in a rendezvous.
+/// Transaction that ran in a rendezvous.
 struct Met<O> {
     replies: Vec<Delivery<O>>,
     /// Other rendezvous, whose jobs were done in this one.
     joined: Vec<Arc<Rendezvous>>,
 }
 
-/// What a worker does next with what was taken from the queue.
+/// Next action of a worker with an item of the queue.
 enum Turn<P: Program + ?Sized> {
     Run(Item<P>),
     /// This, after records and results were handed over.
     Go(Next<P>),
 }
 
-/// What comes after records and results were handed over.
+/// Next state once records and results were handed over.
 enum Next<P: Program + ?Sized> {
     Take,
     Run,
@@ -290,7 +292,7 @@ impl<P: Program + ?Sized> Worker<P> {
         self.rendezvous.as_ref().is_some_and(|rendezvous| rendezvous.is_awaited())
     }
 
-    /// What comes next. With a rendezvous ahead this is a request for this partition alone, from behind it and perhaps
+    /// The next item. With a rendezvous ahead this is a request for this partition alone, from behind it and perhaps
     /// other rendezvous, as long as the turn of all has not come.
     fn turn(&mut self) -> Turn<P> {
         let Some(ahead) = self.ahead.take() else {
@@ -309,7 +311,7 @@ impl<P: Program + ?Sized> Worker<P> {
         turn
     }
 
-    /// What the next transaction has to wait for; a look at the partition, such as a snapshot's, need not.
+    /// Event that the next transaction has to wait for; a look at the partition, such as a snapshot's, need not.
     fn held_up(&self) -> Option<Wait> {
         let is_transaction = self.ahead.is_some() || matches!(self.items.front(), Some(Item::One(_) | Item::Meet(..)));
         self.executor.member.as_ref().filter(|_| is_transaction)?.partition.held_up()
@@ -410,8 +412,8 @@ impl<P: Program + ?Sized> Worker<P> {
         Ok(())
     }
 
-    /// Does what the partitions meet for, and what the same ones are to meet for next, for a while: waiting for each other
-    /// takes longer than most transactions. The others will find those rendezvous over.
+    /// Does what the partitions meet for, and what the same ones are to meet for next, for a while: waiting for each
+    /// other takes longer than most transactions. The others will find those rendezvous over.
     fn jobs(
         &mut self,
         job: Job<P::Outcome>,

@@ -44,7 +44,7 @@ impl JsonOperator {
         }
     }
 
-    /// What computes it over operands of these types; `None` is that of a string literal, a parameter and NULL.
+    /// Function for operands of these types; the type of a string literal, a parameter or NULL is `None`.
     ///
     /// # Errors
     /// If there is no such operator (42883), or several would do, of which one is of the type JSON (42725).
@@ -144,7 +144,7 @@ pub(super) fn call(function: Function, arguments: &[ValueRef<'_>]) -> Result<Val
     })
 }
 
-/// What is at the end of a path that is written as an array; `None` if a step is NULL.
+/// Part of a document at the end of a path that is written as an array; `None` if a step is NULL.
 fn at_steps<'a>(document: &'a str, path: &str) -> Result<Option<&'a str>> {
     let steps: Option<Vec<String>> = steps_of(path)?.into_iter().collect();
     Ok(steps.and_then(|steps| at_path(document, steps)))

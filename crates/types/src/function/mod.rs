@@ -168,9 +168,9 @@ functions! {
 /// The types with which a function is called.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Call {
-    /// What computes it: of some functions there is one for each type.
+    /// Implementation; some functions have one for each type.
     pub function: Function,
-    /// What each argument is cast to, if it is not of a type like that.
+    /// Types of the arguments, to which others are cast.
     pub arguments: Vec<DataType>,
     /// The type of the result.
     pub result: DataType,
@@ -421,7 +421,7 @@ impl Function {
         self.undefined(&arguments.iter().map(|argument| argument.data_type()).collect::<Vec<_>>())
     }
 
-    /// What SQL calls it.
+    /// Name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hexadecimal4 => Self::Hexadecimal.name(),

@@ -27,7 +27,7 @@ macro_rules! fields {
                 }
             }
 
-            /// What SQL calls it.
+            /// Name in SQL.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$name => $text,)*
@@ -93,7 +93,7 @@ impl Field {
         matches!(self, Self::Timezone | Self::TimezoneHour | Self::TimezoneMinute)
     }
 
-    /// What EXTRACT gives: integers, and decimals of what has fractions.
+    /// Result of EXTRACT: an integer, or a decimal for fields with fractions.
     pub(super) const fn extracted_type(self) -> DataType {
         match self {
             Self::Second | Self::Milliseconds | Self::Epoch => DataType::Decimal { precision: 18, scale: 6 },
@@ -144,7 +144,7 @@ pub(super) fn at_time_zone(arguments: &[ValueRef<'_>]) -> Option<Result<Value>> 
     }
 }
 
-/// What has fields.
+/// A value that has fields.
 #[derive(Debug, Clone, Copy)]
 enum Moment {
     /// Microseconds since 1970; a date's are those of its midnight.

@@ -6,7 +6,7 @@ use super::order::count;
 use super::text::{Kind, elements, escaped, pairs, unquoted};
 use crate::error::{Class, Result};
 
-/// What `jsonb_typeof` says.
+/// Name of the document's kind, as `jsonb_typeof` gives it.
 pub(crate) fn kind_name(document: &str) -> &'static str {
     match Kind::of(document) {
         Kind::Null => "null",
@@ -36,8 +36,8 @@ pub(crate) fn field<'a>(document: &'a str, key: &str) -> Option<&'a str> {
     pairs(document).find(|(known, _)| *known == key).map(|(_, value)| value)
 }
 
-/// The element of an array at a place, from 0, or from the end if that is negative. A scalar is an array of itself, as in
-/// PostgreSQL.
+/// The element of an array at a place, from 0, or from the end if that is negative. A scalar is an array of itself, as
+/// in PostgreSQL.
 pub(crate) fn element(document: &str, place: i64) -> Option<&str> {
     let kind = Kind::of(document);
     if kind.is_scalar() {
@@ -50,7 +50,7 @@ pub(crate) fn element(document: &str, place: i64) -> Option<&str> {
     elements(document).nth(place)
 }
 
-/// What is at the end of a path of keys and places.
+/// Part of a document at the end of a path of keys and positions.
 pub(crate) fn at_path<S: AsRef<str>>(document: &str, steps: impl IntoIterator<Item = S>) -> Option<&str> {
     let mut here = document;
     for step in steps {

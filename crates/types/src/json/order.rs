@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use super::number;
 use super::text::{Kind, elements, pairs, string_end, unescaped};
 
-/// What ends a string, which has no NUL.
+/// Terminator of a string, which has no NUL.
 const STRING_END: u8 = 0;
 
 /// Bytes that compare as documents do.
@@ -24,8 +24,8 @@ const STRING_END: u8 = 0;
 /// count   := four bytes
 /// ```
 ///
-/// This is PostgreSQL's order: what has fewer elements or pairs is less, a scalar is less than an array of one element and
-/// more than an empty one.
+/// This is PostgreSQL's order: what has fewer elements or pairs is less, a scalar is less than an array of one element
+/// and more than an empty one.
 pub fn order_key(document: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(document.len() + 16);
     match Kind::of(document) {

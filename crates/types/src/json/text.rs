@@ -1,12 +1,12 @@
 //! The pieces of canonical text.
 //!
-//! What is read here was written by [`normalize`](super::normalize). A text that was not is read as something, without a
-//! panic.
+//! What is read here was written by [`normalize`](super::normalize). A text that was not is read as something, without
+//! a panic.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// What a document is.
+/// Kind of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Null,
@@ -108,7 +108,7 @@ pub(super) fn string_end(bytes: &[u8], start: usize) -> usize {
     bytes.len()
 }
 
-/// What a string says; of another scalar, its text.
+/// Characters of a string without its quotes; of another scalar, its text.
 pub(super) fn unquoted(string: &str) -> Cow<'_, str> {
     match Kind::of(string) {
         Kind::String => unescaped(inner(string, '"', '"')),
@@ -116,7 +116,7 @@ pub(super) fn unquoted(string: &str) -> Cow<'_, str> {
     }
 }
 
-/// What is written between quotes.
+/// Characters between quotes, escapes resolved.
 pub(super) fn unescaped(written: &str) -> Cow<'_, str> {
     if !written.contains('\\') {
         return written.into();

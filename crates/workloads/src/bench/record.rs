@@ -27,12 +27,12 @@ pub struct Record {
     pub rows: u64,
     /// `null` for DuckDB, whose types differ: its rows are compared value by value instead.
     pub result_hash: Option<String>,
-    /// What only a session of ours counts. All of these fields are `null` for other engines.
+    /// Counters of our sessions. All of these fields are `null` for other engines.
     #[serde(flatten, serialize_with = "counts_or_nulls")]
     pub counts: Option<Counts>,
 }
 
-/// What a session counts of a query.
+/// Counters of a query in a session.
 #[derive(Debug, Clone, Default, Serialize)]
 #[expect(missing_docs, reason = "the names are the documentation, and the design's")]
 pub struct Counts {

@@ -84,7 +84,7 @@ impl Results {
     }
 }
 
-/// What the query of this SQL sorts its result, these batches, by.
+/// Sort keys of a query over its result.
 pub(super) fn sort_keys(sql: &str, batches: &[RecordBatch]) -> SortKeys {
     let schema = batches.first().map(RecordBatch::schema_ref);
     let names: Vec<&str> =

@@ -1,4 +1,4 @@
-//! What is said of several measured seconds.
+//! Statistics of several measured times.
 
 /// The middle one of some values, the larger of two; `None` of none.
 pub fn median(values: &[f64]) -> Option<f64> {

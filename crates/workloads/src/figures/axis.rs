@@ -16,7 +16,7 @@ pub enum Scale {
 /// An axis.
 #[derive(Debug, Clone, Copy)]
 pub struct Axis<'a> {
-    /// What it shows, with its unit.
+    /// Title, with the unit.
     pub label: &'a str,
     /// How values are laid out.
     pub scale: Scale,

@@ -1,13 +1,13 @@
-//! What stands above a figure.
+//! Caption of a figure.
 
 use crate::bench::Measurement;
 
 /// Two lines above a figure.
 #[derive(Debug, Clone)]
 pub struct Caption {
-    /// What it shows.
+    /// Title.
     pub title: String,
-    /// What it was measured with.
+    /// Conditions of the measurement.
     pub subtitle: String,
 }
 

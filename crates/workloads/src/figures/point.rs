@@ -1,4 +1,4 @@
-//! What a figure shows.
+//! Data of a figure.
 
 use crate::bench::Record;
 
@@ -23,7 +23,7 @@ impl<X> Point<X> {
     }
 }
 
-/// What of a record is drawn.
+/// Quantity of a record that is drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// Seconds.
@@ -53,7 +53,7 @@ impl Quantity {
         }
     }
 
-    /// What stands at an axis, with the unit.
+    /// Label of an axis, with the unit.
     pub fn axis(self) -> &'static str {
         match self {
             Quantity::Seconds => "seconds",

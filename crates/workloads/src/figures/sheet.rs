@@ -1,4 +1,4 @@
-//! What all kinds of charts share: the page, its caption and legend, and a place for each panel.
+//! Page of a chart: caption, legend, and a place for each panel.
 
 use std::fmt::Display;
 

@@ -16,7 +16,7 @@ use super::write::{create_folder, write_object};
 /// The smallest partition size, in bytes: smaller objects would be mostly footer.
 pub const PARTITION_SIZE_MIN: u64 = 64 * 1024;
 
-/// What to generate, and where.
+/// Data set to generate, and its place.
 #[derive(Clone, Debug)]
 pub struct GenerateOptions {
     /// Scale factor; what it may be and how many rows it gives is for the workload to say.
@@ -42,14 +42,14 @@ pub struct Progress {
     pub rows_total: u64,
 }
 
-/// What was generated.
+/// Summary of a generated data set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// One element a table, in the order of the workload's list of tables.
     pub tables: Vec<TableSummary>,
 }
 
-/// What was generated of one table.
+/// Summary of one generated table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSummary {
     /// The table.
@@ -68,9 +68,9 @@ pub enum GenerateError {
     /// The scale is out of range.
     #[error("scale must be {range}, not {scale}")]
     Scale {
-        /// What was wanted.
+        /// The requested value.
         scale: f64,
-        /// What there is, such as `above 0 and at most 1000`.
+        /// Range of values, such as `above 0 and at most 1000`.
         range: &'static str,
     },
     /// The partition size, in bytes, is too small.
@@ -79,7 +79,7 @@ pub enum GenerateError {
     /// A table's folder already has something in it.
     #[error("{} is in the way: generate into a new or empty folder", path.display())]
     NotEmpty {
-        /// What was found.
+        /// The value found.
         path: PathBuf,
     },
     /// A file or folder could not be created, listed or renamed.

@@ -1,4 +1,4 @@
-//! What the writer needs to know of a table's rows.
+//! Rows of a table as the writer of objects sees them.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,12 +9,12 @@ use thermocline_transactions::{Error, Result};
 
 use super::{Measured, Resident, Tally};
 
-/// What a client asks for.
+/// Requests of a client.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Call {
     /// Which of the workload's procedures.
     pub procedure: usize,
-    /// What it is given.
+    /// Arguments.
     pub arguments: Box<[Value]>,
 }
 

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// ends the load with its error.
 pub struct Inserts {
     client: Client<Work>,
-    /// What was submitted, by tag.
+    /// Submitted inserts by tag.
     in_flight: HashMap<u64, (Arc<Work>, Box<[Value]>)>,
     tag_next: u64,
     unsent: usize,

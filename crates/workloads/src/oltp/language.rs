@@ -1,7 +1,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// What a workload's procedures are written in.
+/// Language of a workload's procedures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Language {
     /// Registered when the database is opened.

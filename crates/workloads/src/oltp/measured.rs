@@ -1,7 +1,7 @@
 use super::Latencies;
 use std::time::Duration;
 
-/// What clients saw in the timed period.
+/// Measurements of clients in the timed period.
 #[derive(Debug, Clone, Default)]
 pub struct Measured {
     /// How long the period was.

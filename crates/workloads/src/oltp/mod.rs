@@ -1,4 +1,4 @@
-//! What the transactional workloads share: clients that keep the row engine busy, and what they measure.
+//! Parts shared by the transactional workloads: clients that keep the row engine busy, and their measurements.
 //!
 //! ```text
 //! Calls --Call--> drive: one thread a client, several calls in flight each --> Measured --> TransactionRecord

@@ -218,7 +218,7 @@ order by {order_by}",
     BatchQuery { name: (*name).into(), sql, year: Some(year) }
 }
 
-/// What the two-table queries group by.
+/// Grouping columns of the two-table queries.
 const PAIR_GROUPS: [(Join, &str); 6] = [
     (Join::Customer, "c_nation"),
     (Join::Customer, "c_region"),

@@ -19,7 +19,7 @@ pub(super) enum Check {
     Agree { left: &'static [&'static str], right: &'static [&'static str] },
 }
 
-/// What the parameters of a query are.
+/// Parameters of a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Extent {
     /// `$1` is a warehouse and `$2` one of its districts.

@@ -5,7 +5,7 @@ use thermocline_transactions::types::{Decimal, Value};
 use thermocline_transactions::{Error, Result};
 
 const SYLLABLES: [&str; 10] = ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
-/// What NURand adds to last names when data is loaded; any number up to 255 would do.
+/// Constant of NURand for last names when data is loaded; any number up to 255 would do.
 const LAST_NAME_LOAD: u32 = 123;
 
 /// The last name that a number of three digits stands for.

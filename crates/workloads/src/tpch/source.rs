@@ -24,7 +24,7 @@ const UNIT_LENGTH_MAX: i64 = 64;
 /// 8192 orders with their lines: about 33,000 rows.
 const UNITS_PER_BATCH: u64 = 128;
 
-/// What `tpchgen` makes of one table, and how its rows become columns.
+/// Generator of one table by `tpchgen`, and the conversion of its rows into columns.
 pub(super) trait Rows: Sync {
     /// The table.
     const TABLE: Table;

@@ -11,7 +11,7 @@ use crate::oltp::{Call, Calls, Language};
 /// Texts that updates write; making one takes longer than the update.
 const TEXTS: usize = 256;
 
-/// What one client of YCSB asks for.
+/// Requests of one client of YCSB.
 #[derive(Debug)]
 pub struct YcsbCalls {
     keys: KeyChooser,

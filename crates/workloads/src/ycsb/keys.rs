@@ -16,7 +16,7 @@ pub struct Skew {
 pub struct KeyChooser {
     zipf: Zipf,
     rows: u64,
-    /// What ranks are multiplied by, modulo `rows`; 1 leaves them as they are.
+    /// Factor of ranks, modulo `rows`; 1 leaves them as they are.
     factor: u64,
 }
 

@@ -36,7 +36,7 @@ pub fn registrations(language: Language) -> Result<Vec<Registration>> {
     }
 }
 
-/// What defines them; nothing for those in Rust.
+/// Statements that define them; none for those in Rust.
 pub(super) fn definitions(language: Language) -> Vec<String> {
     let read = read();
     match language {

@@ -1,4 +1,4 @@
-//! Who the clients are: what both the process that is killed and the one that kills it know.
+//! Clients, as both the process that is killed and the one that kills it know them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub const ROWS: u64 = 400;
 /// Warehouses on both partitions.
 pub const SCALE: Scale = Scale::reduced(4);
 
-/// What the procedures of a database are written in.
+/// Language of a database's procedures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Languages {
     pub ycsb: Language,

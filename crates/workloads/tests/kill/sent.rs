@@ -1,4 +1,4 @@
-//! What clients may have asked for and were told, as the parent knows it.
+//! Requests that clients may have sent and answers that they got, as the parent knows them.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -56,13 +56,13 @@ pub struct Plan {
     pub loads: bool,
     /// Whether it answers before it should.
     pub early: bool,
-    /// What it says before it is killed.
+    /// Its output before it is killed.
     pub phase: &'static str,
     /// And how long before.
     pub wait: Duration,
 }
 
-/// What a process has left behind.
+/// State that a process has left behind.
 #[derive(Debug)]
 pub struct Killed {
     pub sent: Vec<Sent>,

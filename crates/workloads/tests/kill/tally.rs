@@ -1,4 +1,4 @@
-//! What the rounds have seen.
+//! Counts over the rounds.
 
 use std::fmt;
 use std::path::Path;

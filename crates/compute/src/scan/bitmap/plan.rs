@@ -1,4 +1,4 @@
-//! What each side does for partitions of which the same columns are cached.
+//! Division of work between both sides, for partitions of which the same columns are cached.
 
 use std::sync::Arc;
 

@@ -41,7 +41,7 @@ impl fmt::Debug for ReadRequest {
     }
 }
 
-/// What a step of reading came to.
+/// Result of a step of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadStep {
     /// There is more to read.
@@ -52,7 +52,7 @@ pub enum ReadStep {
     Done,
 }
 
-/// What the partition and the reader share.
+/// State shared by the partition and the reader.
 pub type SharedRead = Arc<Mutex<TableRead>>;
 
 /// The reading of one table in one partition.

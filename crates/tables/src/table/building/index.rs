@@ -29,7 +29,7 @@ pub(in crate::table) struct BuildingIndex {
     after: Entry,
 }
 
-/// What a row has in the index.
+/// Entry of a row in the index.
 #[derive(Debug, Default)]
 struct Entry {
     key: Vec<u8>,
@@ -68,7 +68,7 @@ impl BuildingIndex {
         }
     }
 
-    /// What the index will be.
+    /// Definition of the future index.
     pub fn definition(&self) -> &IndexDefinition {
         self.index.definition()
     }

@@ -18,7 +18,7 @@ use crate::table::tuple_ids::TupleId;
 #[derive(Debug)]
 pub(in crate::table) struct BuildingRows {
     definition: Arc<TableDefinition>,
-    /// What the further columns are.
+    /// Value of the further columns in every row.
     fill: Value,
     layout: Layout,
     rows: Slabs,
@@ -33,7 +33,7 @@ pub(in crate::table) struct BuildingRows {
     image: Vec<u8>,
 }
 
-/// What takes the place of a table's rows.
+/// Rows that replace those of a table.
 pub(in crate::table) struct BuiltRows {
     pub layout: Layout,
     pub rows: Slabs,

@@ -99,7 +99,7 @@ impl Index {
     }
 }
 
-/// What could not be entered together with the others.
+/// Failure to enter a key together with the others.
 enum Unfilled {
     None,
     /// A row with this key, which another one has.

@@ -77,7 +77,7 @@ impl Index {
         };
     }
 
-    /// What the index is.
+    /// Definition of the index.
     pub fn definition(&self) -> &IndexDefinition {
         &self.definition
     }

@@ -55,7 +55,7 @@ struct Position {
     index: usize,
 }
 
-/// What is on both sides of a place for an entry.
+/// Neighbours of a place for an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Beside {
     /// The entry belongs into another place.
@@ -88,7 +88,7 @@ impl Path {
     }
 }
 
-/// What is read where there is no page.
+/// Page that is read where there is none.
 static NO_PAGE: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 
 impl OrderedSet {

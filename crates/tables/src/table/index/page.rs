@@ -111,7 +111,7 @@ impl<B: AsRef<[u8]>> Page<B> {
         entry_of(self.bytes(), index)
     }
 
-    /// What an inner page's entry says about its child: the lower bound.
+    /// Lower bound of a child in an inner page's entry.
     pub fn separator(&self, index: usize) -> &[u8] {
         self.entry(index).get(4..).unwrap_or(&[])
     }
@@ -271,8 +271,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> Page<B> {
         };
         let bytes = |position: usize| at(position).iter().map(|part| part.len()).sum::<usize>() + ENTRY_OVERHEAD;
         let mut left = count;
-        // Where more of its kind will be, an entry is left on either side, so that a finger knows the place. Few entries
-        // behind it go with it, and of many all but one make room.
+        // Where more of its kind will be, an entry is left on either side, so that a finger knows the place. Few
+        // entries behind it go with it, and of many all but one make room.
         let run = if count.saturating_sub(index) <= (count / FEW).max(1) { index } else { index + 2 };
         let fits = |positions: Range<usize>| positions.map(bytes).sum::<usize>() <= PAGE_BYTES - SLOTS;
         if follows && (1..=count).contains(&run) && fits(0..run) && fits(run..count + 1) {

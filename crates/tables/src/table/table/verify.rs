@@ -1,4 +1,4 @@
-//! What has to hold of a table, and its hash.
+//! Invariants of a table, and its hash.
 
 use thermocline_types::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;

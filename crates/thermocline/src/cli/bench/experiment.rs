@@ -233,7 +233,7 @@ impl Experiment {
     }
 }
 
-/// Whoever runs the queries.
+/// Engine or mode that runs the queries.
 enum Contender {
     Session(Session),
     DataFusion(Reference, SessionContext),

@@ -37,12 +37,12 @@ pub(super) fn bytes_max(template: &str) -> usize {
     template.len().saturating_mul(BYTES_OF_CHARACTER).saturating_add(64)
 }
 
-/// What keywords of templates stand for. Their names are in capitals, or begin with one.
+/// Keywords of templates. Their names are in capitals, or begin with one.
 trait Keyword: Copy + 'static {
     /// Longer names before those that they begin with.
     const NAMES: &'static [(&'static str, Self)];
 
-    /// What the name stands for in small letters.
+    /// Meaning of the name in small letters.
     fn lowered(self) -> Self;
 
     /// The first one of the list with which a template begins, and how many bytes of it.
@@ -66,8 +66,8 @@ enum Part<'t, K> {
     Literal(&'t str),
 }
 
-/// Splits a template: keywords, text in double quotes, and characters that stand for themselves. A backslash takes its meaning from a quote, and within quotes from any
-/// character.
+/// Splits a template: keywords, text in double quotes, and characters that stand for themselves. A backslash takes its
+/// meaning from a quote, and within quotes from any character.
 fn parts<K: Keyword>(template: &str) -> Vec<Part<'_, K>> {
     let mut parts = vec![];
     let mut rest = template;

@@ -34,7 +34,7 @@ impl Case {
     }
 }
 
-/// What a keyword stands for.
+/// Meaning of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keyword {
     /// `FM`: without padding.
@@ -181,7 +181,7 @@ struct Parts {
     day_of_year: i64,
     /// Days since 1970; an interval has none.
     days: Option<i32>,
-    /// What `TZ` writes.
+    /// Text of `TZ`.
     zone: &'static str,
 }
 

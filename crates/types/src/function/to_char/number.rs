@@ -14,7 +14,7 @@ const REAL_DIGITS: usize = 6;
 const ROMAN_WIDTH: usize = 15;
 const ROMAN_MAX: i64 = 3999;
 
-/// What a keyword stands for.
+/// Meaning of a keyword.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keyword {
     Nine,
@@ -156,7 +156,7 @@ fn fixed(number: Decimal, places: usize) -> Result<String> {
     Ok(format!("{number}{point}{:0<zeros$}", "", zeros = places - scale))
 }
 
-/// What a template says in all.
+/// A template as a whole.
 #[derive(Debug, Default)]
 struct Template {
     /// Digits before the point, and behind it.

@@ -32,7 +32,7 @@ pub fn registrations(language: Language) -> Result<Vec<Registration>> {
     ])
 }
 
-/// What defines the procedures; nothing for those in Rust.
+/// Statements that define the procedures; none for those in Rust.
 pub(super) fn definitions(language: Language) -> Result<Vec<String>> {
     let lua = [
         (new_order::HEAD, include_str!("lua/new_order.lua")),

@@ -71,7 +71,7 @@ struct Line {
     quantity: i64,
 }
 
-/// What a line needs to know of its order.
+/// Part of an order that each of its lines needs.
 struct Order<'a> {
     warehouse: &'a Value,
     district: &'a Value,
