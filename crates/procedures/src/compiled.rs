@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use thermocline_statements::{Answer, Prepared, settle};
 use thermocline_tables::PartitionHash;
-use thermocline_tables::partition::Route;
+use thermocline_tables::partition::Participants;
 use thermocline_tables::schema::{Argument, Language, ProcedureDefinition, Schema};
 use thermocline_tables::table::{Budget, Charge, HeapSize, Working};
 use thermocline_types::{Class, DataType, Error, Result, Value, ValueRef, assign};
@@ -90,15 +90,15 @@ impl Compiled {
     }
 
     /// The partitions that a call needs.
-    pub fn route(&self, arguments: &[Value]) -> Result<Route> {
+    pub fn participants(&self, arguments: &[Value]) -> Result<Participants> {
         let arguments = self.settle(arguments)?;
         let value = |position: &usize| arguments.get(*position).unwrap_or(&Value::Null).as_ref();
         match &self.partition_on[..] {
-            [] => Ok(Route::All),
-            [one] => Ok(Route::One(PartitionHash::of(value(one)))),
+            [] => Ok(Participants::All),
+            [one] => Ok(Participants::One(PartitionHash::of(value(one)))),
             several => {
                 let values = several.iter().map(value).filter(|value| *value != ValueRef::Null);
-                Ok(Route::to(&values.map(PartitionHash::of).collect::<Vec<_>>()))
+                Ok(Participants::to(&values.map(PartitionHash::of).collect::<Vec<_>>()))
             }
         }
     }

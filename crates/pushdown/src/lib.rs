@@ -70,7 +70,7 @@ pub use input::{FragmentInputExec, StreamInputExec};
 pub use key_set::{KeySet, KeySetExpr};
 pub use lookup::{Lookup, ValueRange};
 pub use node_error::NodeError;
-pub use partition::{PartitionId, PartitionRange};
+pub use partition::PartitionRange;
 pub use route::{Mode, Route};
 pub use selection::Selection;
 pub use sql::{

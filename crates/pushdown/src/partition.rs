@@ -2,10 +2,6 @@
 
 use std::fmt;
 
-/// Position of a partition within its object, from 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct PartitionId(pub u32);
-
 /// The part of an object that a partition covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum PartitionRange {

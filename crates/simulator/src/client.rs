@@ -11,7 +11,7 @@ use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_machine::random::Random;
 use thermocline_machine::{Clock, EventCount, Machine, Step, Wait};
 use thermocline_statements::Answer;
-use thermocline_tables::partition::{Member, Route};
+use thermocline_tables::partition::{Member, Participants};
 use thermocline_tables::table::{Budget, TableLoad};
 use thermocline_transactions::database::{Catalog, Definition, Work};
 use thermocline_transactions::engine::{self, Begin, Commit, Handle, Program, Shared};
@@ -309,9 +309,10 @@ impl Client {
             }
             Plan::Session { over, parts, ending } => {
                 let first = first(over, &parts);
-                let route = first.and_then(|(text, parameters)| world.work(text).ok()?.route(&parameters).ok());
-                let route = route.unwrap_or(Route::All);
-                match Begin::new(Arc::clone(&world.shared), &route, IDLE_MAX, interrupt.as_ref()) {
+                let participants =
+                    first.and_then(|(text, parameters)| world.work(text).ok()?.participants(&parameters).ok());
+                let participants = participants.unwrap_or(Participants::All);
+                match Begin::new(Arc::clone(&world.shared), &participants, IDLE_MAX, interrupt.as_ref()) {
                     Ok(begin) => {
                         self.doing = Doing::Begin { begin: Box::new(begin), interrupt, over, parts, ending };
                         Ok(Step::Go)

@@ -15,7 +15,7 @@ use thermocline_procedures::Definitions;
 use thermocline_tables::partition::Member;
 use thermocline_transactions::database::{Catalog, Work};
 use thermocline_transactions::engine::{
-    self, Handle, Journal, Options, Releases, Rendezvous, Tuning, Worker, assemble,
+    self, CommitWaiters, Handle, Journal, Options, Rendezvous, Tuning, Worker, assemble,
 };
 use thermocline_types::{Error, Result};
 
@@ -62,7 +62,7 @@ enum Closing {
 pub struct Node {
     pub world: World,
     disk: SimulatedDisk,
-    releases: Arc<Releases<<Work as engine::Program>::Outcome>>,
+    commit_waiters: Arc<CommitWaiters<<Work as engine::Program>::Outcome>>,
     workers: Vec<Worker<Work>>,
     keeper: Keeper,
     pub snapshots: Snapshots,
@@ -133,11 +133,11 @@ impl Node {
         let collector = Collector::new(settings, end.next);
         let durable = collector.durable();
         let writer = Writer::new(Arc::new(disk.clone()), identity, segment_bytes, end).with_room(room_bytes);
-        let releases = Releases::new(members.len());
-        let released = Arc::clone(&releases);
+        let commit_waiters = CommitWaiters::new(members.len());
+        let released = Arc::clone(&commit_waiters);
         let on_released = Box::new(move |sequence| released.released(sequence));
         let (log, keeper) = start_log(collector, writer, Arc::clone(&budget), clock.clone(), on_released);
-        releases.released(Ok(log.released()));
+        commit_waiters.released(Ok(log.released()));
         for (number, member) in members.iter().enumerate() {
             states.add(number, durable, hashes_of(member)?);
         }
@@ -162,7 +162,7 @@ impl Node {
         let (batch_items, build_rows) = (1 + random.index(6), if random.one_in(3) { 3 } else { 1 });
         let tuning = Tuning { clock: clock.clone(), batch_items, part_bytes: PART_BYTES, build_rows };
         let journal: Arc<dyn Journal> = Arc::new(Planted { log: log.clone(), bug });
-        let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&releases))?;
+        let (shared, workers) = assemble(options, tuning, members, journal, Arc::clone(&commit_waiters))?;
         let (schema_version, catalog) = (definitions.version, Arc::new(Catalog::new(definitions)));
         let handle = Handle::new(Arc::clone(&shared));
         let world = World { catalog, budget, shared, handle, log, clock, synchronous, prepared: Mutex::default() };
@@ -180,7 +180,7 @@ impl Node {
             read: vec![Sequence::ZERO; workers.len()],
             world,
             disk,
-            releases,
+            commit_waiters,
             workers,
             keeper,
             clients,
@@ -333,7 +333,7 @@ impl Node {
             }
             self.appended(before, after, met.into_iter().zip(hashes));
             if self.bug == Some(Bug::ReleasedBeforeSync) {
-                self.releases.released(Ok(after));
+                self.commit_waiters.released(Ok(after));
             }
         }
         Ok(step)
@@ -373,7 +373,7 @@ impl Node {
 
     /// Nothing is released before it is durable.
     fn check_released(&self) -> Result<(), String> {
-        let (released, durable) = (self.releases.sequence(), self.world.log.durable());
+        let (released, durable) = (self.commit_waiters.sequence(), self.world.log.durable());
         if self.world.synchronous && released > durable {
             return Err(format!("results up to record {released} are told, and the log is durable up to {durable}"));
         }

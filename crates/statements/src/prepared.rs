@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use sqlparser::ast::Statement;
-use thermocline_tables::partition::{Route, Scope};
+use thermocline_tables::partition::{Participants, Scope};
 use thermocline_tables::schema::{Argument, Schema};
 use thermocline_tables::table::{Charge, HeapSize, LOOK_UPS_AHEAD, OfLookUps, allocated};
 use thermocline_types::{
@@ -137,17 +137,17 @@ impl Prepared {
     }
 
     /// Which partitions it needs with these parameters.
-    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
+    pub fn participants(&self, parameters: &[Value]) -> Result<Participants> {
         let parameters = self.settle(parameters)?;
         let replicated = |step: &super::plan::Step| step.table.partition_by.is_none();
         match &self.plan {
-            Plan::Select(select) => select.routing.route(&parameters),
-            Plan::Insert(insert) => insert.route(&parameters),
-            Plan::Update(update) if replicated(&update.step) => Ok(Route::All),
-            Plan::Update(update) => update.routing.route(&parameters),
-            Plan::Delete(delete) if replicated(&delete.step) => Ok(Route::All),
-            Plan::Delete(delete) => delete.routing.route(&parameters),
-            Plan::Text(..) => Ok(Route::Any),
+            Plan::Select(select) => select.routing.participants(&parameters),
+            Plan::Insert(insert) => insert.participants(&parameters),
+            Plan::Update(update) if replicated(&update.step) => Ok(Participants::All),
+            Plan::Update(update) => update.routing.participants(&parameters),
+            Plan::Delete(delete) if replicated(&delete.step) => Ok(Participants::All),
+            Plan::Delete(delete) => delete.routing.participants(&parameters),
+            Plan::Text(..) => Ok(Participants::Any),
         }
     }
 

@@ -19,11 +19,11 @@ use thermocline_transactions::Result;
 use thermocline_transactions::database::{Answer, Database, Settings};
 use thermocline_transactions::disk::RealDisk;
 use thermocline_transactions::engine::{
-    Client, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran, Releases,
+    Client, CommitWaiters, Engine, Executor, Heads, Journal, NoJournal, Options, Program, Ran,
 };
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer};
-use thermocline_transactions::partition::{Member, Partition, Route, Scope};
+use thermocline_transactions::partition::{Member, Participants, Partition, Scope};
 use thermocline_transactions::procedure::{Context, Procedure, Registration};
 use thermocline_transactions::schema::{
     Change, ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId,
@@ -66,8 +66,8 @@ enum Point {
 impl Program for Point {
     type Outcome = Vec<u8>;
 
-    fn route(&self, arguments: &[Value]) -> Result<Route> {
-        Ok(Route::One(PartitionHash::of(arguments[0].as_ref())))
+    fn participants(&self, arguments: &[Value]) -> Result<Participants> {
+        Ok(Participants::One(PartitionHash::of(arguments[0].as_ref())))
     }
 
     fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Vec<u8>> {
@@ -173,7 +173,7 @@ fn drive<P: Program>(mut client: Client<P>, programs: [Arc<P>; 2], seed: u64, ro
 
 fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
     let directory = tempfile::tempdir_in(std::env::var("BENCH_DIRECTORY").unwrap_or_else(|_| ".".into())).unwrap();
-    let releases = Releases::new(partitions.into());
+    let commit_waiters = CommitWaiters::new(partitions.into());
     let log = log.then(|| {
         let settings = LogSettings::default();
         let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
@@ -183,7 +183,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
             settings.segment_bytes,
             LogEnd::empty(),
         );
-        let released = Arc::clone(&releases);
+        let released = Arc::clone(&commit_waiters);
         let told = Box::new(move |sequence| released.released(sequence));
         LogThread::start(Collector::new(settings, Sequence(1)), writer, Arc::new(Budget::unlimited()), told).unwrap()
     });
@@ -199,7 +199,7 @@ fn threads(partitions: u16, rows: i64, time: Duration, log: bool) -> f64 {
         seed: 1,
         clock: Box::new(|| Micros(1)),
     };
-    let engine = Engine::start(options, load(partitions, rows), journal, releases).unwrap();
+    let engine = Engine::start(options, load(partitions, rows), journal, commit_waiters).unwrap();
     let start = Instant::now();
     let done: u64 = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..u64::from(partitions))

@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use thermocline_transactions::disk::{Disk, Faults, SimulatedDisk};
-use thermocline_transactions::engine::{Engine, Journal, NoJournal, Options, Program, Releases};
+use thermocline_transactions::engine::{CommitWaiters, Engine, Journal, NoJournal, Options, Program};
 use thermocline_transactions::ids::{DatabaseId, Identity, Micros, PartitionId, Sequence, TransactionId};
 use thermocline_transactions::log::{
     Appended, Batch, Collector, Head as LogHead, LogEnd, LogSettings, LogThread, Writer,
 };
-use thermocline_transactions::partition::{Member, Partition, Route, Scope};
+use thermocline_transactions::partition::{Member, Participants, Partition, Scope};
 use thermocline_transactions::schema::{Change, IndexId, Schema, TableDefinition, TableId};
 use thermocline_transactions::sql::define;
 use thermocline_transactions::table::Budget;
@@ -85,12 +85,14 @@ fn add(scope: &mut Scope<'_>, id: i64, amount: i64) -> Result<i64> {
 impl Program for Bank {
     type Outcome = i64;
 
-    fn route(&self, arguments: &[Value]) -> Result<Route> {
+    fn participants(&self, arguments: &[Value]) -> Result<Participants> {
         Ok(match self {
-            Self::Sum => Route::All,
-            Self::Wait(_) => Route::Any,
-            Self::Between | Self::More => Route::to(&[0, 1].map(|place| PartitionHash::of(arguments[place].as_ref()))),
-            _ => Route::One(PartitionHash::of(arguments[0].as_ref())),
+            Self::Sum => Participants::All,
+            Self::Wait(_) => Participants::Any,
+            Self::Between | Self::More => {
+                Participants::to(&[0, 1].map(|place| PartitionHash::of(arguments[place].as_ref())))
+            }
+            _ => Participants::One(PartitionHash::of(arguments[0].as_ref())),
         })
     }
 
@@ -176,13 +178,13 @@ fn engine(partitions: u16, faults: Faults) -> (Engine<Bank>, LogThread, Arc<dyn 
         settings.segment_bytes,
         LogEnd::empty(),
     );
-    let releases = Releases::new(partitions.into());
-    let told = Arc::clone(&releases);
+    let commit_waiters = CommitWaiters::new(partitions.into());
+    let told = Arc::clone(&commit_waiters);
     let told = Box::new(move |released| told.released(released));
     let log =
         LogThread::start(Collector::new(settings, Sequence(1)), writer, Arc::new(Budget::unlimited()), told).unwrap();
     let (members, schema) = members(partitions);
-    let engine = Engine::start(options(1000), members, Arc::new(log.handle()), releases).unwrap();
+    let engine = Engine::start(options(1000), members, Arc::new(log.handle()), commit_waiters).unwrap();
     (engine, log, disk, schema)
 }
 
@@ -270,9 +272,9 @@ fn concurrent_transfers_leave_the_sum_and_every_order_is_one() {
 #[test]
 fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
     let (members, _) = members(2);
-    let releases = Releases::new(2);
+    let commit_waiters = CommitWaiters::new(2);
     let log = Arc::new(Manual::default());
-    let engine = Engine::start(options(10), members, Arc::clone(&log) as _, Arc::clone(&releases)).unwrap();
+    let engine = Engine::start(options(10), members, Arc::clone(&log) as _, Arc::clone(&commit_waiters)).unwrap();
     let (mut writer, mut reader, mut other) = (engine.client(), engine.client(), engine.client());
     writer.submit(Arc::new(Bank::Add), arguments(&[1, 5]), 0).unwrap();
     writer.send();
@@ -285,9 +287,9 @@ fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
         let read = scope.spawn(|| reader.call(Arc::new(Bank::Add), arguments(&[1, 0])));
         std::thread::sleep(Duration::from_millis(50));
         assert!(!sum.is_finished() && !read.is_finished(), "told before it is durable");
-        releases.released(Ok(Sequence(1)));
+        commit_waiters.released(Ok(Sequence(1)));
         assert_eq!(writer.receive().pop_front().unwrap().result, Ok(5));
-        releases.released(Ok(Sequence(2)));
+        commit_waiters.released(Ok(Sequence(2)));
         assert_eq!(read.join().unwrap(), Ok(5));
         assert_eq!(sum.join().unwrap(), Ok(5));
     });
@@ -296,8 +298,9 @@ fn nothing_is_told_before_it_is_durable_not_even_what_was_read() {
 #[test]
 fn a_definition_is_told_when_its_own_record_is_durable() {
     let (members, schema) = members(2);
-    let releases = Releases::new(2);
-    let engine = Engine::<Bank>::start(options(10), members, Arc::new(Slow::default()), Arc::clone(&releases)).unwrap();
+    let commit_waiters = CommitWaiters::new(2);
+    let engine =
+        Engine::<Bank>::start(options(10), members, Arc::new(Slow::default()), Arc::clone(&commit_waiters)).unwrap();
     let handle = engine.handle();
     std::thread::scope(|scope| {
         let sql = "CREATE INDEX balances ON account (balance)";
@@ -305,7 +308,7 @@ fn a_definition_is_told_when_its_own_record_is_durable() {
         let defined = scope.spawn(move || handle.define(sql, change, schema, None, || {}));
         std::thread::sleep(Duration::from_millis(300));
         assert!(!defined.is_finished(), "told before it is durable");
-        releases.released(Ok(Sequence(1)));
+        commit_waiters.released(Ok(Sequence(1)));
         defined.join().unwrap().unwrap();
     });
 }
@@ -313,8 +316,8 @@ fn a_definition_is_told_when_its_own_record_is_durable() {
 #[test]
 fn the_log_is_given_no_more_than_it_can_take_at_once() {
     let (members, _) = members(1);
-    let (largest, releases) = (Arc::new(Largest::default()), Releases::new(1));
-    let engine = Engine::start(options(100), members, Arc::clone(&largest) as _, releases).unwrap();
+    let (largest, commit_waiters) = (Arc::new(Largest::default()), CommitWaiters::new(1));
+    let engine = Engine::start(options(100), members, Arc::clone(&largest) as _, commit_waiters).unwrap();
     let gate = Arc::new(gate::Gate::default());
     let mut client = engine.client();
     client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
@@ -340,7 +343,7 @@ fn what_is_submitted_goes_out_by_itself_once_it_is_much() {
     const SUBMITTED: usize = 30_000;
     let (members, _) = members(1);
     let options = Options { results_bytes_max: 64 << 20, ..options(50) };
-    let engine = Engine::start(options, members, Arc::new(Largest::default()), Releases::new(1)).unwrap();
+    let engine = Engine::start(options, members, Arc::new(Largest::default()), CommitWaiters::new(1)).unwrap();
     let gate = Arc::new(gate::Gate::default());
     let mut client = engine.client();
     client.submit(Arc::new(Bank::Wait(Arc::clone(&gate))), arguments(&[]), 0).unwrap();
@@ -370,9 +373,9 @@ fn what_is_submitted_goes_out_by_itself_once_it_is_much() {
 #[test]
 fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     let (members, _) = members(1);
-    let releases = Releases::new(1);
+    let commit_waiters = CommitWaiters::new(1);
     let options = Options { results_bytes_max: 4000, ..options(100) };
-    let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&releases)).unwrap();
+    let engine = Engine::start(options, members, Arc::new(Manual::default()), Arc::clone(&commit_waiters)).unwrap();
     let mut client = engine.client();
     let mut results = Vec::new();
     let mut rests = false;
@@ -391,7 +394,7 @@ fn a_partition_rests_while_too_many_results_wait_for_the_log() {
     }
     assert!(!results.is_empty());
     assert_eq!(engine.queued(PartitionId(0)), 100, "the partition rests, and its queue is full");
-    releases.released(Ok(Sequence(u64::MAX)));
+    commit_waiters.released(Ok(Sequence(u64::MAX)));
     while results.len() < 1000 {
         results.extend(client.receive().into_iter().map(|reply| reply.result));
     }
@@ -438,7 +441,7 @@ fn sessions_hold_their_partitions() {
     let mut client = engine.client();
     client.call(Arc::new(Bank::Add), arguments(&[1, 10])).unwrap();
 
-    let mut session = engine.begin(&Route::All, None).unwrap();
+    let mut session = engine.begin(&Participants::All, None).unwrap();
     assert_eq!(session.run(&Bank::Transfer, &arguments(&[1, 2, 4]), None), Ok(4));
     std::thread::scope(|scope| {
         let blocked = scope.spawn(|| engine.client().call(Arc::new(Bank::Sum), arguments(&[])));
@@ -449,13 +452,13 @@ fn sessions_hold_their_partitions() {
     });
     assert_eq!(client.call(Arc::new(Bank::Add), arguments(&[1, 0])), Ok(6));
 
-    let mut session = engine.begin(&Route::All, None).unwrap();
+    let mut session = engine.begin(&Participants::All, None).unwrap();
     session.run(&Bank::Add, &arguments(&[2, 100]), None).unwrap();
     session.rollback();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
 
     // A statement that fails ends the transaction, and nothing but ROLLBACK is possible.
-    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
+    let mut session = engine.begin(&Participants::One(PartitionHash::of(ValueRef::Int(1))), None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(session.run(&Bank::Fail, &arguments(&[1, 100]), None).unwrap_err().sqlstate(), "P0001");
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
@@ -463,7 +466,7 @@ fn sessions_hold_their_partitions() {
     assert_eq!(session.commit().unwrap_err().sqlstate(), "25P02");
 
     // One that does nothing loses its partitions.
-    let mut session = engine.begin(&Route::All, None).unwrap();
+    let mut session = engine.begin(&Participants::All, None).unwrap();
     session.run(&Bank::Add, &arguments(&[1, 100]), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::Sum), arguments(&[])), Ok(10));
     assert_eq!(session.run(&Bank::Add, &arguments(&[1, 1]), None).unwrap_err().sqlstate(), "25P03");
@@ -477,9 +480,9 @@ fn a_sessions_time_is_not_before_that_of_what_it_sees() {
     let (members, _) = members(2);
     let time = AtomicU64::new(1);
     let clock = Box::new(move || Micros(time.fetch_add(1, Ordering::SeqCst).cast_signed()));
-    let releases = Releases::new(2);
+    let commit_waiters = CommitWaiters::new(2);
     let options = Options { clock, idle_max: Duration::from_secs(60), ..options(100) };
-    let engine = Engine::start(options, members, Arc::new(NoJournal), releases).unwrap();
+    let engine = Engine::start(options, members, Arc::new(NoJournal), commit_waiters).unwrap();
     let gates: [Arc<gate::Gate>; 3] = Default::default();
     let [first, other, behind] = &gates;
     let (entered, enters) = mpsc::channel();
@@ -507,7 +510,7 @@ fn a_sessions_time_is_not_before_that_of_what_it_sees() {
         until_queued([0, 1]);
         let before = scope.spawn(|| engine.client().call(Arc::new(Bank::Time), arguments(&[id])).unwrap());
         until_queued([1, 1]);
-        let session = scope.spawn(|| engine.begin(&Route::All, None).unwrap());
+        let session = scope.spawn(|| engine.begin(&Participants::All, None).unwrap());
         until_queued([2, 2]);
         // The second partition takes the session now, the first one later.
         first.open();
@@ -529,7 +532,7 @@ fn a_transaction_over_some_partitions_holds_only_these() {
     let [a, b, c, d] = [0, 1, 2, 3].map(|number| (1..).find(|id| partition(*id) == number).unwrap());
     let same = (c + 1..).find(|id| partition(*id) == 2).unwrap();
     let mut client = engine.client();
-    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
+    let mut session = engine.begin(&Participants::One(PartitionHash::of(ValueRef::Int(a))), None).unwrap();
     session.run(&Bank::Add, &arguments(&[a, 10]), None).unwrap();
     // Two others, one of them twice, and both in either order.
     for (from, to) in [(b, c), (c, b), (c, same), (b, b)] {
@@ -544,7 +547,7 @@ fn a_transaction_over_some_partitions_holds_only_these() {
         assert_eq!(blocked.join().unwrap(), Ok(1));
     });
     // Who needs more than he said runs again over that as well, beside a session that has another one.
-    let mut session = engine.begin(&Route::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
+    let mut session = engine.begin(&Participants::One(PartitionHash::of(ValueRef::Int(d))), None).unwrap();
     assert_eq!(client.call(Arc::new(Bank::More), arguments(&[a, b, c, same])), Ok(2));
     assert_eq!(engine.restarts(), 1);
     assert_eq!(client.call(Arc::new(Bank::Transfer), arguments(&[a, c, 1])), Ok(-3));
@@ -593,7 +596,7 @@ fn a_log_that_fails_stops_everything_and_everybody_is_told() {
             failed += clients.into_iter().map(|client| client.join().unwrap()).sum::<usize>();
         });
         assert!(failed > 300, "{failed}");
-        assert!(engine.begin(&Route::All, None).is_err());
+        assert!(engine.begin(&Participants::All, None).is_err());
         assert!(matches!(log.close(), Err(Error::Io(_))));
         engine.stop();
     }

@@ -5,8 +5,8 @@ mod ahead;
 mod explain;
 mod join;
 mod key;
+mod participants;
 mod point;
-mod route;
 mod spans;
 mod terms;
 mod union;
@@ -22,8 +22,8 @@ pub(crate) use access::{Access, Bounds, KeyPart, KeyRange, OrderColumn, PartValu
 pub(crate) use ahead::read_ahead;
 pub(crate) use explain::explain_steps;
 pub(crate) use join::{Joined, plan_joins};
+pub(crate) use participants::{PartitionKey, Routing};
 pub(crate) use point::Points;
-pub(crate) use route::{PartitionKey, Routing};
 pub(crate) use walk::{Tables, all_hold, find_rows, walk};
 
 /// One table of a nested loop.

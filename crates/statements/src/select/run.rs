@@ -12,7 +12,7 @@ use crate::plan::{Routing, Tables, all_hold, walk};
 use crate::rows::{Outcome, Rows};
 
 impl Select {
-    /// Runs over the partitions that the route says, and adds the result to the outcome.
+    /// Runs over the participants, and adds the result to the outcome.
     pub fn run(
         &self,
         scope: &mut Scope<'_>,

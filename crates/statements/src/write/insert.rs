@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 use sqlparser::ast::{self, ConflictTarget, OnConflictAction, OnInsert, Query, SelectItem, SetExpr, TableObject};
 use thermocline_tables::PartitionHash;
 use thermocline_tables::key::{KeyColumn, encode};
-use thermocline_tables::partition::{Partition, Route, Scope, Transaction};
+use thermocline_tables::partition::{Participants, Partition, Scope, Transaction};
 use thermocline_tables::schema::{IndexDefinition, IndexId, TableDefinition};
 use thermocline_tables::table::{HeapSize, Parameter, TupleId};
 use thermocline_types::{Class, DataType, Error, Result, Value, ValueRef};
@@ -121,19 +121,19 @@ impl Insert {
         vec![place, format!("insert into {}", self.table.name)]
     }
 
-    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
-        let Some(by) = self.table.partition_by else { return Ok(Route::All) };
-        let Some(column) = self.table.columns.get(by) else { return Ok(Route::All) };
-        let Values::Rows(rows) = &self.source else { return Ok(Route::All) };
+    pub fn participants(&self, parameters: &[Value]) -> Result<Participants> {
+        let Some(by) = self.table.partition_by else { return Ok(Participants::All) };
+        let Some(column) = self.table.columns.get(by) else { return Ok(Participants::All) };
+        let Values::Rows(rows) = &self.source else { return Ok(Participants::All) };
         let mut hashes = SmallVec::<[PartitionHash; 8]>::new();
         for value in rows.iter().filter_map(|row| row.get(by)) {
             if !value.is_of_parameters() {
-                return Ok(Route::All);
+                return Ok(Participants::All);
             }
             let key = PartitionKey { data_type: column.data_type, value: value.clone() };
             hashes.extend(key.hash_stored(parameters)?);
         }
-        Ok(Route::to(&hashes))
+        Ok(Participants::to(&hashes))
     }
 
     pub fn run(

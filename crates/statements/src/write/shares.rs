@@ -12,7 +12,7 @@ use crate::rows::Outcome;
 /// they save.
 const ROWS_MIN: usize = 8192;
 
-/// Calls `change` for the partitions of a route; of a replicated table, for each copy alike, where the first one tells
+/// Calls `change` for the participants; of a replicated table, for each copy alike, where the first one tells
 /// what was done.
 ///
 /// With `is_apart` partitions have nothing in common but the time: no random numbers, no rows of a result. Then those

@@ -9,17 +9,17 @@
 //! partitions has all of them to itself; where it runs is decided above, in the engine.
 
 mod filling;
+mod participants;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod partition;
 pub mod reader;
-mod route;
 mod scope;
 mod transaction;
 
 pub use filling::Filling;
+pub use participants::Participants;
 pub use partition::being_built;
 pub use partition::{Partition, PreImages};
-pub use route::Route;
 pub use scope::{Member, Scope};
 pub use transaction::{Head, Transaction};
 

@@ -15,7 +15,7 @@ use thermocline_procedures::Definitions;
 pub struct Catalog {
     version: AtomicU64,
     current: RwLock<Arc<Definitions>>,
-    /// Held by whoever defines, from reading the old version to installing the new one.
+    /// CommitQueue by whoever defines, from reading the old version to installing the new one.
     pub defining: Arc<Turns>,
 }
 

@@ -30,7 +30,7 @@ use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::trimmer::Trimmer;
 use super::work::Work;
-use crate::engine::{Client, Engine, Handle, Journal, NoJournal, Options, Releases};
+use crate::engine::{Client, CommitWaiters, Engine, Handle, Journal, NoJournal, Options};
 
 /// Bytes that tables leave to working memory at most.
 const RESERVE_BYTES_MAX: u64 = 256 << 20;
@@ -130,7 +130,7 @@ impl Database {
         let definitions = definitions.refusing(read_only.as_ref().map(ReadOnly::refusal));
         let catalog = Arc::new(Catalog::new(definitions));
 
-        let releases = Releases::new(members.len());
+        let commit_waiters = CommitWaiters::new(members.len());
         let (log, journal): (_, Arc<dyn Journal>) = if durable && read_only.is_some() {
             // Nothing is written, neither now nor later.
             (None, Arc::new(NoJournal))
@@ -140,12 +140,12 @@ impl Database {
             }
             let writer = Writer::new(Arc::clone(&disk), identity, log_settings.segment_bytes, recovered.end.clone())
                 .with_room(log_settings.room_bytes);
-            let released = Arc::clone(&releases);
+            let released = Arc::clone(&commit_waiters);
             let on_released = Box::new(move |sequence| released.released(sequence));
             let collector = Collector::new(log_settings, recovered.end.next);
             let log = LogThread::start(collector, writer, Arc::clone(&budget), on_released)?;
             // Results of what only read wait for nothing but the records before.
-            releases.released(Ok(log.handle().released()));
+            commit_waiters.released(Ok(log.handle().released()));
             let handle = log.handle();
             let mut ended = taken_back(&unfinished, recovered.transaction, recovered.timestamp)?;
             if !ended.is_empty() {
@@ -167,7 +167,7 @@ impl Database {
             // Time goes on from where the log is even if the clock was set back.
             clock: Box::new(move || Micros(clock().0.max(start.0))),
         };
-        let engine = Engine::start(options, members, journal, releases)?;
+        let engine = Engine::start(options, members, journal, commit_waiters)?;
         let handle = engine.handle();
         let source = |log: &LogThread| Source {
             disk: Arc::clone(&disk),

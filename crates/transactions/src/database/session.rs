@@ -8,7 +8,7 @@ use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_procedures::Definitions;
 use thermocline_statements::{Answer, CallArguments, Parsed, StatementCache, charge_statement, object};
 use thermocline_tables::partition::reader::{ReadRequest, read_all};
-use thermocline_tables::partition::{Member, Route};
+use thermocline_tables::partition::{Member, Participants};
 use thermocline_tables::table::{Charge, HeapSize, Working, allocated, out_of_memory};
 use thermocline_types::{Class, Error, Result, Value};
 
@@ -170,7 +170,7 @@ impl Session {
         mut requests: Vec<ReadRequest>,
         interrupt: &Arc<Interrupt>,
     ) -> Result<Vec<Vec<TableReader>>> {
-        match self.open(&Route::All, interrupt)? {
+        match self.open(&Participants::All, interrupt)? {
             None => self.shared.read_tables(requests, interrupt),
             Some(transaction) => transaction.visit_all(Some(interrupt), |members| {
                 requests
@@ -373,8 +373,9 @@ impl Session {
         interrupt: &Arc<Interrupt>,
     ) -> Result<Answer> {
         let begins = matches!(self.transaction, State::Begun(_));
-        let route = if begins { work.route(arguments).inspect_err(|_| self.fail())? } else { Route::Any };
-        match self.open(&route, interrupt)? {
+        let participants =
+            if begins { work.participants(arguments).inspect_err(|_| self.fail())? } else { Participants::Any };
+        match self.open(&participants, interrupt)? {
             // A definition came while it waited for its partitions. Nothing has run in it yet.
             Some(_) if begins && work.is_outdated() => Err(Error::Retry("the schema has changed".into())),
             Some(transaction) => transaction.run(work, arguments, Some(interrupt)),
@@ -388,14 +389,18 @@ impl Session {
         }
     }
 
-    /// The transaction, if there is one; with the partitions of the route, if it has none yet.
-    fn open(&mut self, route: &Route, interrupt: &Arc<Interrupt>) -> Result<Option<&mut Interactive<Work>>> {
+    /// The transaction, if there is one; with the participants, if it has none yet.
+    fn open(
+        &mut self,
+        participants: &Participants,
+        interrupt: &Arc<Interrupt>,
+    ) -> Result<Option<&mut Interactive<Work>>> {
         if let State::Begun(within) = &self.transaction {
             // Several that count as one do not fail because of the order in which they need partitions.
             let is_of_one = within.as_ref().is_some_and(|within| Arc::ptr_eq(within, interrupt));
-            let route = if is_of_one { &Route::All } else { route };
+            let participants = if is_of_one { &Participants::All } else { participants };
             let engine = &self.shared.engine;
-            self.transaction = State::Open(engine.begin_with(route, self.idle_timeout, Some(interrupt))?);
+            self.transaction = State::Open(engine.begin_with(participants, self.idle_timeout, Some(interrupt))?);
         }
         match &mut self.transaction {
             State::Open(transaction) => Ok(Some(transaction)),

@@ -127,7 +127,7 @@ struct Shared {
 #[derive(Debug)]
 pub(super) struct Snapshots {
     shared: Arc<Shared>,
-    /// Held while the files of snapshots change.
+    /// CommitQueue while the files of snapshots change.
     files: Arc<Mutex<()>>,
     log: LogHandle,
     /// Bytes of log that were replayed.

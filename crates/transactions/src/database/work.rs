@@ -9,7 +9,7 @@ use thermocline_statements::{
     parse_bytes,
 };
 use thermocline_tables::PartitionHash;
-use thermocline_tables::partition::{Route, Scope, being_built};
+use thermocline_tables::partition::{Participants, Scope, being_built};
 use thermocline_tables::schema::TableDefinition;
 use thermocline_tables::table::{Budget, Charge, HeapSize, Table, TableLoad, Working, allocated, out_of_memory};
 use thermocline_types::{Class, Error, Result, Value};
@@ -153,11 +153,11 @@ impl Work {
 impl Program for Work {
     type Outcome = Answer;
 
-    fn route(&self, arguments: &[Value]) -> Result<Route> {
+    fn participants(&self, arguments: &[Value]) -> Result<Participants> {
         match &self.kind {
-            Kind::Statement { prepared, .. } => prepared.route(arguments),
-            Kind::Procedure(compiled) => compiled.route(arguments),
-            Kind::Load(batch) => Ok(batch.hash.map_or(Route::All, Route::One)),
+            Kind::Statement { prepared, .. } => prepared.participants(arguments),
+            Kind::Procedure(compiled) => compiled.participants(arguments),
+            Kind::Load(batch) => Ok(batch.hash.map_or(Participants::All, Participants::One)),
         }
     }
 

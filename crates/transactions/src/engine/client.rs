@@ -60,15 +60,15 @@ impl<P: Program + ?Sized> Client<P> {
             let message = format!("{unread} bytes of results wait to be received, and {most} may");
             return Err(Error::Retry(message.into()));
         }
-        let route = program.route(&arguments)?;
+        let participants = program.participants(&arguments)?;
         let ticket = Ticket::new(Arc::clone(&self.mailbox), tag);
         let request = Request { program, arguments, ticket, interrupt };
         let any = self.any.fetch_add(1, Ordering::Relaxed);
-        match Target::of(&route, self.unsent.len() as u32, any) {
+        match Target::of(&participants, self.unsent.len() as u32, any) {
             Target::Several(partitions) => self.shared.request_over(&partitions, request),
             Target::One(partition) => {
                 let Some(unsent) = self.unsent.get_mut(partition as usize) else {
-                    return Err(Error::internal("a route to no partition"));
+                    return Err(Error::internal("a transaction without participants"));
                 };
                 self.unsent_bytes += size_of::<Item<P>>() + request.heap_bytes();
                 unsent.push(Item::One(request));

@@ -57,7 +57,7 @@ impl<P: Program + ?Sized> Commit<P> {
                     *state = Committing::Logged(sequence);
                 }
             },
-            Committing::Logged(sequence) => return Ok(session.shared.releases.reach(*sequence)),
+            Committing::Logged(sequence) => return Ok(session.shared.commit_waiters.reach(*sequence)),
         }
         Ok(Step::Go)
     }

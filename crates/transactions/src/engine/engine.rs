@@ -8,10 +8,11 @@ use thermocline_durability::log::PART_BYTES;
 use thermocline_machine::ids::{Micros, PartitionId, TransactionId};
 use thermocline_machine::interrupt::Interrupt;
 use thermocline_machine::{self as machine, Clock};
-use thermocline_tables::partition::{Member, Route};
+use thermocline_tables::partition::{Member, Participants};
 use thermocline_types::{Error, Result};
 
 use super::client::Client;
+use super::commit_waiters::CommitWaiters;
 use super::executor::{Executor, Heads};
 use super::handle::Handle;
 use super::holds::{HoldTimes, Holds};
@@ -19,7 +20,6 @@ use super::interactive::{Begin, Interactive};
 use super::lock_table::LockTable;
 use super::program::{Journal, Program};
 use super::queue::Queue;
-use super::releases::Releases;
 use super::shared::Shared;
 use super::worker::Worker;
 
@@ -49,15 +49,15 @@ pub struct Engine<P: Program + ?Sized> {
 
 impl<P: Program + ?Sized> Engine<P> {
     /// Starts a thread for each partition; these are in the order of their numbers and all there are.
-    /// `releases` is told by the journal's thread what is durable.
+    /// `commit_waiters` is told by the journal's thread what is durable.
     pub fn start(
         options: Options,
         members: Vec<Member>,
         journal: Arc<dyn Journal>,
-        releases: Arc<Releases<P::Outcome>>,
+        commit_waiters: Arc<CommitWaiters<P::Outcome>>,
     ) -> Result<Self> {
         let idle_max = options.idle_max;
-        let (shared, workers) = assemble(options, Tuning::default(), members, journal, releases)?;
+        let (shared, workers) = assemble(options, Tuning::default(), members, journal, commit_waiters)?;
         let mut engine = Self { shared, threads: Vec::new(), idle_max };
         for (number, mut worker) in workers.into_iter().enumerate() {
             let clock = engine.shared.clock.clone();
@@ -78,21 +78,21 @@ impl<P: Program + ?Sized> Engine<P> {
         self.shared.restarts.load(Ordering::Relaxed)
     }
 
-    /// Begins a transaction that a session leads statement by statement, with the partitions of this route; what its
+    /// Begins a transaction that a session leads statement by statement, with these participants; what its
     /// statements need besides, it gets when they do. Waiting for partitions can be stopped. It may do nothing between
     /// two statements for as long as the options say.
-    pub fn begin(&self, route: &Route, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
-        self.begin_with(route, self.idle_max, interrupt)
+    pub fn begin(&self, participants: &Participants, interrupt: Option<&Arc<Interrupt>>) -> Result<Interactive<P>> {
+        self.begin_with(participants, self.idle_max, interrupt)
     }
 
     /// The same with another idle timeout.
     pub fn begin_with(
         &self,
-        route: &Route,
+        participants: &Participants,
         idle_max: Duration,
         interrupt: Option<&Arc<Interrupt>>,
     ) -> Result<Interactive<P>> {
-        let mut begin = Begin::new(Arc::clone(&self.shared), route, idle_max, interrupt)?;
+        let mut begin = Begin::new(Arc::clone(&self.shared), participants, idle_max, interrupt)?;
         machine::run(&mut begin, &self.shared.clock)
     }
 
@@ -159,7 +159,7 @@ pub fn assemble<P: Program + ?Sized>(
     tuning: Tuning,
     members: Vec<Member>,
     journal: Arc<dyn Journal>,
-    releases: Arc<Releases<P::Outcome>>,
+    commit_waiters: Arc<CommitWaiters<P::Outcome>>,
 ) -> Result<Assembled<P>> {
     let count = members.len() as u32;
     let in_order = members
@@ -178,7 +178,7 @@ pub fn assemble<P: Program + ?Sized>(
     let shared = Arc::new(Shared {
         queues,
         journal,
-        releases,
+        commit_waiters,
         timestamps,
         clock,
         results_bytes_max,

@@ -72,7 +72,7 @@ impl<P: Program + ?Sized, T: Send + 'static> Machine for Exclusive<P, T> {
 
     fn step(&mut self) -> Step<Result<T>> {
         if let Some((_, sequence)) = &self.done {
-            return self.shared.releases.reach(*sequence).map(|reached| {
+            return self.shared.commit_waiters.reach(*sequence).map(|reached| {
                 let done = self.done.take().ok_or_else(|| Error::internal("a result that is told twice"));
                 reached.and(done.map(|(result, _)| result))
             });

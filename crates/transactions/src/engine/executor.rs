@@ -5,7 +5,7 @@ use thermocline_durability::log::{Batch, Effect, Head as LogHead};
 use thermocline_machine::caught;
 use thermocline_machine::ids::{Micros, PartitionId, TransactionId};
 use thermocline_machine::interrupt::Interrupt;
-use thermocline_tables::partition::{Digest, Head, Member, Route, Scope};
+use thermocline_tables::partition::{Digest, Head, Member, Participants, Scope};
 use thermocline_tables::table::{Budget, Charge, HeapSize, Working, out_of_memory};
 use thermocline_types::{Error, Result, Value};
 
@@ -230,13 +230,13 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// Where a route leads among `count` partitions; `any` chooses where all are alike.
-    pub fn of(route: &Route, count: u32, any: u32) -> Self {
-        match route {
-            Route::One(hash) => Self::One(hash.partition(count)),
-            Route::Any => Self::One(any % count.max(1)),
-            Route::All => Self::among((0..count).collect()),
-            Route::Several(hashes) => {
+    /// The participants among `count` partitions; `any` chooses where all are alike.
+    pub fn of(participants: &Participants, count: u32, any: u32) -> Self {
+        match participants {
+            Participants::One(hash) => Self::One(hash.partition(count)),
+            Participants::Any => Self::One(any % count.max(1)),
+            Participants::All => Self::among((0..count).collect()),
+            Participants::Several(hashes) => {
                 let numbers: BTreeSet<u32> = hashes.iter().map(|hash| hash.partition(count)).collect();
                 Self::among(numbers.into_iter().collect())
             }

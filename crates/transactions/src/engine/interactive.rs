@@ -7,7 +7,7 @@ use thermocline_durability::log::{Appended, Batch};
 use thermocline_machine::ids::{PartitionId, Sequence};
 use thermocline_machine::interrupt::Interrupt;
 use thermocline_machine::{Machine, Step, caught, run_steps};
-use thermocline_tables::partition::{Head, Member, Route, Scope};
+use thermocline_tables::partition::{Head, Member, Participants, Scope};
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::commit::Commit;
@@ -103,7 +103,7 @@ impl<P: Program + ?Sized> Interactive<P> {
             stops.add_held(clock.since(begun));
             result
         };
-        self.step_with(|| program.route(arguments), interrupt, "a statement of a session's transaction", work)
+        self.step_with(|| program.participants(arguments), interrupt, "a statement of a session's transaction", work)
     }
 
     /// Looks at all partitions of the database, and at what it changed there, which it owns from then on. An error
@@ -120,7 +120,7 @@ impl<P: Program + ?Sized> Interactive<P> {
             look(members)
         };
         let what = "a look at a session's transaction";
-        run_steps(&clock, || self.step_with(|| Ok(Route::All), interrupt, what, &mut looked))
+        run_steps(&clock, || self.step_with(|| Ok(Participants::All), interrupt, what, &mut looked))
     }
 
     /// Looks at the partitions that it owns.
@@ -133,13 +133,16 @@ impl<P: Program + ?Sized> Interactive<P> {
 
     fn step_with<T>(
         &mut self,
-        route: impl FnOnce() -> Result<Route>,
+        participants: impl FnOnce() -> Result<Participants>,
         interrupt: Option<&Arc<Interrupt>>,
         what: &str,
         work: impl FnOnce(&mut [Member]) -> Result<T>,
     ) -> Step<Result<T>> {
         let next = match self.state {
-            State::Open => self.enter().and_then(|()| route()).and_then(|route| self.ask(&self.missing(&route))),
+            State::Open => self
+                .enter()
+                .and_then(|()| participants())
+                .and_then(|participants| self.ask(&self.missing(&participants))),
             State::Entered => return self.attempt(what, work),
             State::Coming(_) | State::Here | State::Durable(_) => match self.come(interrupt) {
                 Ok(Some(wait)) => return wait.map(|never: Infallible| match never {}),
@@ -221,23 +224,24 @@ impl<P: Program + ?Sized> Interactive<P> {
         self.places.iter().map(|(id, _)| u32::from(id.0)).max()
     }
 
-    /// The partitions of a route that it does not own, ascending.
-    fn missing(&self, route: &Route) -> Vec<u32> {
+    /// The participants that it does not own, ascending.
+    fn missing(&self, participants: &Participants) -> Vec<u32> {
         let count = self.shared.queues.len() as u32;
         // Which one does not matter, so it is one that it owns.
         let own = self.places.first().map(|(id, _)| u32::from(id.0));
         let any = own.unwrap_or(self.owner.0 as u32 % count.max(1));
-        let wanted = match Target::of(route, count, any) {
+        let wanted = match Target::of(participants, count, any) {
             Target::One(only) => vec![only],
             Target::Several(partitions) => partitions,
         };
         wanted.into_iter().filter(|number| !self.owns(*number)).collect()
     }
 
-    /// Whether a statement needs no partition that is before one that it owns, as far as its route says.
+    /// Whether a statement needs no partition that is before one that it owns, as far as its participants say.
     pub fn is_in_order(&self, program: &P, arguments: &[Value]) -> bool {
         let last = self.last();
-        let first = program.route(arguments).ok().and_then(|route| self.missing(&route).first().copied());
+        let first =
+            program.participants(arguments).ok().and_then(|participants| self.missing(&participants).first().copied());
         first.is_none_or(|first| last.is_none_or(|last| first > last))
     }
 
@@ -269,7 +273,7 @@ impl<P: Program + ?Sized> Interactive<P> {
                 Appended::At(sequence) => self.state = State::Durable(sequence),
                 Appended::Full(wait) => return Ok(Some(Step::Wait(wait))),
             },
-            State::Durable(sequence) => match self.shared.releases.reach(*sequence) {
+            State::Durable(sequence) => match self.shared.commit_waiters.reach(*sequence) {
                 Step::Wait(wait) => return Ok(Some(Step::Wait(wait))),
                 Step::Go => {}
                 Step::Over(reached) => {
@@ -433,15 +437,15 @@ pub struct Begin<P: Program + ?Sized> {
 }
 
 impl<P: Program + ?Sized> Begin<P> {
-    /// Asks for the partitions of the route.
+    /// Asks for the participants.
     pub fn new(
         shared: Arc<Shared<P>>,
-        route: &Route,
+        participants: &Participants,
         idle_max: Duration,
         interrupt: Option<&Arc<Interrupt>>,
     ) -> Result<Self> {
         let mut session = Interactive::new(shared, idle_max);
-        session.ask(&session.missing(route))?;
+        session.ask(&session.missing(participants))?;
         Ok(Self { session: Some(session), interrupt: interrupt.map(Arc::clone) })
     }
 }

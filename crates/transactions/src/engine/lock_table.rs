@@ -195,7 +195,7 @@ impl<T> LockTable<T> {
         None
     }
 
-    /// Releases a partition; returns the requests that are granted now, in order.
+    /// CommitWaiters a partition; returns the requests that are granted now, in order.
     pub fn release(&mut self, partition: u32) -> Vec<Request<T>> {
         if let Some(place) = self.owners.get_mut(partition as usize) {
             *place = None;

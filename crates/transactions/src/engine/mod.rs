@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Data: a bounded queue for each partition, whose worker owns the rows; what ran and waits for the log
-//! in [`Releases`]; results in the [`Mailbox`] of the client that asked. Whatever waits is a
+//! in [`CommitWaiters`]; results in the [`Mailbox`] of the client that asked. Whatever waits is a
 //! [machine](thermocline_machine) that says what for: `Worker`, sessions' `Begin` and `Commit`, [`Exclusive`].
 //! [`Engine`] has threads drive workers, and callers' threads the others; a simulator drives all of them.
 //!
@@ -22,26 +22,27 @@
 
 mod client;
 mod commit;
+mod commit_queue;
+mod commit_waiters;
 #[expect(clippy::module_inception, reason = "a file is named after its main type")]
 mod engine;
 mod exclusive;
 mod executor;
 mod filling;
 mod handle;
-mod held;
 mod holds;
 mod interactive;
 mod lock_table;
 mod mailbox;
 mod program;
 mod queue;
-mod releases;
 mod rendezvous;
 mod shared;
 mod worker;
 
 pub use client::Client;
 pub use commit::Commit;
+pub use commit_waiters::CommitWaiters;
 pub use engine::{Engine, Options};
 pub use engine::{Tuning, assemble};
 pub use exclusive::Exclusive;
@@ -54,7 +55,6 @@ pub use interactive::Begin;
 pub use interactive::Interactive;
 pub use mailbox::{Mailbox, Reply, Ticket};
 pub use program::{Journal, NoJournal, Program};
-pub use releases::Releases;
 pub use rendezvous::Rendezvous;
 pub use shared::{Item, Shared};
 pub use worker::Worker;

@@ -1,6 +1,6 @@
 use thermocline_durability::log::{Appended, Batch, Head, LogHandle};
 use thermocline_machine::ids::Sequence;
-use thermocline_tables::partition::{Route, Scope};
+use thermocline_tables::partition::{Participants, Scope};
 use thermocline_tables::table::HeapSize;
 use thermocline_types::{Result, Value};
 
@@ -14,7 +14,7 @@ pub trait Program: Send + Sync + 'static {
 
     /// The partitions that a call needs. Needing more than is said here is seen when it runs, and costs
     /// running it twice.
-    fn route(&self, arguments: &[Value]) -> Result<Route>;
+    fn participants(&self, arguments: &[Value]) -> Result<Participants>;
 
     /// Runs it. What it changed is kept if this is `Ok`.
     fn run(&self, scope: &mut Scope<'_>, arguments: &[Value]) -> Result<Self::Outcome>;

@@ -11,13 +11,13 @@ use thermocline_tables::partition::{Head, Member};
 use thermocline_tables::table::{Charge, HeapSize, Working};
 use thermocline_types::{Class, Error, Result, Value};
 
+use super::commit_waiters::CommitWaiters;
 use super::executor::{self, Ran, budget_of};
 use super::holds::Holds;
 use super::lock_table::{Asked, Asking, LockTable, Request as Locks};
 use super::mailbox::{Delivery, Stopped, Ticket};
 use super::program::{Journal, Program};
 use super::queue::Queue;
-use super::releases::Releases;
 use super::rendezvous::{Purpose, Rendezvous};
 
 /// Partitions that a transaction gets one after the other, by running again, before it gets all.
@@ -76,7 +76,7 @@ pub struct Shared<P: Program + ?Sized> {
     /// Where records go.
     pub journal: Arc<dyn Journal>,
     /// Results that wait for the log.
-    pub releases: Arc<Releases<P::Outcome>>,
+    pub commit_waiters: Arc<CommitWaiters<P::Outcome>>,
     /// The time that transactions see.
     pub timestamps: Box<dyn Fn() -> Micros + Send + Sync>,
     /// The time that timeouts are measured with.

@@ -10,11 +10,11 @@ use thermocline_tables::partition::{Head, Member};
 use thermocline_tables::table::{Charge, Working};
 use thermocline_types::{Error, Result};
 
+use super::commit_waiters::unknown;
 use super::executor::{self, Executor, Ran};
 use super::mailbox::{Delivery, Mailbox};
 use super::program::Program;
 use super::queue::Popped;
-use super::releases::unknown;
 use super::rendezvous::{Arrival, Rendezvous};
 use super::shared::{Item, Job, JobPlace, Request, Shared};
 
@@ -239,12 +239,12 @@ impl<P: Program + ?Sized> Worker<P> {
                     next.into()
                 } else {
                     let number = usize::from(self.id.0);
-                    self.shared.releases.hold(number, self.last, &mut self.replies, results);
+                    self.shared.commit_waiters.hold(number, self.last, &mut self.replies, results);
                     State::Rest(next)
                 };
             }
             State::Rest(next) => {
-                if let Some(wait) = self.shared.releases.rest(self.id.0.into(), self.shared.results_bytes_max) {
+                if let Some(wait) = self.shared.commit_waiters.rest(self.id.0.into(), self.shared.results_bytes_max) {
                     self.state = State::Rest(next);
                     return Ok(Step::Wait(wait));
                 }

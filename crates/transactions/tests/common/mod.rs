@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use thermocline_transactions::ids::{Micros, PartitionId, TransactionId};
-use thermocline_transactions::partition::{Head, Member, Partition, Route, Scope};
+use thermocline_transactions::partition::{Head, Member, Participants, Partition, Scope};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::sql::{Environment, Outcome, Prepared, define};
 use thermocline_transactions::table::Budget;
@@ -58,15 +58,15 @@ impl Session {
         Ok(())
     }
 
-    /// Runs a prepared statement where its route says, which must be enough.
+    /// Runs a prepared statement over its participants, which must be enough.
     pub fn execute(&mut self, prepared: &Prepared, parameters: &[Value]) -> Result<Outcome> {
         let count = u32::try_from(self.members.len()).unwrap();
-        let route = prepared.route(parameters)?;
-        let numbers: BTreeSet<u32> = match &route {
-            Route::One(hash) => [hash.partition(count)].into(),
-            Route::Several(hashes) => hashes.iter().map(|hash| hash.partition(count)).collect(),
-            Route::Any => [0].into(),
-            Route::All => (0..count).collect(),
+        let participants = prepared.participants(parameters)?;
+        let numbers: BTreeSet<u32> = match &participants {
+            Participants::One(hash) => [hash.partition(count)].into(),
+            Participants::Several(hashes) => hashes.iter().map(|hash| hash.partition(count)).collect(),
+            Participants::Any => [0].into(),
+            Participants::All => (0..count).collect(),
         };
         let is_of = |member: &Member| numbers.contains(&u32::from(member.partition.id().0));
         let (mut members, others): (Vec<_>, Vec<_>) = self.members.drain(..).partition(is_of);
@@ -85,7 +85,7 @@ impl Session {
         }
         let result = prepared.run(&mut Scope::new(&mut *members), &environment, parameters);
         if let Err(Error::OtherPartition(wanted)) = &result {
-            panic!("the route was not enough: {wanted:?}");
+            panic!("the participants was not enough: {wanted:?}");
         }
         for member in members {
             let (partition, transaction) = member.split();

@@ -7,13 +7,13 @@ use thermocline_machine::{EventCount, Step, Wait};
 use thermocline_tables::table::Charge;
 use thermocline_types::{Error, Result};
 
-use super::held::Held;
+use super::commit_queue::CommitQueue;
 use super::mailbox::{Delivery, Mailbox};
 
-/// Results of all partitions that wait for the log; between the log, which calls [`Releases::released`], and the
+/// Results of all partitions that wait for the log; between the log, which calls [`CommitWaiters::released`], and the
 /// partitions.
 #[derive(Debug)]
-pub struct Releases<O> {
+pub struct CommitWaiters<O> {
     waiting: Vec<Waiting<O>>,
     released: AtomicU64,
     failed: Mutex<Option<Error>>,
@@ -30,7 +30,7 @@ struct Waiting<O> {
 
 #[derive(Debug)]
 struct State<O> {
-    held: Held<Results<O>>,
+    held: CommitQueue<Results<O>>,
     /// Bytes of all of them.
     bytes: usize,
     /// Lists whose results were told, for the next ones: the partition's thread fills them and the log's
@@ -48,10 +48,10 @@ struct Results<O> {
     charge: Charge,
 }
 
-impl<O> Releases<O> {
+impl<O> CommitWaiters<O> {
     /// For this many partitions.
     pub fn new(partitions: usize) -> Arc<Self> {
-        let state = || Mutex::new(State { held: Held::default(), bytes: 0, spare: Vec::new() });
+        let state = || Mutex::new(State { held: CommitQueue::default(), bytes: 0, spare: Vec::new() });
         let waiting = (0..partitions).map(|_| Waiting { state: state(), drained: EventCount::new() }).collect();
         Arc::new(Self { waiting, released: AtomicU64::new(0), failed: Mutex::new(None), progress: EventCount::new() })
     }

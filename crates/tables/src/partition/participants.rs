@@ -2,7 +2,7 @@ use crate::PartitionHash;
 
 /// Which partitions a program needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Route {
+pub enum Participants {
     /// The one that rows with this hash belong to.
     One(PartitionHash),
     /// Those that rows with these hashes belong to, of which there may be fewer than hashes.
@@ -13,8 +13,8 @@ pub enum Route {
     All,
 }
 
-impl Route {
-    /// The route to rows with any of these hashes; to any partition if there are none.
+impl Participants {
+    /// The partitions of rows with any of these hashes; any partition if there are none.
     pub fn to(hashes: &[PartitionHash]) -> Self {
         match hashes {
             [] => Self::Any,

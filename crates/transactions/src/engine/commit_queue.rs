@@ -6,17 +6,17 @@ use thermocline_machine::ids::Sequence;
 ///
 /// Invariant: sequences never descend; what is taken out was durable.
 #[derive(Debug)]
-pub struct Held<R> {
+pub struct CommitQueue<R> {
     waiting: VecDeque<(Sequence, R)>,
 }
 
-impl<R> Default for Held<R> {
+impl<R> Default for CommitQueue<R> {
     fn default() -> Self {
         Self { waiting: VecDeque::new() }
     }
 }
 
-impl<R> Held<R> {
+impl<R> CommitQueue<R> {
     /// Results that may be told once the log is durable up to here.
     pub fn push(&mut self, sequence: Sequence, results: R) {
         debug_assert!(self.waiting.back().is_none_or(|(last, _)| *last <= sequence), "sequences ascend");
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn nothing_is_told_before_it_is_durable() {
-        let mut held = Held::default();
+        let mut held = CommitQueue::default();
         for (sequence, result) in [(3, 1), (3, 2), (5, 3)] {
             held.push(Sequence(sequence), result);
         }

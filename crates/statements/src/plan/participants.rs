@@ -1,14 +1,14 @@
 //! Which partitions a statement needs.
 
 use thermocline_tables::PartitionHash;
-use thermocline_tables::partition::{Route, Scope};
+use thermocline_tables::partition::{Participants, Scope};
 use thermocline_types::{DataType, Error, Result, Rounded, Value, ValueRef, assign, round_into};
 
 use super::Joined;
 use super::terms::terms_of;
 use crate::expression::{Comparison, Environment, Expr, Frame};
 
-/// How a statement's route follows from its parameters.
+/// How a statement's participants follow from its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Routing {
     Any,
@@ -142,17 +142,17 @@ impl Routing {
         Ok(hashes)
     }
 
-    /// The route with these parameters.
-    pub fn route(&self, parameters: &[Value]) -> Result<Route> {
+    /// The participants with these parameters.
+    pub fn participants(&self, parameters: &[Value]) -> Result<Participants> {
         Ok(match self {
-            Self::Any => Route::Any,
-            Self::All => Route::All,
-            Self::Several(_) => Route::to(&self.several(parameters)?),
+            Self::Any => Participants::Any,
+            Self::All => Participants::All,
+            Self::Several(_) => Participants::to(&self.several(parameters)?),
             Self::One(keys) | Self::OneOfOuter(keys) => {
                 match keys.first().map(|key| key.hash(parameters)).transpose()? {
-                    Some(Some(hash)) => Route::One(hash),
+                    Some(Some(hash)) => Participants::One(hash),
                     // No row has the value, so that all partitions find the same.
-                    _ => Route::Any,
+                    _ => Participants::Any,
                 }
             }
         })
