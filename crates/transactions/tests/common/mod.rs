@@ -85,7 +85,7 @@ impl Session {
         }
         let result = prepared.run(&mut Scope::new(&mut *members), &environment, parameters);
         if let Err(Error::OtherPartition(wanted)) = &result {
-            panic!("the participants was not enough: {wanted:?}");
+            panic!("the participants were not enough: {wanted:?}");
         }
         for member in members {
             let (partition, transaction) = member.split();
