@@ -444,7 +444,7 @@ impl Client {
         let outcome = match error.root() {
             // The log has failed: it may be there, or not.
             Error::Io(_) | Error::DiskFull(_) => Outcome::Unknown,
-            Error::Internal(_) | Error::Corrupt(_) | Error::CannotOpen(_) | Error::NotHere(_) => {
+            Error::Internal(_) | Error::Corrupt(_) | Error::CannotOpen(_) | Error::Unsupported(_) => {
                 return Err(format!("a client is told: {error}"));
             }
             _ => Outcome::Aborted,

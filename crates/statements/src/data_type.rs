@@ -25,9 +25,9 @@ pub fn data_type(written: &ast::DataType) -> Result<DataType> {
             [] => DataType::Char(DataType::CHAR_UNBOUNDED),
             [length] => match length.parse() {
                 Ok(length) => char(Some(CharacterLength::IntegerLength { length, unit: None }))?,
-                Err(_) => return Err(Error::not_here(format_args!("type {written}"))),
+                Err(_) => return Err(Error::unsupported(format_args!("type {written}"))),
             },
-            _ => return Err(Error::not_here(format_args!("type {written}"))),
+            _ => return Err(Error::unsupported(format_args!("type {written}"))),
         },
         Ast::Bytea => DataType::Bytea,
         Ast::Uuid => DataType::Uuid,
@@ -39,7 +39,7 @@ pub fn data_type(written: &ast::DataType) -> Result<DataType> {
         Ast::JSON => {
             return Err(Class::Unsupported.error("type JSON, which keeps texts as they are written: use JSONB"));
         }
-        other => return Err(Error::not_here(format_args!("type {other}"))),
+        other => return Err(Error::unsupported(format_args!("type {other}"))),
     })
 }
 

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Parsed, bound and planned once; what runs resolves no name and chooses nothing. What this planner
-//! does not do is [`Error::NotHere`](thermocline_types::Error::NotHere), by which the caller knows that the
+//! does not do is [`Error::Unsupported`](thermocline_types::Error::Unsupported), by which the caller knows that the
 //! analytic engine may.
 
 mod answer;

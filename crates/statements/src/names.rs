@@ -24,6 +24,6 @@ pub fn object(name: &ObjectName) -> Result<Box<str>> {
             fold(name)
         }
         // Such as a system table, which another engine knows.
-        _ => Err(Error::not_here(format_args!("the name {name}"))),
+        _ => Err(Error::unsupported(format_args!("the name {name}"))),
     }
 }

@@ -44,7 +44,7 @@ enum Plan {
 impl Prepared {
     /// Prepares one `SELECT`, `INSERT`, `UPDATE`, `DELETE`, or `EXPLAIN` of one of these.
     ///
-    /// [`Error::NotHere`] means that the statement is not for this engine; a query may still be run by
+    /// [`Error::Unsupported`] means that the statement is not for this engine; a query may still be run by
     /// the analytic engine on a snapshot of the rows.
     pub fn new(schema: &Schema, sql: &str) -> Result<Self> {
         Self::with_arguments(schema, sql, &[])
@@ -102,7 +102,7 @@ impl Prepared {
                 let (delete, columns) = Delete::bind(&mut binder, delete)?;
                 (Plan::Delete(Box::new(delete)), columns)
             }
-            other => return Err(Error::not_here(other)),
+            other => return Err(Error::unsupported(other)),
         };
         Ok(Self::new_plan(plan, binder.into_parameters(), columns))
     }

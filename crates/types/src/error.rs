@@ -21,7 +21,7 @@ pub enum Error {
     /// The statement is right, but beyond the row engine's planner: the caller may run it in the analytic engine over a
     /// snapshot.
     #[error("not supported for row tables: {0}")]
-    NotHere(Box<str>),
+    Unsupported(Box<str>),
     /// More memory was asked for than a limit allows: the database's, one holder's share, or a procedure's.
     #[error("out of memory: {0}")]
     OutOfMemory(Box<str>),
@@ -237,7 +237,7 @@ impl Error {
         match self {
             Self::Raised(raised) => &raised.sqlstate,
             Self::Retry(_) | Self::OtherPartition(_) => "40001",
-            Self::NotHere(_) => "0A000",
+            Self::Unsupported(_) => "0A000",
             Self::OutOfMemory(_) => "53200",
             Self::Cancelled(_) => "57014",
             Self::UniqueViolation(_) => "23505",
@@ -269,9 +269,9 @@ impl Error {
         }
     }
 
-    /// [`Error::NotHere`] with this message.
-    pub fn not_here(message: impl fmt::Display) -> Self {
-        Self::NotHere(bounded(message))
+    /// [`Error::Unsupported`] with this message.
+    pub fn unsupported(message: impl fmt::Display) -> Self {
+        Self::Unsupported(bounded(message))
     }
 
     /// [`Error::Corrupt`] with this message.
@@ -348,7 +348,7 @@ mod tests {
     #[test]
     fn a_message_quotes_no_megabytes() {
         let long = "ä".repeat(1 << 20);
-        for error in [Class::InvalidText.error(format_args!("\"{long}\" is no number")), Error::not_here(&long)] {
+        for error in [Class::InvalidText.error(format_args!("\"{long}\" is no number")), Error::unsupported(&long)] {
             let said = error.to_string();
             assert!(said.len() < 5000 && said.ends_with('…'), "{} bytes", said.len());
         }

@@ -493,7 +493,7 @@ impl Known for Session {
 }
 
 pub(super) fn is_not_here(error: &DataFusionError) -> bool {
-    matches!(row_error(error), Some(SqlError::NotHere(_) | SqlError::User(Class::Unsupported, _)))
+    matches!(row_error(error), Some(SqlError::Unsupported(_) | SqlError::User(Class::Unsupported, _)))
 }
 
 pub(super) fn is_undefined_table(error: &DataFusionError) -> bool {

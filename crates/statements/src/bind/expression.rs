@@ -33,7 +33,7 @@ impl Binder<'_> {
             ast::Expr::Identifier(name) => self.column(None, &fold(name)?),
             ast::Expr::CompoundIdentifier(parts) => match parts.as_slice() {
                 [table, column] => self.column(Some(&*fold(table)?), &fold(column)?),
-                _ => Err(Error::not_here(ast)),
+                _ => Err(Error::unsupported(ast)),
             },
             ast::Expr::Value(value) => self.literal(&value.value),
             ast::Expr::TypedString(typed) => self.typed_string(typed),
@@ -109,7 +109,7 @@ impl Binder<'_> {
                     None => self.call(function, &[expr]),
                 }
             }
-            other => Err(Error::not_here(other)),
+            other => Err(Error::unsupported(other)),
         }
     }
 
@@ -142,7 +142,7 @@ impl Binder<'_> {
             BinaryOperator::Question => return self.json(left, JsonOperator::Exists, right),
             BinaryOperator::QuestionPipe => return self.json(left, JsonOperator::ExistsAny, right),
             BinaryOperator::QuestionAnd => return self.json(left, JsonOperator::ExistsAll, right),
-            other => Err(Error::not_here(format_args!("operator {other}"))),
+            other => Err(Error::unsupported(format_args!("operator {other}"))),
         }?;
         let (left, right) = (self.expression(left)?, self.expression(right)?);
         self.compare(comparison, left, right)
@@ -199,7 +199,7 @@ impl Binder<'_> {
             UnaryOperator::Not => Ok(Typed::new(Expr::Not(Box::new(self.condition(inner, "NOT")?)), DataType::Boolean)),
             UnaryOperator::Minus if is_power(inner) => {
                 // It binds more tightly than `^`.
-                let ast::Expr::BinaryOp { left, op, right } = inner else { return Err(Error::not_here(inner)) };
+                let ast::Expr::BinaryOp { left, op, right } = inner else { return Err(Error::unsupported(inner)) };
                 let left = ast::Expr::UnaryOp { op: operator, expr: left.clone() };
                 self.binary(&left, op, right)
             }
@@ -223,7 +223,7 @@ impl Binder<'_> {
                     _ => Ok(in_range(Expr::Negate(Box::new(typed.expr)), data_type.unbounded())),
                 }
             }
-            other => Err(Error::not_here(format_args!("operator {other}"))),
+            other => Err(Error::unsupported(format_args!("operator {other}"))),
         }
     }
 
@@ -333,7 +333,7 @@ impl Binder<'_> {
         if !value.type_or_text().is_text() || !pattern.type_or_text().is_text() {
             let (one, other) = (value.type_or_text(), pattern.type_or_text());
             if one == DataType::Bytea {
-                return Err(Error::not_here("LIKE of bytes"));
+                return Err(Error::unsupported("LIKE of bytes"));
             }
             return Err(Class::UndefinedFunction.error(format_args!("operator does not exist: {one} LIKE {other}")));
         }

@@ -57,14 +57,14 @@ impl Binder<'_> {
             && function.null_treatment.is_none()
             && matches!(function.parameters, FunctionArguments::None);
         if !known {
-            return Err(Error::not_here(function));
+            return Err(Error::unsupported(function));
         }
         let (arguments, distinct) = match &function.args {
             FunctionArguments::None => (Vec::new(), false),
             FunctionArguments::List(list) if list.clauses.is_empty() => {
                 (plain(&list.args)?, list.duplicate_treatment == Some(DuplicateTreatment::Distinct))
             }
-            _ => return Err(Error::not_here(function)),
+            _ => return Err(Error::unsupported(function)),
         };
         if let Some(kind) = AggregateKind::named(&name) {
             return self.aggregate(kind, &arguments, distinct, function.filter.as_deref());
@@ -88,7 +88,7 @@ impl Binder<'_> {
             {
                 Some(function) => self.call(function, &arguments),
                 // The analytic engine has more of them.
-                None => Err(Error::not_here(format_args!("function {name} with {} arguments", arguments.len()))),
+                None => Err(Error::unsupported(format_args!("function {name} with {} arguments", arguments.len()))),
             },
         }
     }
@@ -96,7 +96,7 @@ impl Binder<'_> {
     fn literal_field(&mut self, field: &ast::Expr) -> Result<Field> {
         match self.expression(field)?.expr {
             Expr::Literal(Value::Text(name)) => Field::named(&name),
-            _ => Err(Error::not_here("a field of a date that is not a literal")),
+            _ => Err(Error::unsupported("a field of a date that is not a literal")),
         }
     }
 
@@ -213,7 +213,7 @@ fn plain(arguments: &[FunctionArg]) -> Result<Vec<Option<&ast::Expr>>> {
         .map(|argument| match argument {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(expr)) => Ok(Some(expr)),
             FunctionArg::Unnamed(FunctionArgExpr::Wildcard) => Ok(None),
-            other => Err(Error::not_here(format_args!("argument {other}"))),
+            other => Err(Error::unsupported(format_args!("argument {other}"))),
         })
         .collect()
 }

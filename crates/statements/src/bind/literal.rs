@@ -30,7 +30,7 @@ impl Binder<'_> {
                     })?,
                 )?
             }
-            other => return Err(Error::not_here(format_args!("literal {other}"))),
+            other => return Err(Error::unsupported(format_args!("literal {other}"))),
         })
     }
 
@@ -60,16 +60,16 @@ fn number(digits: &str) -> Result<Typed> {
 
 /// `INTERVAL '1 day'` or `INTERVAL '1' DAY`.
 pub(super) fn interval(written: &ast::Interval) -> Result<Typed> {
-    let ast::Expr::Value(value) = &*written.value else { return Err(Error::not_here(written)) };
+    let ast::Expr::Value(value) = &*written.value else { return Err(Error::unsupported(written)) };
     let text = match &value.value {
         ast::Value::Number(digits, _) => digits.clone(),
         other => match other.clone().into_string() {
             Some(text) => text,
-            None => return Err(Error::not_here(written)),
+            None => return Err(Error::unsupported(written)),
         },
     };
     if written.last_field.is_some() || written.leading_precision.is_some() {
-        return Err(Error::not_here(written));
+        return Err(Error::unsupported(written));
     }
     let unit = written.leading_field.as_ref().map(|field| field.to_string().to_ascii_lowercase());
     let span = Interval::parse(&text, unit.as_deref())?;

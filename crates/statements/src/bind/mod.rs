@@ -142,7 +142,7 @@ impl<'s> Binder<'s> {
             return Err(Class::DuplicateAlias.error(format_args!("table name \"{alias}\" specified more than once")));
         }
         if self.tables.len() >= TABLES_MAX {
-            return Err(Error::not_here(format_args!("more than {TABLES_MAX} tables in one statement")));
+            return Err(Error::unsupported(format_args!("more than {TABLES_MAX} tables in one statement")));
         }
         self.tables.push(ScopeTable { alias, table });
         Ok(self.tables.len() - 1)

@@ -107,7 +107,7 @@ impl Environment {
     #[cold]
     fn exceeded(&self) -> Error {
         if self.may_go_elsewhere {
-            return Error::not_here("a query that reads so many rows");
+            return Error::unsupported("a query that reads so many rows");
         }
         Error::Cancelled("the transaction read more rows than it may".into())
     }

@@ -106,7 +106,7 @@ fn in_sequence(
         };
         let Choice { access, used, ordered: in_order, .. } = choose(&joined.table, slot, &on, known, wanted);
         if access == Access::Scan && !steps.is_empty() {
-            return Err(Error::not_here(format_args!("a join without an index on table \"{}\"", joined.table.name)));
+            return Err(Error::unsupported(format_args!("a join without an index on table \"{}\"", joined.table.name)));
         }
         if wanted.is_some() && in_order {
             ordered = true;

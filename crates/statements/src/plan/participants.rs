@@ -115,7 +115,7 @@ impl Routing {
             let Some(hash) = key.hash(parameters)? else { return Ok(None) };
             let first = *first.get_or_insert(hash);
             if hash != first && !scope.one(first)?.0.owns(hash) {
-                return Err(Error::not_here("a join of rows of different partitions"));
+                return Err(Error::unsupported("a join of rows of different partitions"));
             }
         }
         Ok(first)
@@ -211,7 +211,7 @@ impl Tied {
 }
 
 fn apart(table: &Joined) -> Error {
-    Error::not_here(format_args!("a join of table \"{}\" with rows of other partitions", table.table.name))
+    Error::unsupported(format_args!("a join of table \"{}\" with rows of other partitions", table.table.name))
 }
 
 fn equates(term: &Expr, one: &Expr, other: &Expr) -> bool {

@@ -36,7 +36,7 @@ pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Ve
         && query.for_clause.is_none()
         && query.settings.is_none()
         && query.pipe_operators.is_empty();
-    let SetExpr::Select(select) = &*query.body else { return Err(Error::not_here("this kind of query")) };
+    let SetExpr::Select(select) = &*query.body else { return Err(Error::unsupported("this kind of query")) };
     let simple = simple
         && select.top.is_none()
         && select.into.is_none()
@@ -50,12 +50,12 @@ pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Ve
         && select.named_window.is_empty()
         && select.qualify.is_none();
     if !simple {
-        return Err(Error::not_here("this kind of query"));
+        return Err(Error::unsupported("this kind of query"));
     }
     let distinct = match &select.distinct {
         None | Some(Distinct::All) => false,
         Some(Distinct::Distinct) => true,
-        Some(Distinct::On(_)) => return Err(Error::not_here("DISTINCT ON")),
+        Some(Distinct::On(_)) => return Err(Error::unsupported("DISTINCT ON")),
     };
     let tables = bind_from(binder, &select.from)?;
     let condition = select.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;
@@ -63,7 +63,7 @@ pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Ve
         None => &[],
         Some(order) => match &order.kind {
             OrderByKind::Expressions(order) => order.as_slice(),
-            OrderByKind::All(_) => return Err(Error::not_here("ORDER BY ALL")),
+            OrderByKind::All(_) => return Err(Error::unsupported("ORDER BY ALL")),
         },
     };
     let ((outputs, having, order), aggregates) = binder.with_aggregates(|binder| {
@@ -194,7 +194,7 @@ fn push_wildcard(binder: &Binder<'_>, outputs: &mut Outputs, item: &SelectItem) 
         SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
             (Some(object(name)?), options)
         }
-        other => return Err(Error::not_here(other)),
+        other => return Err(Error::unsupported(other)),
     };
     let plain = options.opt_ilike.is_none()
         && options.opt_exclude.is_none()
@@ -202,7 +202,7 @@ fn push_wildcard(binder: &Binder<'_>, outputs: &mut Outputs, item: &SelectItem) 
         && options.opt_replace.is_none()
         && options.opt_rename.is_none();
     if !plain {
-        return Err(Error::not_here(item));
+        return Err(Error::unsupported(item));
     }
     push_columns(binder, outputs, name.as_deref())
 }
@@ -242,7 +242,7 @@ fn bind_order(
     let mut order = Vec::with_capacity(order_by.len());
     for item in order_by {
         if item.with_fill.is_some() {
-            return Err(Error::not_here("WITH FILL"));
+            return Err(Error::unsupported("WITH FILL"));
         }
         let key = match output_reference(&item.expr, outputs, "ORDER BY")? {
             Some(position) => OrderItem::Output(position),
@@ -308,9 +308,9 @@ fn place_order(
 }
 
 fn group_keys(binder: &mut Binder<'_>, group_by: &GroupByExpr, outputs: &Outputs) -> Result<Vec<Expr>> {
-    let GroupByExpr::Expressions(written, modifiers) = group_by else { return Err(Error::not_here("GROUP BY ALL")) };
+    let GroupByExpr::Expressions(written, modifiers) = group_by else { return Err(Error::unsupported("GROUP BY ALL")) };
     if !modifiers.is_empty() {
-        return Err(Error::not_here("GROUP BY with a modifier"));
+        return Err(Error::unsupported("GROUP BY with a modifier"));
     }
     let mut keys = Vec::with_capacity(written.len());
     for expr in written {
@@ -365,7 +365,7 @@ fn bind_limit(binder: &mut Binder<'_>, clause: Option<&LimitClause>) -> Result<(
         Some(LimitClause::LimitOffset { limit, offset, limit_by }) if limit_by.is_empty() => {
             (limit.as_ref(), offset.as_ref().map(|offset| &offset.value))
         }
-        Some(_) => return Err(Error::not_here("this LIMIT")),
+        Some(_) => return Err(Error::unsupported("this LIMIT")),
     };
     let mut bind = |expr: Option<&ast::Expr>| -> Result<Option<Expr>> {
         let Some(expr) = expr else { return Ok(None) };

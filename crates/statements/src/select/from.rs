@@ -17,14 +17,14 @@ pub fn bind_from(binder: &mut Binder<'_>, from: &[TableWithJoins]) -> Result<Vec
                 JoinOperator::Join(constraint) | JoinOperator::Inner(constraint) => (false, constraint),
                 JoinOperator::Left(constraint) | JoinOperator::LeftOuter(constraint) => (true, constraint),
                 JoinOperator::CrossJoin(JoinConstraint::None) => (false, &JoinConstraint::None),
-                _ => return Err(Error::not_here("this kind of join")),
+                _ => return Err(Error::unsupported("this kind of join")),
             };
             let mut joined = bind_table(binder, &join.relation)?;
             joined.outer = outer;
             joined.on = match constraint {
                 JoinConstraint::On(condition) => conjuncts(binder.condition(condition, "JOIN/ON")?),
                 JoinConstraint::None if !outer => Vec::new(),
-                _ => return Err(Error::not_here("a join with USING or NATURAL")),
+                _ => return Err(Error::unsupported("a join with USING or NATURAL")),
             };
             tables.push(joined);
         }
@@ -35,13 +35,13 @@ pub fn bind_from(binder: &mut Binder<'_>, from: &[TableWithJoins]) -> Result<Vec
 /// A table and what it is called.
 pub fn bind_table(binder: &mut Binder<'_>, factor: &TableFactor) -> Result<Joined> {
     let TableFactor::Table { name, alias, args: None, version: None, sample: None, .. } = factor else {
-        return Err(Error::not_here("something other than a table in FROM"));
+        return Err(Error::unsupported("something other than a table in FROM"));
     };
     let table = binder.schema().table(&object(name)?)?.clone();
     let alias = match alias {
         None => table.name.clone(),
         Some(alias) if alias.columns.is_empty() => fold(&alias.name)?,
-        Some(_) => return Err(Error::not_here("an alias with columns")),
+        Some(_) => return Err(Error::unsupported("an alias with columns")),
     };
     binder.add_table(alias, table.clone())?;
     Ok(Joined { table, outer: false, on: Vec::new() })

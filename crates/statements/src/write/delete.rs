@@ -34,9 +34,9 @@ impl Delete {
             && delete.output.is_none()
             && delete.order_by.is_empty()
             && delete.limit.is_none();
-        let ([table], true) = (from.as_slice(), plain) else { return Err(Error::not_here("this DELETE")) };
+        let ([table], true) = (from.as_slice(), plain) else { return Err(Error::unsupported("this DELETE")) };
         if !table.joins.is_empty() {
-            return Err(Error::not_here("DELETE with a join"));
+            return Err(Error::unsupported("DELETE with a join"));
         }
         let joined = bind_table(binder, &table.relation)?;
         let condition = delete.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;

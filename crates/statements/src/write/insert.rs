@@ -72,7 +72,7 @@ struct ConflictUpdate {
 
 impl Insert {
     pub fn bind(binder: &mut Binder<'_>, insert: &ast::Insert) -> Result<(Self, Vec<OutputColumn>)> {
-        let TableObject::TableName(name) = &insert.table else { return Err(Error::not_here("this INSERT")) };
+        let TableObject::TableName(name) = &insert.table else { return Err(Error::unsupported("this INSERT")) };
         let plain = insert.or.is_none()
             && !insert.ignore
             && !insert.overwrite
@@ -83,7 +83,7 @@ impl Insert {
             && insert.insert_alias.is_none()
             && insert.output.is_none();
         if !plain {
-            return Err(Error::not_here("this INSERT"));
+            return Err(Error::unsupported("this INSERT"));
         }
         let table = binder.schema().table(&object(name)?)?.clone();
         let targets = targets(&table, insert)?;
@@ -99,7 +99,7 @@ impl Insert {
         let conflict = match &insert.on {
             None => None,
             Some(OnInsert::OnConflict(conflict)) => Some(bind_conflict(binder, &table, conflict)?),
-            Some(_) => return Err(Error::not_here("ON DUPLICATE KEY")),
+            Some(_) => return Err(Error::unsupported("ON DUPLICATE KEY")),
         };
         let (returning, columns) = bind_returning(binder, insert.returning.as_ref())?;
         let checks = bind_checks(binder.schema(), &table, None)?;
@@ -409,7 +409,7 @@ fn bind_source(
 ) -> Result<Values> {
     if let SetExpr::Values(values) = &*query.body {
         if query.order_by.is_some() || query.limit_clause.is_some() || query.with.is_some() {
-            return Err(Error::not_here("VALUES with ORDER BY or LIMIT"));
+            return Err(Error::unsupported("VALUES with ORDER BY or LIMIT"));
         }
         let rows: Result<Vec<_>> =
             values.rows.iter().map(|row| bind_row(binder, table, (targets, named), &row.content)).collect();
@@ -428,7 +428,7 @@ fn bind_source(
                 let from = columns.get(given).map_or(column.data_type, |column| column.data_type);
                 let to = column.data_type;
                 if !from.assigns_to(to) && to.is_text() {
-                    return Err(Error::not_here(format_args!("INSERT of a query's {from} as {to}")));
+                    return Err(Error::unsupported(format_args!("INSERT of a query's {from} as {to}")));
                 }
                 if !from.assigns_to(to) {
                     return Err(Class::TypeMismatch.error(format_args!(

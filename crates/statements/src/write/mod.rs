@@ -166,7 +166,7 @@ fn bind_assignments(
     let layout = Layout::new(table)?;
     for assignment in written {
         let AssignmentTarget::ColumnName(name) = &assignment.target else {
-            return Err(Error::not_here("an assignment to several columns"));
+            return Err(Error::unsupported("an assignment to several columns"));
         };
         let column = table.column(&object(name)?)?;
         let Some(definition) = table.columns.get(column) else { continue };

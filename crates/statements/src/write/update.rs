@@ -46,7 +46,7 @@ impl Update {
             && update.order_by.is_empty()
             && update.limit.is_none();
         if !plain {
-            return Err(Error::not_here("this UPDATE"));
+            return Err(Error::unsupported("this UPDATE"));
         }
         let joined = bind_table(binder, &update.table.relation)?;
         let condition = update.selection.as_ref().map(|condition| binder.condition(condition, "WHERE")).transpose()?;

@@ -219,7 +219,7 @@ impl Session {
     }
 
     /// Reads and plans a text without running it. Unlike in [`Session::execute`], an error does not end the
-    /// transaction: a caller who gets [`Error::NotHere`] may have another way to run it.
+    /// transaction: a caller who gets [`Error::Unsupported`] may have another way to run it.
     pub fn prepare(&mut self, sql: &str) -> Result<()> {
         self.command(sql).map(|_| ())
     }

@@ -45,7 +45,7 @@ pub struct Settings {
     /// Limits of a procedure.
     pub limits: Limits,
     /// Rows that a query of a session may read outside of a transaction, by estimate or in fact; one that would read
-    /// more is [`Error::NotHere`](thermocline_types::Error::NotHere), for who has another engine that reads a snapshot
+    /// more is [`Error::Unsupported`](thermocline_types::Error::Unsupported), for who has another engine that reads a snapshot
     /// and holds no partition meanwhile. `None` where there is none. Inside a transaction and in a procedure queries
     /// run here, and [`Session::execute_unbounded`](super::Session::execute_unbounded) has any of them run here.
     pub query_rows_max: Option<u64>,
