@@ -9,7 +9,7 @@ use thermocline_types::{Class, DataType, Result, Value, assign};
 
 use crate::bind::Binder;
 use crate::expression::{Environment, Expr, Frame};
-use crate::prepared::settle;
+use crate::prepared::{check_count, settle};
 
 /// The arguments of a written `CALL`, as expressions over parameters.
 #[derive(Debug)]
@@ -61,13 +61,7 @@ impl CallArguments {
     /// # Errors
     /// If parameters are missing or of other types, or an expression has an error.
     pub fn evaluate(&self, parameters: &[Value], budget: &Arc<Budget>) -> Result<Vec<Value>> {
-        if parameters.len() != self.parameters.len() {
-            return Err(Class::UndefinedParameter.error(format_args!(
-                "the statement has {} parameters and was given {}",
-                self.parameters.len(),
-                parameters.len()
-            )));
-        }
+        check_count(self.parameters.len(), parameters.len())?;
         let parameters = settle(parameters, self.parameters.iter().copied())?;
         let is_plain = |(expr, _): &(Expr, _)| matches!(expr, Expr::Literal(_) | Expr::Parameter(_));
         let memory = (!self.arguments.iter().all(is_plain)).then(|| Box::new(StatementMemory::new(budget)));

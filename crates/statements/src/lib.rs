@@ -13,7 +13,7 @@ mod answer;
 mod arguments;
 mod bind;
 mod data_type;
-pub mod definition;
+mod definition;
 mod dialect;
 mod expression;
 mod heap_size;

@@ -366,18 +366,21 @@ impl Prepared {
 
     #[inline]
     fn settle<'p>(&self, parameters: &'p [Value]) -> Result<Cow<'p, [Value]>> {
-        if parameters.len() != self.parameters.len() {
-            return Err(Class::UndefinedParameter.error(format_args!(
-                "the statement has {} parameters and was given {}",
-                self.parameters.len(),
-                parameters.len()
-            )));
-        }
+        check_count(self.parameters.len(), parameters.len())?;
         if self.takes(parameters.iter().map(Value::kind_bit)) {
             return Ok(Cow::Borrowed(parameters));
         }
         settle(parameters, self.parameters.iter().copied())
     }
+}
+
+/// An error unless a statement is given as many parameters as it has.
+#[inline]
+pub(crate) fn check_count(has: usize, given: usize) -> Result<()> {
+    if has == given {
+        return Ok(());
+    }
+    Err(Class::UndefinedParameter.error(format_args!("the statement has {has} parameters and was given {given}")))
 }
 
 /// The kinds of values that a parameter of this type takes as they are, as bits.

@@ -1,5 +1,6 @@
-use super::{AppendFile, DirectoryLock, Disk, ReadFile};
 use thermocline_types::{Class, Error, Result};
+
+use super::{AppendFile, DirectoryLock, Disk, ReadFile};
 
 /// A directory without files that takes none: that of a database which keeps nothing.
 #[derive(Debug, Clone, Copy, Default)]

@@ -145,9 +145,7 @@ fn create_table(schema: &mut Schema, written: &CreateTable, behind: Vec<SqlOptio
     for column in &table.columns {
         validate_default(schema, column)?;
     }
-    let table = Arc::new(table);
-    schema.put_table(Arc::clone(&table));
-    Ok(Change::CreateTable(table))
+    Ok(Change::CreateTable(put(schema, table)))
 }
 
 /// Name and value of an option.
@@ -421,11 +419,12 @@ fn create_index(schema: &mut Schema, written: &CreateIndex) -> Result<Change> {
         }
     }
     let index = push_index(schema, &mut table, IndexDefinition { id, name, kind, unique: written.unique, columns })?;
-    let table = replace(schema, table);
+    let table = put(schema, table);
     Ok(Change::CreateIndex { table, index })
 }
 
-fn replace(schema: &mut Schema, table: TableDefinition) -> Arc<TableDefinition> {
+/// Puts a table into the schema, in the place of the one with its name.
+fn put(schema: &mut Schema, table: TableDefinition) -> Arc<TableDefinition> {
     let table = Arc::new(table);
     schema.put_table(Arc::clone(&table));
     table
@@ -458,7 +457,7 @@ fn add_column(schema: &mut Schema, name: &str, written: &ColumnDef, if_not_exist
     if table.checks.len() > checks {
         return Err(unsupported("adding a column with a CHECK"));
     }
-    let table = replace(schema, table);
+    let table = put(schema, table);
     Ok(Change::AddColumn { table, fill })
 }
 
@@ -476,7 +475,7 @@ fn truncate_table(schema: &mut Schema, written: &Truncate) -> Result<Change> {
         Err(error) => return Err(error),
     };
     // Whoever holds the old table finds it gone.
-    let table = replace(schema, TableDefinition { id: schema.next_table_id()?, ..TableDefinition::clone(&before) });
+    let table = put(schema, TableDefinition { id: schema.next_table_id()?, ..TableDefinition::clone(&before) });
     Ok(Change::TruncateTable { before, table })
 }
 
@@ -502,7 +501,7 @@ fn drop_index(schema: &mut Schema, name: &str, if_exists: bool) -> Result<Change
     }
     let mut table = (**table).clone();
     table.indexes.retain(|known| known.id != index);
-    let table = replace(schema, table);
+    let table = put(schema, table);
     Ok(Change::DropIndex { table, index })
 }
 

@@ -1,7 +1,5 @@
 //! Tables for tests of what stores rows, which are below SQL.
 
-use std::sync::Arc;
-
 use thermocline_types::DataType;
 
 use super::{ColumnDefinition, IndexColumn, IndexDefinition, IndexId, IndexKind, TableDefinition, TableId};
@@ -40,15 +38,4 @@ pub fn with_index(
     let (id, columns) = (table.next_index_id(), columns.collect());
     table.indexes.push(IndexDefinition { id, name: format!("i{}", id.0).into(), kind, unique, columns });
     (table, id)
-}
-
-/// The same behind a shared pointer.
-pub fn shared_with_index(
-    table: &Arc<TableDefinition>,
-    kind: IndexKind,
-    unique: bool,
-    columns: &[&str],
-) -> (Arc<TableDefinition>, IndexId) {
-    let (table, id) = with_index(TableDefinition::clone(table), kind, unique, columns);
-    (Arc::new(table), id)
 }

@@ -35,7 +35,8 @@ fn definitions(
     (kind, unique, columns): (IndexKind, bool, &[&str]),
 ) -> (Arc<TableDefinition>, Change, Arc<TableDefinition>, IndexId) {
     let before = table();
-    let (table, index) = fixture::shared_with_index(&before, kind, unique, columns);
+    let (table, index) = fixture::with_index(TableDefinition::clone(&before), kind, unique, columns);
+    let table = Arc::new(table);
     (before, Change::CreateIndex { table: Arc::clone(&table), index }, table, index)
 }
 
