@@ -1,0 +1,256 @@
+//! The rules of the house that a compiler does not check: which crate may know which, which names
+//! in the documentation still exist, and what may stand in `Cargo.lock` once only.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Each crate and the crates of ours that it may depend on. `docs/architecture.md` says why.
+const MAY_KNOW: &[(&str, &[&str])] = &[
+    ("types", &[]),
+    ("lua", &[]),
+    ("pushdown", &["types"]),
+    ("cache", &["pushdown", "types"]),
+    ("formats", &["pushdown", "types"]),
+    ("storage", &["formats", "pushdown", "types"]),
+    ("catalog", &["storage", "formats", "pushdown", "types"]),
+    ("dialect", &["pushdown", "types"]),
+    ("compute", &["catalog", "dialect", "cache", "storage", "formats", "pushdown", "types"]),
+    ("machine", &["types"]),
+    ("tables", &["machine", "types"]),
+    ("statements", &["tables", "machine", "types"]),
+    ("durability", &["statements", "tables", "machine", "types"]),
+    ("procedures", &["statements", "tables", "machine", "lua", "types"]),
+    ("transactions", &["procedures", "durability", "statements", "tables", "machine", "types"]),
+    ("simulator", &["transactions", "procedures", "durability", "statements", "tables", "machine", "lua", "types"]),
+    ("database", &["transactions", "compute", "catalog", "dialect", "formats", "pushdown", "types"]),
+    ("workloads", &["database", "compute", "dialect", "transactions", "pushdown"]),
+    (
+        "thermocline",
+        &["workloads", "database", "compute", "transactions", "cache", "storage", "formats", "pushdown", "types"],
+    ),
+];
+
+/// Names of our crates in all of a manifest's tables of dependencies, those of tests and of targets among them.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut found = vec![];
+    let mut is_dependency = false;
+    for line in manifest.lines().map(str::trim) {
+        if let Some(table) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+            // `[dependencies.thermocline-types]` is one as well.
+            is_dependency = table.contains("dependencies");
+            let name = table.rsplit_once("dependencies").map_or("", |(_, name)| name);
+            found.extend(name.strip_prefix(".thermocline-").map(str::to_owned));
+        } else if is_dependency && let Some(rest) = line.strip_prefix("thermocline-") {
+            found.push(rest.split(['.', ' ', '=']).next().unwrap().to_owned());
+        }
+    }
+    found
+}
+
+fn reversed(name: &str, manifest: &str) -> Vec<String> {
+    let allowed = MAY_KNOW.iter().find(|(known, _)| *known == name).map(|(_, allowed)| *allowed);
+    let allowed = allowed.unwrap_or_else(|| panic!("crate {name} has no place in the order of dependencies"));
+    dependencies(manifest).into_iter().filter(|found| !allowed.contains(&found.as_str())).collect()
+}
+
+#[test]
+fn dependencies_point_downwards() {
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap();
+        let wrong = reversed(&name, &manifest);
+        assert!(wrong.is_empty(), "crate {name} must not depend on {wrong:?}");
+    }
+}
+
+#[test]
+fn a_reversed_dependency_is_noticed() {
+    for manifest in [
+        "[dependencies]\narrow.workspace = true\nthermocline-compute.workspace = true\n",
+        "[dependencies]\n[lints]\nworkspace = true\n[dev-dependencies]\nthermocline-compute = { path = \"../compute\" }\n",
+        "[target.'cfg(unix)'.dependencies]\nthermocline-compute.workspace = true\n",
+        "[build-dependencies.thermocline-compute]\nworkspace = true\n",
+    ] {
+        assert_eq!(reversed("storage", manifest), ["compute"], "{manifest}");
+    }
+}
+
+/// Crates that know no plan.
+const WITHOUT_DATAFUSION: [&str; 10] = [
+    "types",
+    "cache",
+    "lua",
+    "machine",
+    "tables",
+    "statements",
+    "durability",
+    "procedures",
+    "transactions",
+    "simulator",
+];
+
+#[test]
+fn who_knows_no_plan_links_no_datafusion() {
+    for name in WITHOUT_DATAFUSION {
+        let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        assert!(!manifest.contains("datafusion"), "crate {name} is below plans");
+    }
+}
+
+/// The rooms of a crate, which are the folders of its sources, and which of them each names in its code.
+fn rooms(source: &Path) -> BTreeMap<String, BTreeSet<String>> {
+    let entries = fs::read_dir(source).unwrap().map(|entry| entry.unwrap().path());
+    let folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    let names: Vec<String> = folders.iter().map(|path| name(path)).collect();
+    let mut rooms = BTreeMap::new();
+    for folder in &folders {
+        let own = name(folder);
+        let mut code = String::new();
+        collect(folder, &mut code);
+        let named = names.iter().filter(|other| **other != own && code.contains(&format!("crate::{other}::")));
+        rooms.insert(own.clone(), named.cloned().collect());
+    }
+    rooms
+}
+
+/// The code of a folder's files, without comments and tests.
+fn collect(path: &Path, code: &mut String) {
+    if path.is_dir() {
+        fs::read_dir(path).unwrap().for_each(|entry| collect(&entry.unwrap().path(), code));
+    } else if path.extension().is_some_and(|extension| extension == "rs") {
+        let text = fs::read_to_string(path).unwrap();
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        code.extend(text.lines().filter(|line| !line.trim_start().starts_with("//")).flat_map(|line| [line, "\n"]));
+    }
+}
+
+/// What can be reached from a room.
+fn reachable<'r>(rooms: &'r BTreeMap<String, BTreeSet<String>>, from: &'r str) -> BTreeSet<&'r str> {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(room) = next.pop() {
+        next.extend(rooms[room].iter().map(String::as_str).filter(|other| seen.insert(*other)));
+    }
+    seen
+}
+
+#[test]
+fn rooms_of_a_crate_lead_one_way() {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_str().unwrap().to_owned();
+        let rooms = rooms(&path.join("src"));
+        for room in rooms.keys() {
+            let there_and_back =
+                reachable(&rooms, room).into_iter().filter(|other| reachable(&rooms, other).contains(room.as_str()));
+            let circle: Vec<String> = there_and_back.map(str::to_owned).collect();
+            if !circle.is_empty() {
+                found.insert((name.clone(), circle));
+            }
+        }
+    }
+    assert_eq!(found, BTreeSet::new(), "circles between the rooms of a crate");
+}
+
+#[test]
+fn a_circle_of_rooms_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, code) in [
+        ("a/mod.rs", "use crate::b::B;"),
+        ("b/deep/x.rs", "fn f(_: crate::c::C) {}"),
+        ("c/mod.rs", "// crate::d::D\nuse crate::a::A;\n#[cfg(test)]\nmod tests {\n    use crate::d::D;\n}"),
+        ("d/mod.rs", "use crate::a::{self, A};"),
+    ] {
+        let path = folder.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, code).unwrap();
+    }
+    let rooms = rooms(folder.path());
+    assert_eq!(reachable(&rooms, "a"), BTreeSet::from(["a", "b", "c"]));
+    assert_eq!(reachable(&rooms, "d"), BTreeSet::from(["a", "b", "c"]));
+}
+
+#[test]
+fn one_version_of_the_stack() {
+    let lock = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
+    for line in lock.lines() {
+        if let Some(name) = line.strip_prefix("name = ") {
+            *versions.entry(name.trim_matches('"')).or_default() += 1;
+        }
+    }
+    for name in ["arrow", "arrow-flight", "parquet", "datafusion", "datafusion-proto", "object_store", "tonic"] {
+        assert_eq!(versions.get(name), Some(&1), "versions of {name} in Cargo.lock");
+    }
+}
+
+/// Relative links of Markdown files lead somewhere, and where they name a symbol after `#`-free
+/// link text in backticks, the file that they lead to has it.
+#[test]
+fn links_in_the_documentation_hold() {
+    let root = root();
+    let mut pages: Vec<PathBuf> = fs::read_dir(root.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.push(root.join("README.md"));
+    let mut links = 0;
+    for page in pages.iter().filter(|page| page.extension().is_some_and(|extension| extension == "md")) {
+        let text = fs::read_to_string(page).unwrap();
+        for (label, target) in markdown_links(&text) {
+            if target.contains("://") || target.starts_with('#') {
+                continue;
+            }
+            links += 1;
+            let path = page.parent().unwrap().join(target.split('#').next().unwrap());
+            assert!(path.exists(), "{}: the link to {target} leads nowhere", page.display());
+            if let Some(symbol) = label.strip_prefix('`').and_then(|label| label.strip_suffix('`'))
+                && path.extension().is_some_and(|extension| extension == "rs")
+                && !symbol.ends_with(".rs")
+            {
+                let name = symbol.rsplit("::").next().unwrap().trim_end_matches("()");
+                let code = fs::read_to_string(&path).unwrap();
+                // Or it is the module itself.
+                let is_module = path.components().any(|part| part.as_os_str() == name);
+                let has = is_module || has_word(&code, name);
+                assert!(has, "{}: {} has no {symbol}", page.display(), path.display());
+            }
+        }
+    }
+    assert!(links > 20, "the documentation links to the code");
+}
+
+/// Whether a name stands in code by itself, and not only as a part of others.
+fn has_word(code: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.match_indices(name)
+        .any(|(at, _)| !code[..at].ends_with(is_part) && !code[at + name.len()..].starts_with(is_part))
+}
+
+fn markdown_links(text: &str) -> Vec<(String, String)> {
+    text.match_indices("](")
+        .filter_map(|(at, _)| {
+            let label = text[..at].rsplit('[').next()?.to_owned();
+            let target = text[at + 2..].split(')').next()?.to_owned();
+            Some((label, target))
+        })
+        .collect()
+}
+
+#[test]
+fn nothing_names_a_machine() {
+    let mut stack = vec![root().join("crates"), root().join("docs"), root().join(".ci")];
+    while let Some(path) = stack.pop() {
+        if path.is_dir() {
+            stack.extend(fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()));
+        } else if let Ok(text) = fs::read_to_string(&path) {
+            for needle in [["/", "work/"].concat(), ["/", "root/"].concat(), ["/", "home/"].concat()] {
+                assert!(!text.contains(&needle), "{} names {needle}", path.display());
+            }
+        }
+    }
+}

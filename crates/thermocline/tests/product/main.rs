@@ -1,0 +1,36 @@
+//! The product from outside: its library, its program, its servers.
+//!
+//! One executable, because each costs a link of the whole engine and a third of a gigabyte of disk. `random` and
+//! `semantics` are of their own: they run for minutes and have settings.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod adaptive;
+mod awkward_types;
+mod bad_input;
+mod bitmap;
+mod cached;
+mod cli;
+mod database_files;
+mod definitions;
+mod faults;
+mod hostile_clients;
+mod house;
+mod indexes;
+mod interrupts;
+mod many_partitions;
+mod memory;
+mod nesting;
+mod rows;
+mod scripts;
+mod sessions;
+mod shell;
+mod soak;
+mod ssb;
+mod statements;
+mod text_objects;
+mod tpch;
+mod transactional_benches;
