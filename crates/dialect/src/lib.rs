@@ -13,6 +13,5 @@ pub mod rules;
 mod text;
 
 pub use text::{
-    SqlDialect, any_expression, check_depth, check_plan_size, check_statement_size, folded, folded_word,
-    in_our_dialect, parse,
+    any_expression, check_depth, check_plan_size, check_statement_size, in_our_dialect, parse, parse_tokens,
 };

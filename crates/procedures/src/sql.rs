@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use thermocline_statements::object;
-use thermocline_statements::{Answer, CallArguments, OutputColumn, Parsed, Prepared, parse, split};
+use thermocline_statements::{Answer, CallArguments, OutputColumn, Prepared, parse, split};
+use thermocline_syntax::Statement;
 use thermocline_tables::schema::{ProcedureDefinition, Schema};
 use thermocline_tables::table::HeapSize;
 use thermocline_types::{Class, Result, Value};
@@ -88,7 +89,7 @@ impl HeapSize for SqlProcedure {
 
 fn compile_step(schema: &Schema, definition: &ProcedureDefinition, text: &str) -> Result<Action> {
     match parse(text)? {
-        Parsed::Call { name, arguments: written } => {
+        Statement::Call { name, arguments: written } => {
             // The procedure may be this one, or one that comes later: it is looked up when this runs.
             let arguments = CallArguments::bind_late(schema, &written, &definition.arguments)?;
             if arguments.parameters().len() != definition.arguments.len() {
@@ -96,15 +97,15 @@ fn compile_step(schema: &Schema, definition: &ProcedureDefinition, text: &str) -
             }
             Ok(Action::Call { procedure: object(&name)?, arguments })
         }
-        parsed @ (Parsed::Statement(..) | Parsed::Explain(_)) => {
-            let prepared = Prepared::bind(schema, parsed, &definition.arguments)?;
+        statement @ (Statement::Sql(..) | Statement::Explain(_)) => {
+            let prepared = Prepared::bind(schema, &statement, &definition.arguments)?;
             if prepared.parameters().len() != definition.arguments.len() {
                 return Err(Class::UndefinedParameter.error("a parameter that is no argument of the procedure"));
             }
             let columns = prepared.columns().into();
             Ok(Action::Statement(Box::new(prepared), columns))
         }
-        Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
+        Statement::CreateProcedure(_) | Statement::DropProcedure { .. } => {
             Err(Class::InvalidFunctionDefinition.error("a definition inside of a procedure"))
         }
     }

@@ -346,13 +346,16 @@ pub enum TicketKind {
     Index(IndexRequest),
 }
 
+/// Bytes of a query's id or of a tenant at the most: nodes remember them for a while.
+pub const ORIGIN_BYTES_MAX: usize = 256;
+
 /// Origin of a request, for logs, fairness and deadlines.
 #[derive(Clone, PartialEq, Message)]
 pub struct Origin {
-    /// The query.
+    /// The query; at most [`ORIGIN_BYTES_MAX`] bytes.
     #[prost(string, tag = "1")]
     pub query_id: String,
-    /// The tenant; empty for the default one.
+    /// The tenant, as the session's setting says; empty for the default one.
     #[prost(string, tag = "2")]
     pub tenant: String,
     /// Milliseconds after which nobody waits any more; 0 for the node's own limit.

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use sqlparser::ast::Statement;
+use sqlparser::ast;
+use thermocline_syntax::Statement;
 use thermocline_tables::partition::{Participants, Scope};
 use thermocline_tables::schema::{Argument, Schema};
 use thermocline_tables::table::{Charge, HeapSize, LOOK_UPS_AHEAD, OfLookUps, allocated};
@@ -12,7 +13,7 @@ use thermocline_types::{
 
 use super::bind::Binder;
 use super::expression::Environment;
-use super::parse::{Parsed, parse};
+use super::parse::parse;
 use super::plan::{Points, explain_steps, read_ahead};
 use super::rows::{Batch, Outcome, OutputColumn, TextHint};
 use super::select::{Select, bind_select};
@@ -52,53 +53,53 @@ impl Prepared {
 
     /// Prepares a statement of a procedure, which names the arguments or calls them `$1`, `$2`.
     pub fn with_arguments(schema: &Schema, sql: &str, arguments: &[Argument]) -> Result<Self> {
-        Self::bind(schema, parse(sql)?, arguments)
+        Self::bind(schema, &parse(sql)?, arguments)
     }
 
     /// Binds and plans a statement; `arguments` are those of the procedure that it is in.
     ///
     /// # Errors
     /// If it does not fit the schema, or is one that this planner does not run.
-    pub fn bind(schema: &Schema, parsed: Parsed, arguments: &[Argument]) -> Result<Self> {
-        Self::bind_charged(schema, parsed, arguments, None)
+    pub fn bind(schema: &Schema, statement: &Statement, arguments: &[Argument]) -> Result<Self> {
+        Self::bind_charged(schema, statement, arguments, None)
     }
 
     /// The same, with what the schema adds to the statement charged: see [`parse_bytes`](super::parse_bytes).
     pub fn bind_charged(
         schema: &Schema,
-        parsed: Parsed,
+        statement: &Statement,
         arguments: &[Argument],
         charge: Option<&mut Charge>,
     ) -> Result<Self> {
-        let statement = match parsed {
-            Parsed::Statement(statement, _) => *statement,
-            Parsed::Explain(inner) => {
-                let inner = Self::bind_charged(schema, *inner, arguments, charge)?;
+        let statement = match statement {
+            Statement::Sql(statement, _) => statement.as_ref(),
+            Statement::Explain(inner) => {
+                let inner = Self::bind_charged(schema, inner, arguments, charge)?;
                 let columns = vec![OutputColumn { name: "QUERY PLAN".into(), data_type: DataType::Text }];
                 let lines = inner.explain();
                 let query = if let Plan::Select(query) = inner.plan { Some(query) } else { None };
                 return Ok(Self::new_plan(Plan::Text(lines, query), inner.parameters, columns));
             }
-            Parsed::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
-            Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => {
+            Statement::Call { .. } => return Err(Class::Syntax.error("CALL is no statement to prepare")),
+            Statement::CreateProcedure(_) | Statement::DropProcedure { .. } => {
                 return Err(Class::Syntax.error("a definition is no statement to prepare"));
             }
         };
         let mut binder = Binder::new(schema, arguments).with_charge(charge);
-        let (plan, columns) = match &statement {
-            Statement::Query(query) => {
+        let (plan, columns) = match statement {
+            ast::Statement::Query(query) => {
                 let (select, columns) = bind_select(&mut binder, query)?;
                 (Plan::Select(Box::new(select)), columns)
             }
-            Statement::Insert(insert) => {
+            ast::Statement::Insert(insert) => {
                 let (insert, columns) = Insert::bind(&mut binder, insert)?;
                 (Plan::Insert(Box::new(insert)), columns)
             }
-            Statement::Update(update) => {
+            ast::Statement::Update(update) => {
                 let (update, columns) = Update::bind(&mut binder, update)?;
                 (Plan::Update(Box::new(update)), columns)
             }
-            Statement::Delete(delete) => {
+            ast::Statement::Delete(delete) => {
                 let (delete, columns) = Delete::bind(&mut binder, delete)?;
                 (Plan::Delete(Box::new(delete)), columns)
             }

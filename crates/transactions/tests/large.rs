@@ -84,7 +84,7 @@ fn filled() -> Database {
 
 /// A query that the row engine runs whatever it reads.
 fn count(session: &mut Session, sql: &str) -> i64 {
-    int(&session.execute_unbounded(sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error}")))
+    int(&session.execute_unbounded(sql.into(), &[]).unwrap_or_else(|error| panic!("{sql}: {error}")))
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn statements_over_all_partitions_change_them_side_by_side() {
     assert_eq!(affected(&mut session, "UPDATE w SET d = k WHERE d IS NULL OR random() < 2"), rows - rows / 5);
     let read = |session: &mut Session| {
         let sums = "SELECT count(*), sum(v), sum(d), sum(length(note)), min(note), max(note) FROM w";
-        let answer = session.execute_unbounded(sums, &[]).unwrap();
+        let answer = session.execute_unbounded(sums.into(), &[]).unwrap();
         (0..6).map(|column| answer.rows.value(0, column).to_value()).collect::<Vec<_>>()
     };
     let before = read(&mut session);

@@ -5,7 +5,8 @@ use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::sql::parser::{ResetStatement, Statement};
 use datafusion::sql::sqlparser::ast::{self, Expr, Set};
 use thermocline_catalog::TableDefinition;
-use thermocline_dialect::{folded, parse};
+use thermocline_dialect::parse;
+use thermocline_syntax::folded;
 
 use super::engine::AnalyticEngine;
 use super::options::StatementOptions;

@@ -3,8 +3,8 @@
 use datafusion::common::Result;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast;
-use thermocline_dialect::folded;
 use thermocline_pushdown::user_err;
+use thermocline_syntax::folded;
 
 use super::IndexDefinition;
 

@@ -232,7 +232,7 @@ impl QueryContext {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         Origin {
             query_id: self.id.to_string(),
-            tenant: String::new(),
+            tenant: self.settings.tenant.clone(),
             deadline_ms: left.map_or(0, |left| left.as_millis().max(1) as u64),
             busy_permille: self.resources.load.permille(),
         }

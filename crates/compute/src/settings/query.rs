@@ -10,7 +10,7 @@ use thermocline_pushdown::Mode;
 use thermocline_pushdown::units::{
     at_least, exact_size, format_duration, on_off, parse_count, parse_duration, parse_size, parse_switch,
 };
-use thermocline_pushdown::wire::Compression;
+use thermocline_pushdown::wire::{Compression, ORIGIN_BYTES_MAX};
 use thermocline_types::{Scope, Setting};
 
 /// Compression of answers on the wire.
@@ -67,6 +67,9 @@ pub struct QuerySettings {
     pub bloom_filter_fpr: f64,
     /// Whether a busy storage node may have this side fetch the stored bytes and run the fragment.
     pub pushback: bool,
+    /// Whose queries these are: storage nodes share their slots among tenants before their queries. Empty for the
+    /// default tenant.
+    pub tenant: String,
     /// Where tables, `COPY` and `BACKUP` may read and write.
     pub allowed_locations: AllowedLocations,
     /// Dollars per hour of this compute node.
@@ -96,6 +99,7 @@ impl Default for QuerySettings {
             bloom_filter_size: 1 << 20,
             bloom_filter_fpr: 0.01,
             pushback: true,
+            tenant: String::new(),
             allowed_locations: AllowedLocations::default(),
             // Table I of the PushdownDB paper: S3 and an r4.8xlarge of one region, 2020. Out of the
             // cloud a GB transferred was 0.09. What storing costs no query changes.
@@ -241,6 +245,20 @@ pub const QUERY_SETTINGS: &[Setting<QuerySettings>] = &[
         description: "whether a busy storage node may send this side for the stored bytes: on or off",
         get: |s| on_off(s.pushback).to_owned(),
         set: |s, text| parse_switch(text).map(|on| s.pushback = on),
+    },
+    Setting {
+        name: "tenant",
+        scope: Scope::Session,
+        unit: "text",
+        description: "whose queries these are: storage nodes share their slots among tenants before their queries; empty for the default one",
+        get: |s| s.tenant.clone(),
+        set: |s, text| {
+            if text.len() > ORIGIN_BYTES_MAX {
+                return Err(format!("a tenant has at most {ORIGIN_BYTES_MAX} bytes, not {}", text.len()));
+            }
+            s.tenant = text.to_owned();
+            Ok(())
+        },
     },
     Setting {
         name: "allowed_locations",

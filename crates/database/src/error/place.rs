@@ -1,8 +1,8 @@
 //! Where in a statement an error is, and what may have been meant there.
 
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer, Word};
-use thermocline_dialect::{SqlDialect, folded_word};
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Word};
+use thermocline_syntax::{Tokens, folded_word};
 
 use super::error::{Error, Position};
 use super::names::nearest;
@@ -63,7 +63,7 @@ impl Error {
         if !matches!(self.sqlstate().get(..2), Some("42" | "26")) {
             return self;
         }
-        let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize_with_location().unwrap_or_default();
+        let tokens = Tokens::of(text).map(|tokens| tokens.into_parts().0).unwrap_or_default();
         let error = self.placed(text, at, &tokens);
         error.hinted(&tokens, known)
     }

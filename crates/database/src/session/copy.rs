@@ -7,11 +7,10 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{CopySource, CopyTarget, Ident, ObjectName, Statement as Ast};
 use thermocline_compute::QueryStream;
-use thermocline_dialect::folded;
 use thermocline_pushdown::user_err;
+use thermocline_syntax::folded;
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::schema::{TableDefinition, write_identifier};
@@ -24,7 +23,7 @@ use super::session::Session;
 use crate::arrow::Source;
 use crate::bridge::{blocking, external};
 use crate::copy::{CopyFormat, RowReader, RowWriter};
-use crate::statement::{Statement, simple};
+use crate::statement::{Statement, plain_query, simple};
 
 /// Streams that a statement's caller gives it: `COPY ... FROM STDIN` reads the one, `COPY ... TO STDOUT` writes the
 /// other.
@@ -56,8 +55,7 @@ impl Session {
         streams: Streams,
         interrupt: &Arc<Interrupt>,
     ) -> Result<QueryStream> {
-        let Some(Parsed::Statement(ast)) = &statement.parsed else { return user_err!(Syntax, "expected COPY") };
-        let Ast::Copy { source, to, target, options, legacy_options, .. } = ast.as_ref() else {
+        let Some(Ast::Copy { source, to, target, options, legacy_options, .. }) = statement.ast() else {
             return user_err!(Syntax, "expected COPY");
         };
         let format = CopyFormat::of(options, legacy_options).map_err(external)?;
@@ -68,11 +66,12 @@ impl Session {
             CopySource::Table { table_name, columns } => {
                 let columns: Vec<String> = columns.iter().map(Ident::to_string).collect();
                 let columns = if columns.is_empty() { "*".to_owned() } else { columns.join(", ") };
-                let query = format!("SELECT {columns} FROM {table_name}");
-                self.copy_to(&query, target, (format, streams.output), interrupt).await?
+                let query = plain_query(&format!("SELECT {columns} FROM {table_name}"))?;
+                self.copy_to(statement.part(Ast::Query(query)), target, (format, streams.output), interrupt).await?
             }
             CopySource::Query(query) => {
-                self.copy_to(&query.to_string(), target, (format, streams.output), interrupt).await?
+                self.copy_to(statement.part(Ast::Query(query.clone())), target, (format, streams.output), interrupt)
+                    .await?
             }
         };
         self.answer(&Answer { affected, ..Answer::default() })
@@ -80,12 +79,11 @@ impl Session {
 
     async fn copy_to(
         &self,
-        query: &str,
+        query: Statement,
         target: &CopyTarget,
         (format, output): (CopyFormat, Option<Box<dyn Write + Send>>),
         interrupt: &Arc<Interrupt>,
     ) -> Result<u64> {
-        let Some(query) = Statement::parse(query)?.pop() else { return user_err!(Syntax, "COPY has no query") };
         let path = match target {
             CopyTarget::File { filename } => Some(self.file_of_copy(filename)?),
             CopyTarget::Stdout if output.is_some() => None,

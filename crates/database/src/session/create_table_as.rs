@@ -2,7 +2,6 @@ use std::sync::Arc;
 
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::Result;
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{ColumnDef, ColumnOption, CreateTable, Ident, Statement as Ast, TableConstraint};
 use thermocline_compute::QueryStream;
 use thermocline_transactions::database::{Answer, Load, Session as RowsSession};
@@ -35,7 +34,7 @@ impl Session {
         statement: Statement,
         interrupt: &Arc<Interrupt>,
     ) -> Result<QueryStream> {
-        let Some((mut table, query)) = parts(&statement) else { return self.rows(&statement.text, interrupt).await };
+        let Some((mut table, query)) = parts(&statement) else { return self.rows(statement, interrupt).await };
         if self.in_transaction() {
             return Err(external(Class::ActiveTransaction.error("a definition is a transaction of its own")));
         }
@@ -47,7 +46,7 @@ impl Session {
         check_key(&table, &name, &query)?;
         let rows = match self.analytic(query.clone(), interrupt).await {
             Err(error) if is_of_planning(&error) && self.route(&query)? == Route::RowsFirst => {
-                self.unbounded(query.text.clone(), interrupt, error).await?
+                self.unbounded(query.clone(), interrupt, error).await?
             }
             rows => rows?,
         };
@@ -62,10 +61,9 @@ impl Session {
         let Change::CreateTable(defined) = change else { return Err(external(exists())) };
         check_columns(&defined, &columns)?;
         let types = defined.columns.iter().map(|column| column.data_type);
-        let rows = match of_texts(&query.text, types, &rows.schema) {
+        let rows = match of_texts(&query, types, &rows.schema)? {
             Some(texts) => {
                 drop(rows);
-                let Some(texts) = Statement::parse(&texts)?.pop() else { return Err(external(exists())) };
                 self.analytic(texts, interrupt).await?
             }
             None => rows,
@@ -91,11 +89,10 @@ impl Session {
 
 /// The table without its query, and the query.
 fn parts(statement: &Statement) -> Option<(CreateTable, Statement)> {
-    let Some(Parsed::Statement(ast)) = &statement.parsed else { return None };
-    let Ast::CreateTable(table) = ast.as_ref() else { return None };
+    let Some(Ast::CreateTable(table)) = statement.ast() else { return None };
     let mut table = table.clone();
     let query = table.query.take()?;
-    Some((table, statement.clone().reworded(Parsed::Statement(Box::new(Ast::Query(query))))))
+    Some((table, statement.part(Ast::Query(query))))
 }
 
 fn check_key(table: &CreateTable, name: &str, query: &Statement) -> Result<()> {

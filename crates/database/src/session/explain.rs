@@ -4,11 +4,11 @@ use std::time::Instant;
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::compute::concat_batches;
 use datafusion::common::Result;
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use thermocline_compute::QueryStream;
 use thermocline_pushdown::user_err;
-use thermocline_transactions::database::Answer;
+use thermocline_syntax::Statement as Sql;
+use thermocline_transactions::database::{Answer, Session as RowsSession};
 use thermocline_transactions::interrupt::Interrupt;
 use thermocline_transactions::types::ValueRef;
 
@@ -28,35 +28,35 @@ use crate::statement::Statement;
 /// With `ANALYZE` the statement runs, as it would without EXPLAIN, and what came of it stands below.
 impl Session {
     pub(super) async fn explain(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<QueryStream> {
-        let Some(Parsed::Explain(explain)) = &statement.parsed else {
+        let Some((Sql::Sql(inner, _), options)) = statement.explained() else {
             return self.analytic(statement, interrupt).await;
         };
-        let (options, Parsed::Statement(inner)) = (&explain.options, explain.statement.as_ref()) else {
-            return self.analytic(statement, interrupt).await;
-        };
-        let is_query = matches!(inner.as_ref(), Ast::Query(_));
+        let (inner, options) = (inner.as_ref(), options.clone());
+        let is_query = matches!(inner, Ast::Query(_));
         if is_query && (options.verbose || options.format.is_some()) {
             // Of these only the analytic engine knows something.
             return self.analytic(statement, interrupt).await;
         }
-        if !matches!(inner.as_ref(), Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
+        if !matches!(inner, Ast::Query(_) | Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
             return user_err!(Syntax, "EXPLAIN is for queries, INSERT, UPDATE and DELETE, not for {inner}");
         }
         if options.format.is_some() {
             return user_err!(Syntax, "EXPLAIN of INSERT, UPDATE and DELETE has one format");
         }
-        let (text, analyze) = (inner.to_string(), options.analyze);
-        let plan = format!("EXPLAIN {text}");
+        let asked = statement.clone();
         let prepared = self.rows.statement(interrupt, move |session| {
-            session.prepare(&plan)?;
-            session.execute(&plan, &[])
+            session.prepare(asked.source())?;
+            session.execute_source(asked.source(), &[])
         });
         match prepared.await {
-            Ok(plan) if analyze => {
+            Ok(plan) if options.analyze => {
                 let started = Instant::now();
-                let text = Arc::<str>::from(text);
-                let answer = self.rows.statement(interrupt, move |session| session.execute(&text, &[])).await;
-                match answer {
+                let (asked, text) = (statement.clone(), inner.to_string());
+                let run = move |session: &mut RowsSession| match asked.explained() {
+                    Some((explained, _)) => session.execute_source(asked.source_of(&text, explained), &[]),
+                    None => session.execute(&text, &[]),
+                };
+                match self.rows.statement(interrupt, run).await {
                     Ok(answer) => self.answer(&with_measured(plan, &answer, started, interrupt)?),
                     // It was seen to read too much when it did.
                     Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
@@ -66,9 +66,8 @@ impl Session {
             Ok(plan) => self.answer(&plan),
             Err(error) if is_query && is_beyond_rows(&error) => self.analytic(statement, interrupt).await,
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
-                let Ast::Insert(inner) = inner.as_ref() else { return Err(error) };
-                let Some(insert) = insert::Plan::of(inner, &self.row_schema())? else { return Err(error) };
-                if analyze {
+                let Some(insert) = insert::Plan::of(&statement, &self.row_schema())? else { return Err(error) };
+                if options.analyze {
                     return user_err!(
                         Unsupported,
                         "EXPLAIN ANALYZE of an INSERT of external tables' rows is not supported; of its query it is"
@@ -82,10 +81,7 @@ impl Session {
 
     /// The plan of the query, below a line of what is done with its rows.
     async fn explain_insert(&self, insert: &insert::Plan, interrupt: &Interrupt) -> Result<QueryStream> {
-        let explain = Statement::parse(&format!("EXPLAIN {}", insert.query))?;
-        let Some(explain) = explain.into_iter().next() else {
-            return user_err!(Syntax, "there is no query to explain");
-        };
+        let explain = insert.query.clone().under_explain();
         let below = self.engine().collect(self.analytic(explain, interrupt).await?).await?;
         let way = match self.rows.in_transaction() {
             true => "in the open transaction, which holds the partitions of the rows",

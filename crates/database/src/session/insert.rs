@@ -1,12 +1,11 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     CastKind, Expr, Insert, ObjectName, Query, SelectItem, SetExpr, Statement as Ast, TableObject, Value as Written,
 };
-use thermocline_dialect::folded;
 use thermocline_pushdown::user_err;
+use thermocline_syntax::{Statement as Sql, folded};
 use thermocline_transactions::database::{Answer, Load, Session};
 use thermocline_transactions::schema::Schema;
 use thermocline_transactions::types::{DataType, Value, cast};
@@ -16,7 +15,7 @@ use tokio::sync::mpsc::Receiver;
 use super::prepared_statements::written_type;
 use crate::arrow::{Source, becomes_text, check_assignment};
 use crate::bridge::external;
-use crate::statement::Statement;
+use crate::statement::{Statement, derived, plain_query};
 
 /// Rows of a query that go in by one transaction that holds all partitions, which takes fewer milliseconds than a load
 /// has syncs.
@@ -36,17 +35,24 @@ pub const FEW_ROWS: usize = 1024;
 #[derive(Debug)]
 pub struct Plan {
     /// The query.
-    pub query: String,
+    pub query: Statement,
     /// The row table.
     pub table: String,
     /// Where its columns go.
     targets: Vec<(String, DataType)>,
+    /// The statement with its query.
+    whole: Statement,
     insert: Box<Insert>,
 }
 
 impl Plan {
-    /// Understands an INSERT; `None` if it has no query whose rows are to be inserted.
-    pub fn of(insert: &Insert, schema: &Schema) -> Result<Option<Self>> {
+    /// Understands an INSERT, also below EXPLAIN; `None` if it has no query whose rows are to be inserted.
+    pub fn of(statement: &Statement, schema: &Schema) -> Result<Option<Self>> {
+        let ast = match statement.explained() {
+            Some((Sql::Sql(explained, _), _)) => Some(explained.as_ref()),
+            _ => statement.ast(),
+        };
+        let Some(Ast::Insert(insert)) = ast else { return Ok(None) };
         let (Some(source), TableObject::TableName(name)) = (&insert.source, &insert.table) else { return Ok(None) };
         if matches!(source.body.as_ref(), SetExpr::Values(_)) {
             return Ok(None);
@@ -65,18 +71,18 @@ impl Plan {
         };
         let mut query = source.clone();
         type_literals(&mut query, &targets)?;
-        let (query, table) = (query.to_string(), table.name.to_string());
-        Ok(Some(Self { query, table, targets, insert: Box::new(insert.clone()) }))
+        let (query, table) = (statement.part(Ast::Query(query)), table.name.to_string());
+        Ok(Some(Self { query, table, targets, whole: statement.clone(), insert: Box::new(insert.clone()) }))
     }
 
     /// The query with a cast of each column that becomes text; `None` if there is no such column.
     ///
     /// # Errors
     /// As [`Plan::check`].
-    pub fn query_of_texts(&self, query: &ArrowSchema) -> Result<Option<String>> {
+    pub fn query_of_texts(&self, query: &ArrowSchema) -> Result<Option<Statement>> {
         self.check(query)?;
         let targets = self.targets.iter().map(|(_, data_type)| *data_type);
-        Ok(of_texts(&self.query, targets, query))
+        of_texts(&self.query, targets, query)
     }
 
     /// An error unless the query's columns fit the table's.
@@ -99,16 +105,11 @@ impl Plan {
     ///
     /// # Errors
     /// If it does not parse.
-    pub fn with_parameters(&self, query: &ArrowSchema) -> Result<String> {
+    pub fn with_parameters(&self, query: &ArrowSchema) -> Result<Statement> {
         let parameters: Vec<String> = (1..=query.fields().len()).map(|number| format!("${number}")).collect();
-        let values = Statement::analytic(&format!("VALUES ({})", parameters.join(", ")))?;
         let mut insert = self.insert.clone();
-        if let Parsed::Statement(values) = values
-            && let Ast::Query(values) = *values
-        {
-            insert.source = Some(values);
-        }
-        Ok(insert.to_string())
+        insert.source = Some(plain_query(&format!("VALUES ({})", parameters.join(", ")))?);
+        Ok(self.whole.part(Ast::Insert(*insert)))
     }
 
     /// Whether its rows can go in as a load, which neither looks for rows that are there nor gives any back.
@@ -118,15 +119,15 @@ impl Plan {
 
     /// Begins a load of the query's columns. `insert` is the statement with parameters, which says whether the row
     /// engine does such an INSERT.
-    pub fn load(&self, session: &mut Session, insert: &str, query: &ArrowSchema) -> RowResult<Load> {
-        session.prepare(insert)?;
+    pub fn load(&self, session: &mut Session, insert: &Statement, query: &ArrowSchema) -> RowResult<Load> {
+        session.prepare(insert.source())?;
         let columns: Vec<&str> = self.targets.iter().take(query.fields().len()).map(|(name, _)| &**name).collect();
         session.load(&self.table, &columns)
     }
 
     /// Inserts all rows or none, each by the statement with parameters. For one deadline for all of them it is to be
     /// run as one statement.
-    pub fn run(&self, session: &mut Session, insert: &str, rows: &[RecordBatch]) -> RowResult<Answer> {
+    pub fn run(&self, session: &mut Session, insert: &Statement, rows: &[RecordBatch]) -> RowResult<Answer> {
         let alone = !session.in_transaction();
         if alone {
             session.execute("BEGIN", &[])?;
@@ -157,18 +158,31 @@ pub fn load_all(mut load: Load, mut batches: Receiver<Option<RecordBatch>>) -> R
 }
 
 /// A query with a cast of each column that becomes text in a column of a table; `None` if there is no such column.
-pub fn of_texts(text: &str, targets: impl Iterator<Item = DataType>, query: &ArrowSchema) -> Option<String> {
-    let casts: Vec<bool> = query.fields().iter().zip(targets).map(|(field, to)| becomes_text(field, to)).collect();
+///
+/// # Errors
+/// If `query` is none, which cannot be.
+pub fn of_texts(
+    query: &Statement,
+    targets: impl Iterator<Item = DataType>,
+    columns: &ArrowSchema,
+) -> Result<Option<Statement>> {
+    let casts: Vec<bool> = columns.fields().iter().zip(targets).map(|(field, to)| becomes_text(field, to)).collect();
     if !casts.contains(&true) {
-        return None;
+        return Ok(None);
     }
     let numbered = |(number, is_cast): (usize, &bool)| match is_cast {
         true => format!("CAST(c{number} AS TEXT)"),
         false => format!("c{number}"),
     };
-    let columns: Vec<String> = casts.iter().enumerate().map(numbered).collect();
+    let items: Vec<String> = casts.iter().enumerate().map(numbered).collect();
     let names: Vec<String> = (0..casts.len()).map(|number| format!("c{number}")).collect();
-    Some(format!("SELECT {} FROM ({text}) AS query ({})", columns.join(", "), names.join(", ")))
+    let outer = format!("SELECT {} FROM (SELECT 1) AS query ({})", items.join(", "), names.join(", "));
+    let mut outer = plain_query(&outer)?;
+    match (derived(&mut outer), query.ast()) {
+        (Some(inner), Some(Ast::Query(query))) => inner.clone_from(query),
+        _ => return user_err!(Syntax, "{} is not a query", query.text),
+    }
+    Ok(Some(query.part(Ast::Query(outer))))
 }
 
 /// Gives texts that a query selects as they are the types of the columns that they go to.
@@ -198,7 +212,7 @@ fn failed(error: DataFusionError) -> Error {
 
 fn insert_all(
     session: &mut Session,
-    insert: &str,
+    insert: &Statement,
     targets: &[(String, DataType)],
     rows: &[RecordBatch],
 ) -> RowResult<Answer> {
@@ -213,7 +227,7 @@ fn insert_all(
                     *value = cast(value.as_ref(), *target)?;
                 }
             }
-            let answer = session.execute(insert, &values)?;
+            let answer = session.execute_source(insert.source(), &values)?;
             all.affected += answer.affected;
             if !answer.columns.is_empty() {
                 append(&mut all, &answer)?;

@@ -1,10 +1,7 @@
-use std::sync::Arc;
-
 use datafusion::common::{Result, plan_err};
-use datafusion::sql::parser::Statement as Parsed;
+use datafusion::sql::parser::Statement as AnalyticStatement;
 use datafusion::sql::sqlparser::ast::{DataType, Statement as Ast};
 use thermocline_compute::QueryStream;
-use thermocline_dialect::check_depth;
 use thermocline_transactions::sql::Prepared;
 use thermocline_transactions::types::DataType as RowType;
 
@@ -25,42 +22,31 @@ use crate::statement::{Headings, Statement};
 impl Session {
     /// Headings of a statement's rows; EXECUTE has those of the statement that it executes.
     pub fn headings(&self, statement: &Statement) -> Headings {
-        if let Some(Parsed::Statement(ast)) = &statement.parsed
-            && let Ast::Execute { name: Some(name), .. } = ast.as_ref()
+        if let Some(Ast::Execute { name: Some(name), .. }) = statement.ast()
             && let Some(prepared) = self.prepared().statement(name)
         {
-            return Headings::of(Some(&Parsed::Statement(Box::new(prepared))));
+            return Headings::of(&prepared);
         }
         statement.headings()
     }
 
     /// The statement that EXECUTE stands for, also below EXPLAIN; any other statement as it is.
     pub(super) fn executed(&self, statement: Statement) -> Result<Statement> {
-        if !statement.executes() {
-            return Ok(statement);
-        }
-        let Some(parsed) = statement.parsed.clone() else { return Ok(statement) };
-        let statement = statement.reworded(self.prepared().executed(parsed)?);
-        check_depth(&statement.text)?;
-        Ok(statement)
+        statement.executing(|execute| self.prepared().executed(execute))
     }
 
     pub(super) async fn prepare(&self, statement: &Statement) -> Result<QueryStream> {
-        let Some(Parsed::Statement(ast)) = &statement.parsed else { return plan_err!("expected PREPARE") };
-        let Ast::Prepare { name, data_types, statement: inner } = ast.as_ref() else {
+        let Some(Ast::Prepare { name, data_types, statement: inner }) = statement.ast() else {
             return plan_err!("expected PREPARE");
         };
         check_preparable(inner)?;
-        let prepared = statement.clone().reworded(Parsed::Statement(inner.clone()));
-        let places = self.places(data_types, inner, &prepared).await?;
+        let places = self.places(data_types, inner, &statement.part(inner.as_ref().clone())).await?;
         self.prepared().prepare(name, data_types, &places, inner)?;
         Ok(self.engine().nothing())
     }
 
     pub(super) fn deallocate(&self, statement: &Statement) -> Result<QueryStream> {
-        if let Some(Parsed::Statement(ast)) = &statement.parsed
-            && let Ast::Deallocate { name, .. } = ast.as_ref()
-        {
+        if let Some(Ast::Deallocate { name, .. }) = statement.ast() {
             self.prepared().remove(name)?;
         }
         Ok(self.engine().nothing())
@@ -78,20 +64,20 @@ impl Session {
         if !matches!(route, Route::Rows | Route::RowsFirst | Route::Insert) {
             return self.parameter_types(declared, ast).await;
         }
-        let text = Arc::clone(&statement.text);
-        match self.rows.run(move |session| session.prepare(&text)).await {
+        let asked = statement.clone();
+        match self.rows.run(move |session| session.prepare(asked.source())).await {
             Ok(()) => {
-                let prepared = Prepared::new(&self.rows.schema(), &statement.text).map_err(external)?;
+                let Some(tree) = statement.parsed.of_rows() else { return plan_err!("expected PREPARE") };
+                let prepared = Prepared::bind(&self.rows.schema(), tree, &[]).map_err(external)?;
                 Ok(prepared.parameters().iter().copied().map(Some).collect())
             }
             Err(error) if route == Route::RowsFirst && is_beyond_rows(&error) => {
                 self.parameter_types(declared, ast).await
             }
             Err(error) if route == Route::Insert && (is_not_here(&error) || is_undefined_table(&error)) => {
-                let Ast::Insert(insert) = ast else { return Err(error) };
-                let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
-                match Statement::analytic(&plan.query)? {
-                    Parsed::Statement(query) => self.parameter_types(declared, &query).await,
+                let Some(plan) = insert::Plan::of(statement, &self.rows.schema())? else { return Err(error) };
+                match plan.query.into_analytic() {
+                    Some(AnalyticStatement::Statement(query)) => self.parameter_types(declared, &query).await,
                     _ => Err(error),
                 }
             }

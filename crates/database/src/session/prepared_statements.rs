@@ -4,15 +4,13 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::common::Result;
-use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     CastKind, DataType, Expr, Ident, ObjectName, Statement as Ast, UnaryOperator, Value, visit_expressions,
     visit_expressions_mut,
 };
-use datafusion::sql::sqlparser::parser::Parser;
 use parking_lot::Mutex;
-use thermocline_dialect::{SqlDialect, folded};
 use thermocline_pushdown::{external, user_err};
+use thermocline_syntax::{Tokens, folded, parse_type};
 use thermocline_types::{Class, DataType as SqlType};
 
 /// The most parameters of a statement, as in PostgreSQL's protocol.
@@ -90,26 +88,19 @@ impl Prepared {
         named.get(&last_name(name)?).map(|template| (*template.statement).clone())
     }
 
-    /// The statement that EXECUTE stands for, also below EXPLAIN; any other statement as it is.
+    /// The statement that EXECUTE stands for.
     ///
     /// # Errors
     /// If there is none of this name, there are fewer or more parameters than the statement has, or one depends on a
     /// row or is not of the type of its place.
-    pub(super) fn executed(&self, statement: Statement) -> Result<Statement> {
-        Ok(match statement {
-            Statement::Statement(ast) => Statement::Statement(match ast.as_ref() {
-                Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
-                    let given = parameters.iter().chain(using.iter().map(|using| &using.expr));
-                    self.filled(name, &given.collect::<Vec<_>>())?
-                }
-                _ => ast,
-            }),
-            Statement::Explain(mut explain) => {
-                *explain.statement = self.executed(*explain.statement)?;
-                Statement::Explain(explain)
+    pub(super) fn executed(&self, execute: &Ast) -> Result<Box<Ast>> {
+        match execute {
+            Ast::Execute { name: Some(name), parameters, using, immediate: false, .. } => {
+                let given = parameters.iter().chain(using.iter().map(|using| &using.expr));
+                self.filled(name, &given.collect::<Vec<_>>())
             }
-            other => other,
-        })
+            other => Ok(Box::new(other.clone())),
+        }
     }
 
     fn add(&self, name: String, template: Template) -> Result<()> {
@@ -283,9 +274,7 @@ impl Literal {
 /// If the parser does not know it, which cannot be.
 pub fn written_type(of: SqlType) -> Result<DataType> {
     let text = of.to_string();
-    let parsed =
-        Parser::new(&SqlDialect::of(text.len())).try_with_sql(&text).and_then(|mut parser| parser.parse_data_type());
-    Ok(parsed?)
+    Ok(parse_type(Tokens::of(&text)?)?)
 }
 
 fn parameters(statement: &Ast) -> usize {

@@ -1,15 +1,15 @@
 //! Which engine runs a statement.
 
 use datafusion::common::Result;
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, Insert, ObjectName, ObjectType, Query, Statement as Ast, TableFactor, TableObject,
     TableWithJoins,
 };
 use thermocline_pushdown::user_err;
+use thermocline_syntax::Statement as Sql;
 use thermocline_transactions::schema::Schema;
 
-use crate::statement::{Statement, check_view, simple, tables_of};
+use crate::statement::{Parsed, Statement, check_view, simple, tables_of};
 
 /// Destination of a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,14 +58,14 @@ impl Names<'_> {
     /// # Errors
     /// If it defines a name that the other engine has.
     pub fn route(&self, statement: &Statement) -> Result<Route> {
-        match &statement.parsed {
-            None => Ok(Route::Rows),
-            Some(Parsed::Statement(ast)) => self.ast(ast),
-            Some(Parsed::Explain(explain)) => Ok(match explain.statement.as_ref() {
-                Parsed::Statement(inner) if self.ast(inner)? != Route::Analytic => Route::Explain,
+        match statement.parsed.as_ref() {
+            Parsed::Sql(Sql::Sql(ast, _)) => self.ast(ast),
+            Parsed::Sql(_) => Ok(Route::Rows),
+            Parsed::Explain(Sql::Explain(explained), _) => Ok(match explained.as_ref() {
+                Sql::Sql(inner, _) if self.ast(inner)? != Route::Analytic => Route::Explain,
                 _ => Route::Analytic,
             }),
-            Some(_) => Ok(Route::Analytic),
+            _ => Ok(Route::Analytic),
         }
     }
 
@@ -188,9 +188,10 @@ fn read_only(name: &ObjectName) -> Result<Route> {
 /// Whether a statement is the same whatever row tables there are: a query of nothing, or of what the analytic engine
 /// has.
 pub fn needs_no_rows(statement: &Statement, has_relation: impl Fn(&str) -> bool) -> bool {
-    let Some(Parsed::Statement(ast)) = &statement.parsed else { return false };
-    match ast.as_ref() {
-        Ast::Query(query) => tables_of(query).iter().all(|table| simple(table).is_some_and(|name| has_relation(&name))),
+    match statement.ast() {
+        Some(Ast::Query(query)) => {
+            tables_of(query).iter().all(|table| simple(table).is_some_and(|name| has_relation(&name)))
+        }
         _ => false,
     }
 }

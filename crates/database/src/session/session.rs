@@ -1,12 +1,10 @@
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::Statement as Parsed;
-use datafusion::sql::sqlparser::ast::Statement as Ast;
 use futures::{StreamExt, TryStreamExt};
 use parking_lot::Mutex;
 use thermocline_compute::{
@@ -245,7 +243,7 @@ impl Session {
         if self.rows.store().is_unusable() && !needs_no_rows(&statement, |name| self.engine().has_relation(name)) {
             self.rows.recovered(&interrupt).await?;
         }
-        if let Some(into) = statement.backup_to()? {
+        if let Some(into) = statement.backup_to() {
             return self.backup(into).await;
         }
         let route = self.route(&statement);
@@ -253,7 +251,7 @@ impl Session {
         let target = statement.row_target();
         let target = target.filter(|(name, is_new)| !is_new || self.rows.schema().table(name).is_err());
         let result = match route {
-            Ok(Route::Rows) => self.rows(&statement.text, &interrupt).await,
+            Ok(Route::Rows) => self.rows(statement, &interrupt).await,
             Ok(Route::RowsFirst) => self.rows_first(statement, &interrupt).await,
             Ok(Route::Insert) => self.insert(statement, &interrupt).await,
             Ok(Route::Explain) => self.explain(statement, &interrupt).await,
@@ -301,39 +299,38 @@ impl Session {
         result
     }
 
-    pub(super) async fn rows(&self, text: &Arc<str>, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        let text = Arc::clone(text);
+    pub(super) async fn rows(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
         // Queries among these are none that the other engine knows.
-        let answer = self.rows.statement(interrupt, move |session| session.execute_unbounded(&text, &[])).await?;
+        let run = move |session: &mut RowsSession| session.execute_unbounded(statement.source(), &[]);
+        let answer = self.rows.statement(interrupt, run).await?;
         self.answer(&answer)
     }
 
     /// Writes what the database holds at one moment into a new directory.
-    async fn backup(&self, into: PathBuf) -> Result<Rows> {
+    async fn backup(&self, into: &Path) -> Result<Rows> {
         if self.in_transaction() {
             return user_err!(ActiveTransaction, "BACKUP is not possible inside a transaction");
         }
         // It is a path, whatever it looks like.
-        let path = std::path::absolute(&into)?;
+        let path = std::path::absolute(into)?;
         self.settings().allowed_locations.check(&path.to_string_lossy())?;
-        let rows = Arc::clone(self.rows.store());
+        let (rows, into) = (Arc::clone(self.rows.store()), into.to_owned());
         blocking(move || maintenance::backup(&rows, &into)).await??;
         Ok(self.engine().nothing())
     }
 
     pub(super) async fn rows_first(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        let text = Arc::clone(&statement.text);
+        let asked = statement.clone();
         let answer = self.rows.statement(interrupt, move |session| {
-            session.prepare(&text)?;
-            session.execute(&text, &[])
+            session.prepare(asked.source())?;
+            session.execute_source(asked.source(), &[])
         });
         match answer.await {
             Ok(answer) => self.answer(&answer),
             Err(error) if is_beyond_rows(&error) => {
-                let text = Arc::clone(&statement.text);
-                match self.analytic(statement, interrupt).await {
+                match self.analytic(statement.clone(), interrupt).await {
                     // It reads too much for the row engine, but only that one knows how.
-                    Err(error) if is_of_planning(&error) => self.unbounded(text, interrupt, error).await,
+                    Err(error) if is_of_planning(&error) => self.unbounded(statement, interrupt, error).await,
                     stream => stream,
                 }
             }
@@ -345,13 +342,13 @@ impl Session {
     /// if neither engine does it.
     pub(super) async fn unbounded(
         &self,
-        text: Arc<str>,
+        statement: Statement,
         interrupt: &Arc<Interrupt>,
         why: DataFusionError,
     ) -> Result<Rows> {
         let answer = self.rows.statement(interrupt, move |session| {
-            session.prepare(&text)?;
-            session.execute_unbounded(&text, &[])
+            session.prepare(statement.source())?;
+            session.execute_unbounded(statement.source(), &[])
         });
         match answer.await {
             Ok(answer) => self.answer(&answer),
@@ -361,30 +358,24 @@ impl Session {
     }
 
     async fn insert(&self, statement: Statement, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        let Some(Parsed::Statement(ast)) = &statement.parsed else {
-            return self.rows(&statement.text, interrupt).await;
-        };
-        let Ast::Insert(insert) = ast.as_ref() else { return self.rows(&statement.text, interrupt).await };
-        let text = Arc::clone(&statement.text);
-        let prepared = self.rows.run(move |session| session.prepare(&text)).await;
+        let asked = statement.clone();
+        let prepared = self.rows.run(move |session| session.prepare(asked.source())).await;
         match prepared {
             // What it inserts may be of external tables.
             Err(error) if is_not_here(&error) || is_undefined_table(&error) => {
-                let Some(plan) = insert::Plan::of(insert, &self.rows.schema())? else { return Err(error) };
+                let Some(plan) = insert::Plan::of(&statement, &self.rows.schema())? else { return Err(error) };
                 self.insert_query(plan, interrupt).await
             }
             Err(error) => Err(error),
-            Ok(()) => self.rows(&statement.text, interrupt).await,
+            Ok(()) => self.rows(statement, interrupt).await,
         }
     }
 
     /// Runs the query of an INSERT in the analytic engine.
     async fn insert_query(&self, plan: insert::Plan, interrupt: &Arc<Interrupt>) -> Result<Rows> {
-        let query = Statement::analytic(&plan.query)?;
-        let options = self.options(interrupt.deadline());
-        let mut rows = self.engine().stream(query, &options).await?;
+        let mut rows = self.analytic(plan.query.clone(), interrupt).await?;
         if let Some(texts) = plan.query_of_texts(&rows.schema)? {
-            rows = self.engine().stream(Statement::analytic(&texts)?, &options).await?;
+            rows = self.analytic(texts, interrupt).await?;
         }
         let one = plan.with_parameters(&rows.schema)?;
         let batches = if self.in_transaction() || !plan.is_load() {
@@ -409,7 +400,7 @@ impl Session {
     async fn load(
         &self,
         plan: insert::Plan,
-        one: String,
+        one: Statement,
         (first, rows): (Vec<RecordBatch>, Rows),
         interrupt: &Arc<Interrupt>,
     ) -> Result<Rows> {
@@ -457,8 +448,9 @@ impl Session {
     pub(super) async fn analytic(&self, statement: Statement, interrupt: &Interrupt) -> Result<Rows> {
         // It may have been stopped while the row engine had it.
         interrupt.check().map_err(external)?;
-        let Some(parsed) = statement.parsed else { return user_err!(Syntax, "{} is not a query", statement.text) };
-        self.engine().stream(parsed, &self.options(interrupt.deadline())).await
+        let text = Arc::clone(&statement.text);
+        let Some(statement) = statement.into_analytic() else { return user_err!(Syntax, "{text} is not a query") };
+        self.engine().stream(statement, &self.options(interrupt.deadline())).await
     }
 
     pub(super) fn answer(&self, answer: &Answer) -> Result<Rows> {

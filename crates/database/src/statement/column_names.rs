@@ -9,7 +9,7 @@ use datafusion::sql::sqlparser::ast::{
     CreateView, Expr, Ident, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr, Statement as Ast, TableFactor,
     VisitMut, VisitorMut, visit_expressions,
 };
-use thermocline_dialect::folded;
+use thermocline_syntax::folded;
 use thermocline_transactions::Class;
 use thermocline_transactions::sql::output_name;
 
@@ -213,19 +213,16 @@ mod tests {
             ),
         ] {
             let statement = Statement::parse(sql).unwrap().remove(0);
-            let text = statement.parsed.unwrap().to_string();
+            let text = statement.into_analytic().unwrap().to_string();
             assert!(text.contains(expected), "{sql}: {text}");
         }
     }
 
     #[test]
     fn a_view_has_columns_of_different_names() {
-        let check = |sql: &str| match Statement::parse(sql).unwrap().remove(0).parsed.unwrap() {
-            Parsed::Statement(ast) => match *ast {
-                Ast::CreateView(view) => check_view(&view),
-                other => panic!("{other}"),
-            },
-            other => panic!("{other}"),
+        let check = |sql: &str| match Statement::parse(sql).unwrap()[0].ast() {
+            Some(Ast::CreateView(view)) => check_view(view),
+            other => panic!("{other:?}"),
         };
         for sql in ["CREATE VIEW v AS SELECT 1 AS a, 2 AS a", "CREATE VIEW v AS SELECT count(*), count(a) FROM t"] {
             let error = check(sql).unwrap_err();
@@ -249,7 +246,7 @@ mod tests {
             "SELECT * FROM (SELECT a, b AS c FROM t) AS q",
         ] {
             let statement = Statement::parse(sql).unwrap().remove(0);
-            assert_eq!(statement.parsed.unwrap().to_string(), sql);
+            assert_eq!(statement.into_analytic().unwrap().to_string(), sql);
         }
     }
 }

@@ -1,15 +1,11 @@
-use datafusion::common::Result;
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{CopyTarget, Statement as Ast};
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::parser::Parser;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use thermocline_dialect::{SqlDialect, check_depth};
-use thermocline_pushdown::user_err;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use thermocline_syntax::Tokens;
 
 use super::statement::Statement;
 
-/// Whether a text is COPY in PostgreSQL's form, rather than in DataFusion's:
+/// Whether a text that begins with COPY has PostgreSQL's form, rather than in DataFusion's:
 ///
 /// ```text
 /// COPY t FROM ...                              PostgreSQL's
@@ -17,15 +13,10 @@ use super::statement::Statement;
 /// COPY t TO 'file' WITH ... | (...) | CSV ...  PostgreSQL's
 /// COPY t TO 'file' [STORED AS ...]             DataFusion's, which goes by the end of the file's name
 /// ```
-pub fn is_postgresql_copy(text: &str) -> bool {
-    let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    if !first.eq_ignore_ascii_case("copy") {
-        return false;
-    }
-    let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize().unwrap_or_default();
+pub fn is_postgresql_copy(tokens: &Tokens) -> bool {
     let mut depth = 0_u32;
     let mut outer = tokens.iter().filter(|token| match token {
-        Token::Whitespace(_) => false,
+        Token::EOF => false,
         Token::LParen => {
             depth += 1;
             depth == 1
@@ -54,21 +45,6 @@ pub fn is_postgresql_copy(text: &str) -> bool {
     }
 }
 
-/// COPY in PostgreSQL's form.
-///
-/// # Errors
-/// If it does not parse.
-pub fn parse_copy(text: &str) -> Result<Parsed> {
-    check_depth(text)?;
-    let dialect = SqlDialect::of(text.len());
-    let mut parser = Parser::new(&dialect).try_with_sql(text)?;
-    let copy = parser.parse_statement()?;
-    match &parser.peek_token_ref().token {
-        Token::EOF => Ok(Parsed::Statement(Box::new(copy))),
-        other => user_err!(Syntax, "COPY ends, and {other} follows"),
-    }
-}
-
 impl Statement {
     /// Whether it reads rows from standard input, so that whoever runs it has to give them.
     pub fn reads_input(&self) -> bool {
@@ -81,8 +57,7 @@ impl Statement {
     }
 
     fn copy(&self) -> Option<(bool, &CopyTarget)> {
-        let Some(Parsed::Statement(ast)) = &self.parsed else { return None };
-        match ast.as_ref() {
+        match self.ast()? {
             Ast::Copy { to, target, .. } => Some((*to, target)),
             _ => None,
         }
@@ -105,17 +80,16 @@ mod tests {
             "COPY t TO 'file' CSV HEADER",
             "COPY t TO 'file' WITH CSV",
         ] {
-            assert!(is_postgresql_copy(text), "{text}");
-            assert!(parse_copy(text).is_ok(), "{text}");
+            assert!(is_postgresql_copy(&Tokens::of(text).unwrap()), "{text}");
+            assert!(Statement::parse(text).unwrap()[0].ast().is_some(), "{text}");
         }
         for text in [
             "COPY t TO 'file.csv'",
             "COPY (SELECT a FROM t) TO 'file' STORED AS CSV OPTIONS ('format.has_header' 'true')",
             "COPY (SELECT 1) TO 'file' PARTITIONED BY (a)",
-            "COPYING",
-            "SELECT 1",
         ] {
-            assert!(!is_postgresql_copy(text), "{text}");
+            assert!(!is_postgresql_copy(&Tokens::of(text).unwrap()), "{text}");
+            assert!(Statement::parse(text).unwrap()[0].ast().is_none(), "{text}");
         }
     }
 }

@@ -1,7 +1,6 @@
 use std::sync::Arc;
 
 use arrow::datatypes::{Schema, SchemaRef};
-use datafusion::sql::parser::Statement as Parsed;
 use datafusion::sql::sqlparser::ast::{Expr, Query, Select, SelectItem, SetExpr, Statement as Ast};
 use thermocline_transactions::sql::output_name;
 
@@ -17,7 +16,7 @@ use thermocline_transactions::sql::output_name;
 ///        |  ^^^  |
 /// ?column?  own  sum
 /// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Headings {
     /// Of the first columns; `None` if it is the column's own name.
     first: Vec<Option<Box<str>>>,
@@ -25,19 +24,19 @@ pub struct Headings {
     last: Option<Vec<Option<Box<str>>>>,
 }
 
-impl Headings {
-    pub(crate) fn of(statement: Option<&Parsed>) -> Self {
-        let Some(Parsed::Statement(ast)) = statement else { return Self::unchanged() };
-        match ast.as_ref() {
-            Ast::Query(query) => {
-                select(query).map_or_else(Self::unchanged, |select| Self::of_items(&select.projection))
-            }
-            _ => Self::unchanged(),
-        }
-    }
-
-    const fn unchanged() -> Self {
+impl Default for Headings {
+    /// Those of columns that keep their own names.
+    fn default() -> Self {
         Self { first: vec![], last: Some(vec![]) }
+    }
+}
+
+impl Headings {
+    pub(crate) fn of(statement: &Ast) -> Self {
+        match statement {
+            Ast::Query(query) => select(query).map_or_else(Self::default, |select| Self::of_items(&select.projection)),
+            _ => Self::default(),
+        }
     }
 
     fn of_items(items: &[SelectItem]) -> Self {

@@ -1,5 +1,5 @@
 use datafusion::sql::sqlparser::ast::{ObjectName, ObjectNamePart};
-use thermocline_dialect::folded;
+use thermocline_syntax::folded;
 
 /// The name of something in schema `public`; `None` for names in other schemas.
 pub fn simple(name: &ObjectName) -> Option<String> {

@@ -134,7 +134,7 @@ mod tests {
             ("SELECT 1; SELECT 2 /* two", 1, "unexpected EOF while in a multi-line comment at line 1, column 26"),
             ("SELECT 1;\n/* two", 1, "unexpected EOF while in a multi-line comment at line 2, column 7"),
             ("SELEC 1; SELECT 'two", 0, "line 1, column 1"),
-            ("SELECT 1; /*! SELECT 2; SELECT 3 */;", 1, "expected one statement"),
+            ("SELECT 1; /*! SELECT 2; SELECT 3 */; SELEC 4", 1, "line 1, column 38"),
         ] {
             let (texts, error) = texts(script);
             assert_eq!(texts.len(), parts, "{script}");

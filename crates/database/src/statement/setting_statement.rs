@@ -1,14 +1,15 @@
 use datafusion::common::Result;
-use datafusion::sql::parser::{ResetStatement, Statement as Parsed};
+use datafusion::sql::parser::{ResetStatement, Statement as AnalyticStatement};
 use datafusion::sql::sqlparser::ast::{
     ContextModifier, Expr, ObjectName, ObjectNamePart, Set, Statement as Ast, UnaryOperator, Value,
 };
 use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use thermocline_dialect::SqlDialect;
+use datafusion::sql::sqlparser::tokenizer::Token;
 use thermocline_pushdown::external;
+use thermocline_syntax::Tokens;
 use thermocline_types::Class;
 
+use super::parsed::Parsed;
 use super::statement::Statement;
 
 /// A statement about settings.
@@ -44,13 +45,12 @@ impl SettingStatement {
     /// # Errors
     /// 0A000 for forms that are not supported, 42601 for a value that is none.
     pub fn of(statement: &Statement) -> Result<Option<Self>> {
-        if is_alter_database(&statement.text) {
-            return alter_database(&statement.text).map(Some);
-        }
-        match &statement.parsed {
-            Some(Parsed::Reset(ResetStatement::Variable(name))) => Ok(Some(Self::Session(reset(&written(name))))),
-            Some(Parsed::Statement(ast)) => of_ast(ast),
-            _ => Ok(None),
+        match statement.parsed.as_ref() {
+            Parsed::AlterDatabase(change) => Ok(Some(Self::AlterDatabase(change.clone()))),
+            Parsed::Analytic(AnalyticStatement::Reset(ResetStatement::Variable(name))) => {
+                Ok(Some(Self::Session(reset(&written(name)))))
+            }
+            parsed => parsed.ast().map_or(Ok(None), of_ast),
         }
     }
 }
@@ -128,22 +128,17 @@ fn text_of(value: &Expr) -> Result<String> {
     Err(external(Class::Syntax.error(format_args!("a setting's value is a word, a number or a text, not {value}"))))
 }
 
-/// Whether a text is ALTER DATABASE, which the parser does not know.
-pub fn is_alter_database(text: &str) -> bool {
-    let mut words = text.split_whitespace();
-    let mut next_is = |word: &str| words.next().is_some_and(|next| next.eq_ignore_ascii_case(word));
-    next_is("alter") && next_is("database")
-}
-
 /// `ALTER DATABASE SET name = value`, `ALTER DATABASE RESET name`.
-fn alter_database(text: &str) -> Result<SettingStatement> {
+///
+/// # Errors
+/// 42601 for any other form.
+pub fn alter_database(tokens: &Tokens, text: &str) -> Result<Change> {
     let wrong = || {
         let expected =
             "expected ALTER DATABASE SET name = value, ALTER DATABASE RESET name or ALTER DATABASE RESET ALL";
         external(Class::Syntax.error(format_args!("{expected}, not {text}")))
     };
-    let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize().map_err(|_| wrong())?;
-    let mut tokens = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).skip(2).peekable();
+    let mut tokens = tokens.iter().take_while(|token| **token != Token::EOF).skip(2).peekable();
     let is_set = match tokens.next() {
         Some(Token::Word(word)) if word.keyword == Keyword::SET => true,
         Some(Token::Word(word)) if word.keyword == Keyword::RESET => false,
@@ -161,7 +156,7 @@ fn alter_database(text: &str) -> Result<SettingStatement> {
         }
     }
     match tokens.next() {
-        None if !is_set && !name.is_empty() => Ok(SettingStatement::AlterDatabase(reset(&name))),
+        None if !is_set && !name.is_empty() => Ok(reset(&name)),
         Some(Token::Eq) => {
             let rest: Vec<_> = tokens.collect();
             change(is_set, name, &rest).ok_or_else(wrong)
@@ -170,25 +165,25 @@ fn alter_database(text: &str) -> Result<SettingStatement> {
     }
 }
 
-fn change(is_set: bool, name: String, value: &[&Token]) -> Option<SettingStatement> {
+fn change(is_set: bool, name: String, value: &[&Token]) -> Option<Change> {
     let value = match value {
         [Token::SingleQuotedString(text)] => text.clone(),
         [Token::Word(word)] if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("default") => {
-            return is_set.then_some(SettingStatement::AlterDatabase(Change::Reset(name)));
+            return is_set.then_some(Change::Reset(name));
         }
         [Token::Word(word)] => word.value.clone(),
         [Token::Number(digits, _)] => digits.clone(),
         _ => return None,
     };
-    (is_set && !name.is_empty()).then_some(SettingStatement::AlterDatabase(Change::Set(name, value)))
+    (is_set && !name.is_empty()).then_some(Change::Set(name, value))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn of(sql: &str) -> Result<Option<SettingStatement>> {
-        SettingStatement::of(&Statement::parse(sql).unwrap().remove(0))
+    fn of(sql: &str) -> Result<Option<SettingStatement>, crate::Error> {
+        Ok(SettingStatement::of(&Statement::parse(sql)?.remove(0))?)
     }
 
     #[test]

@@ -2,15 +2,12 @@
 
 use std::collections::HashSet;
 
-use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, Ident, ObjectName, OrderBy, OrderByKind, Query, Select, SelectItem, SetExpr,
-    Statement as Ast, TableFactor,
-};
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-use thermocline_dialect::{any_expression, folded};
+use datafusion::sql::sqlparser::ast::{Expr, Ident, OrderBy, OrderByKind, Query, SelectItem, SetExpr};
+use thermocline_dialect::any_expression;
+use thermocline_syntax::folded;
 
 use super::column_names::name;
+use super::templates::{derived, plain_query};
 
 /// Computes the sort keys of a query beside its select list where their names would mean its columns: by itself a name
 /// in ORDER BY is that of a column of the result, and in an expression that of a column of a table. To DataFusion it is
@@ -29,7 +26,6 @@ pub fn separate_sort_keys(query: &mut Query) {
     if select.distinct.is_some() || !order.iter().any(|part| is_confused(&part.expr, &aliases)) {
         return;
     }
-    let Some((mut around, mut inner)) = template() else { return };
     let outputs: HashSet<String> = select.projection.iter().filter_map(name).collect();
     let mut keys = vec![];
     for part in order.iter_mut() {
@@ -42,18 +38,15 @@ pub fn separate_sort_keys(query: &mut Query) {
             let key = Ident::with_quote('"', format!("order:{}", keys.len() + 1));
             let expr = std::mem::replace(&mut part.expr, Expr::Identifier(key.clone()));
             select.projection.push(SelectItem::ExprWithAlias { expr, alias: key.clone() });
-            keys.push(ObjectName::from(key));
+            keys.push(key.to_string());
         }
     }
-    if let Some(SelectItem::Wildcard(options)) = around.projection.first_mut() {
-        options.opt_exclude = Some(ExcludeSelectItem::Multiple(keys));
-    }
-    std::mem::swap(&mut inner.body, &mut query.body);
-    if let Some(from) = around.from.first_mut()
-        && let TableFactor::Derived { subquery, .. } = &mut from.relation
+    let around = format!("SELECT * EXCLUDE ({}) FROM (SELECT 1) AS sorted", keys.join(", "));
+    if let Ok(mut around) = plain_query(&around)
+        && let Some(inner) = derived(&mut around)
     {
-        *subquery = inner;
-        *query.body = SetExpr::Select(around);
+        std::mem::swap(&mut inner.body, &mut query.body);
+        query.body = around.body;
     }
 }
 
@@ -81,16 +74,4 @@ fn is_confused(key: &Expr, computed: &HashSet<String>) -> bool {
         };
         column.is_some_and(|column| computed.contains(&folded(column)))
     })
-}
-
-/// A query around another one.
-fn template() -> Option<(Box<Select>, Box<Query>)> {
-    let parsed = Parser::parse_sql(&PostgreSqlDialect {}, "SELECT * FROM (SELECT 1) AS sorted").ok()?.pop()?;
-    let Ast::Query(query) = parsed else { return None };
-    let SetExpr::Select(select) = *query.body else { return None };
-    let inner = match &select.from.first()?.relation {
-        TableFactor::Derived { subquery, .. } => subquery.clone(),
-        _ => return None,
-    };
-    Some((select, inner))
 }

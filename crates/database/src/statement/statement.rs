@@ -1,22 +1,22 @@
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::sql::parser::{DFParserBuilder, Statement as Parsed};
+use datafusion::common::format::ExplainStatementOptions;
+use datafusion::sql::parser::Statement as AnalyticStatement;
 use datafusion::sql::sqlparser::ast::{
-    CopySource, FromTable, Insert, SetExpr, Statement as Ast, TableFactor, TableObject, TableWithJoins,
+    CopySource, FromTable, Insert, Statement as Ast, TableFactor, TableObject, TableWithJoins,
 };
-use datafusion::sql::sqlparser::keywords::Keyword;
-use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
-use thermocline_dialect::{SqlDialect, check_depth};
-use thermocline_pushdown::user_err;
+use datafusion::sql::sqlparser::tokenizer::Location;
+use thermocline_dialect::check_depth;
+use thermocline_syntax::{Statement as Sql, Tokens};
+use thermocline_transactions::database::Source;
 
 use super::column_names::name_columns;
-use super::copy_statement::{is_postgresql_copy, parse_copy};
 use super::headings::Headings;
 use super::names::simple;
+use super::parsed::Parsed;
 use super::script::{Script, in_script};
-use super::setting_statement::is_alter_database;
 use crate::error::{Error, Known};
 
 /// A statement of a script, not yet given to an engine.
@@ -26,8 +26,10 @@ pub struct Statement {
     pub text: Arc<str>,
     /// Its text in the script, and where that begins.
     written: Written,
-    /// Tree of the analytic engine's parser; `None` for statements that only the row engine knows.
-    pub(crate) parsed: Option<Parsed>,
+    /// Its tree, which both engines take.
+    pub(crate) parsed: Arc<Parsed>,
+    /// Operators that follow each other in it at the most.
+    operators: u32,
 }
 
 /// A statement as somebody has written it: places of errors are places in this text.
@@ -50,9 +52,39 @@ impl Statement {
         self.written.clone()
     }
 
-    /// The same statement in other words.
-    pub(crate) fn reworded(self, parsed: Parsed) -> Self {
-        Self { text: parsed.to_string().into(), parsed: Some(parsed), ..self }
+    /// A statement that is part of it, or is made of its parts.
+    pub(crate) fn part(&self, ast: Ast) -> Self {
+        let (text, written) = (ast.to_string().into(), self.written.clone());
+        Self { text, written, parsed: Arc::new(Parsed::from(ast)), operators: self.operators }
+    }
+
+    /// The statement in which `executed` gives what EXECUTE stands for, also below EXPLAIN; any other statement stays.
+    ///
+    /// # Errors
+    /// Those of `executed`, and if what it gives is too deep to be worked on.
+    pub(crate) fn executing(self, executed: impl FnOnce(&Ast) -> Result<Box<Ast>>) -> Result<Self> {
+        let (text, parsed) = match (self.ast(), self.explained()) {
+            (Some(execute @ Ast::Execute { .. }), _) => {
+                let ast = executed(execute)?;
+                (ast.to_string(), Parsed::from(*ast))
+            }
+            (_, Some((Sql::Sql(execute, _), options))) if matches!(execute.as_ref(), Ast::Execute { .. }) => {
+                let ast = executed(execute)?;
+                (format!("EXPLAIN {ast}"), Parsed::explain_of(ast, options.clone()))
+            }
+            _ => return Ok(self),
+        };
+        let tokens = Tokens::of(&text)?;
+        check_depth(&tokens)?;
+        let (text, parsed, operators) = (text.into(), Arc::new(parsed), tokens.operators());
+        Ok(Self { text, written: self.written, parsed, operators })
+    }
+
+    /// `EXPLAIN` of a statement that the parser knows; any other statement stays.
+    pub(crate) fn under_explain(self) -> Self {
+        let Some(ast) = self.ast() else { return self };
+        let parsed = Parsed::explain_of(Box::new(ast.clone()), ExplainStatementOptions::default());
+        Self { text: format!("EXPLAIN {}", self.text).into(), parsed: Arc::new(parsed), ..self }
     }
 
     /// Cuts a script into statements. Semicolons in strings, comments and bodies of procedures do not
@@ -70,32 +102,58 @@ impl Statement {
     }
 
     fn parsed(text: &str, at: Location) -> Result<Self> {
+        let (parsed, operators) = Parsed::of(text)?;
         let text: Arc<str> = text.into();
         let written = Written { text: Arc::clone(&text), at };
-        let statement = |parsed| Self { text: Arc::clone(&text), written, parsed };
-        if is_of_rows(&text) || is_backup(&text) || is_alter_database(&text) {
-            return Ok(statement(None));
+        // The log keeps the text, and replay reads it.
+        let (text, parsed) = match parsed.insert_of_with() {
+            Some(insert) => (insert.ast().map_or_else(String::new, Ast::to_string).into(), insert),
+            None => (text, parsed),
+        };
+        Ok(Self { text, written, parsed: Arc::new(parsed), operators })
+    }
+
+    /// Its tree, if it is a statement that the parser knows; neither EXPLAIN nor one that a single engine has.
+    pub(crate) fn ast(&self) -> Option<&Ast> {
+        self.parsed.ast()
+    }
+
+    /// The statement below EXPLAIN, and the options of that.
+    pub(crate) fn explained(&self) -> Option<(&Sql, &ExplainStatementOptions)> {
+        match self.parsed.as_ref() {
+            Parsed::Explain(Sql::Explain(explained), options) => Some((explained, options)),
+            _ => None,
         }
-        let parsed = if is_postgresql_copy(&text) { parse_copy(&text) } else { parse_one(&text) };
-        match parsed {
-            Ok(parsed) => match insert_of_with(&parsed) {
-                Some(insert) => Ok(statement(None).reworded(Parsed::Statement(Box::new(insert)))),
-                None => Ok(statement(Some(parsed))),
-            },
-            // Such as options that only row tables have.
-            Err(_) if thermocline_transactions::sql::parse(&text).is_ok() => Ok(statement(None)),
-            Err(error) => Err(error),
+    }
+
+    /// The statement for a session of the row engine.
+    pub(crate) fn source(&self) -> Source<'_> {
+        match self.parsed.of_rows() {
+            Some(tree) => Source::parsed(&self.text, tree, self.operators),
+            None => Source::text(&self.text),
         }
+    }
+
+    /// A part of the statement, such as the one below EXPLAIN, for a session of the row engine.
+    pub(crate) fn source_of<'a>(&self, text: &'a str, part: &'a Sql) -> Source<'a> {
+        Source::parsed(text, part, self.operators)
+    }
+
+    /// The statement for the analytic engine, with names for the columns that it refers to; `None` of one that this
+    /// engine cannot have.
+    pub(crate) fn into_analytic(self) -> Option<AnalyticStatement> {
+        let mut statement = Arc::unwrap_or_clone(self.parsed).into_analytic()?;
+        name_columns(&mut statement);
+        Some(statement)
     }
 
     /// The table that it creates or whose rows it changes, if that is a row table, and whether it creates it.
     pub(crate) fn row_target(&self) -> Option<(String, bool)> {
-        let Some(Parsed::Statement(ast)) = &self.parsed else { return None };
         let factor = |table: &TableWithJoins| match &table.relation {
             TableFactor::Table { name, .. } => simple(name),
             _ => None,
         };
-        match ast.as_ref() {
+        match self.ast()? {
             Ast::CreateTable(table) => Some((simple(&table.name)?, true)),
             Ast::Insert(Insert { table: TableObject::TableName(name), .. }) => Some((simple(name)?, false)),
             Ast::Copy { source: CopySource::Table { table_name, .. }, to: false, .. } => {
@@ -110,47 +168,22 @@ impl Statement {
         }
     }
 
-    /// Whether it is EXECUTE, or EXPLAIN of it.
-    pub(crate) fn executes(&self) -> bool {
-        let mut parsed = self.parsed.as_ref();
-        while let Some(Parsed::Explain(explain)) = parsed {
-            parsed = Some(&explain.statement);
-        }
-        matches!(parsed, Some(Parsed::Statement(ast)) if matches!(ast.as_ref(), Ast::Execute { .. }))
-    }
-
     /// Headings of its rows.
     pub(crate) fn headings(&self) -> Headings {
-        Headings::of(self.parsed.as_ref())
+        self.ast().map_or_else(Headings::default, Headings::of)
     }
 
     /// The directory of `BACKUP TO 'directory'`; `None` for other statements.
-    ///
-    /// # Errors
-    /// If it is a BACKUP of another form.
-    pub(crate) fn backup_to(&self) -> Result<Option<PathBuf>> {
-        if !is_backup(&self.text) {
-            return Ok(None);
-        }
-        let tokens = Tokenizer::new(&SqlDialect::of(0), &self.text).tokenize().unwrap_or_default();
-        let tokens: Vec<_> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
-        match tokens.as_slice() {
-            [_, Token::Word(to), Token::SingleQuotedString(path)] if to.keyword == Keyword::TO && !path.is_empty() => {
-                Ok(Some(path.into()))
-            }
-            _ => user_err!(Syntax, "expected BACKUP TO 'directory', not {}", self.text),
+    pub(crate) fn backup_to(&self) -> Option<&Path> {
+        match self.parsed.as_ref() {
+            Parsed::Backup(directory) => Some(directory),
+            _ => None,
         }
     }
 
     /// Whether it is COMMIT or ROLLBACK.
     pub(crate) fn ends_transaction(&self) -> bool {
-        let Some(Parsed::Statement(ast)) = &self.parsed else { return false };
-        matches!(ast.as_ref(), Ast::Commit { .. } | Ast::Rollback { .. })
-    }
-
-    /// A statement of the analytic engine.
-    pub(crate) fn analytic(text: &str) -> Result<Parsed> {
-        parse_one(text)
+        matches!(self.ast(), Some(Ast::Commit { .. } | Ast::Rollback { .. }))
     }
 }
 
@@ -171,63 +204,14 @@ impl Known for Nothing {
     }
 }
 
-/// `WITH ... INSERT INTO t SELECT ...` as `INSERT INTO t WITH ... SELECT ...`.
-fn insert_of_with(parsed: &Parsed) -> Option<Ast> {
-    let Parsed::Statement(ast) = parsed else { return None };
-    let Ast::Query(query) = ast.as_ref() else { return None };
-    let SetExpr::Insert(Ast::Insert(insert)) = query.body.as_ref() else { return None };
-    let mut insert = insert.clone();
-    let source = insert.source.as_mut()?;
-    if source.with.is_none() {
-        source.with = query.with.clone();
-        return Some(Ast::Insert(insert));
-    }
-    None
-}
-
-fn is_backup(text: &str) -> bool {
-    text.split_whitespace().next().is_some_and(|word| word.eq_ignore_ascii_case("backup"))
-}
-
-/// Whether only the row engine knows statements that begin so.
-fn is_of_rows(text: &str) -> bool {
-    let first = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    if !["call", "create", "drop"].iter().any(|word| first.eq_ignore_ascii_case(word)) {
-        return false;
-    }
-    let tokens = Tokenizer::new(&SqlDialect::of(0), text).tokenize().unwrap_or_default();
-    let words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).take(4).map(|token| match token {
-        Token::Word(word) if word.quote_style.is_none() => word.keyword,
-        _ => Keyword::NoKeyword,
-    });
-    matches!(
-        words.collect::<Vec<_>>().as_slice(),
-        [Keyword::CALL, ..]
-            | [Keyword::CREATE | Keyword::DROP, Keyword::PROCEDURE, ..]
-            | [Keyword::CREATE, Keyword::OR, Keyword::REPLACE, Keyword::PROCEDURE, ..]
-    )
-}
-
-fn parse_one(text: &str) -> Result<Parsed> {
-    check_depth(text)?;
-    let mut parsed =
-        DFParserBuilder::new(text).with_dialect(&SqlDialect::of(text.len())).build()?.parse_statements()?;
-    match parsed.pop_front().filter(|_| parsed.is_empty()) {
-        Some(mut one) => {
-            name_columns(&mut one);
-            Ok(one)
-        }
-        None => user_err!(Syntax, "expected one statement: {text}"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Texts of statements, and whether the analytic engine can have each.
     fn texts(script: &str) -> Vec<(String, bool)> {
         let statements = Statement::parse(script).unwrap();
-        statements.into_iter().map(|statement| (statement.text.to_string(), statement.parsed.is_some())).collect()
+        statements.into_iter().map(|one| (one.text.to_string(), one.into_analytic().is_some())).collect()
     }
 
     #[test]

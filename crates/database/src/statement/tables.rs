@@ -1,7 +1,7 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{ObjectName, Query, Visit, Visitor};
-use thermocline_dialect::folded;
+use thermocline_syntax::folded;
 
 /// The names of tables and views that a query reads, with those of its subqueries, and without names that a WITH gives.
 /// Takes time linear in its size.
@@ -77,7 +77,6 @@ impl Visitor for Tables {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::parser::Statement as Parsed;
     use datafusion::sql::sqlparser::ast::Statement as Ast;
 
     use super::super::statement::Statement;
@@ -85,8 +84,7 @@ mod tests {
 
     fn tables(sql: &str) -> String {
         let statement = Statement::parse(sql).unwrap().remove(0);
-        let Some(Parsed::Statement(ast)) = &statement.parsed else { panic!("{sql}") };
-        let Ast::Query(query) = ast.as_ref() else { panic!("{sql}") };
+        let Some(Ast::Query(query)) = statement.ast() else { panic!("{sql}") };
         tables_of(query).iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
     }
 

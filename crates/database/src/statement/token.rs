@@ -7,8 +7,8 @@
 //!            -- /*           newline, */
 //! ```
 //!
-//! Follows the tokenizer of `sqlparser`'s generic dialect. That one takes whole texts only, so that each piece would
-//! be read again with all before it.
+//! Follows the tokenizer of `sqlparser` in the dialect of `syntax`. That one takes whole texts only, so that each piece
+//! would be read again with all before it.
 
 /// Token inside of which characters have no meaning of their own.
 #[derive(Debug, PartialEq, Eq)]
@@ -112,7 +112,7 @@ fn pass_quoted(rest: &str, quote: char, backslash_escapes: bool, is_ended: bool)
 
 /// The token at the start of `rest`: its bytes, or those of what begins a long one; what goes on behind them; what
 /// it means. `None` if there is none, or more has to come to tell.
-pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Inside, Meaning)> {
+pub fn token(rest: &str, is_ended: bool) -> Option<(usize, Inside, Meaning)> {
     use Inside::{BlockComment, LineComment, Nothing, Until};
     use Meaning::{Backslash, Newline, Part, Semicolon, Space};
     let quoted = |quote| Inside::Quoted { quote, backslash_escapes: false };
@@ -126,13 +126,7 @@ pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Insid
         '\'' | '"' | '`' => (1, quoted(first), Part),
         '-' | '/' | '|' if may_go_on => return None,
         '-' if second == Some('-') => (2, LineComment, Space),
-        '/' if second == Some('*') => match rest.chars().nth(2) {
-            None if !is_ended => return None,
-            // What stands in such a one counts.
-            Some('!') if !is_begun => (2, BlockComment { depth: 1 }, Part),
-            _ => (2, BlockComment { depth: 1 }, Space),
-        },
-        '/' if second == Some('/') => (2, Nothing, Part),
+        '/' if second == Some('*') => (2, BlockComment { depth: 1 }, Space),
         '|' if second == Some('/') => (2, Nothing, Part),
         '$' => {
             let tag = tail(rest, 1).find(|c: char| !c.is_alphanumeric() && c != '_').map(|at| at + 1);
@@ -144,15 +138,15 @@ pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Insid
                 end => (end.unwrap_or(rest.len()), Nothing, Part),
             }
         }
-        _ if first.is_alphabetic() || matches!(first, '_' | '#' | '@') => {
+        _ if first.is_alphabetic() || first == '_' || is_beyond_ascii(first) => {
             let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
             return word(rest, end, is_ended).map(|(used, inside)| (used, inside, Part));
         }
         '0'..='9' | '.' => {
             let end = number(rest);
-            // What comes may be more digits, or those of an exponent.
-            let exponents = ["", "e", "E", "e+", "e-", "E+", "E-"];
-            if !is_ended && exponents.contains(&tail(rest, end)) {
+            // More digits may come, or those of an exponent.
+            let unfinished = ["", "_", "e", "E", "e+", "e-", "E+", "E-"];
+            if !is_ended && unfinished.contains(&tail(rest, end)) {
                 return None;
             }
             (end, Nothing, Part)
@@ -163,14 +157,19 @@ pub fn token(rest: &str, is_ended: bool, is_begun: bool) -> Option<(usize, Insid
 }
 
 fn is_word(c: char) -> bool {
-    c.is_alphabetic() || c.is_ascii_digit() || matches!(c, '_' | '@' | '$' | '#')
+    c.is_alphabetic() || c.is_ascii_digit() || matches!(c, '_' | '$') || is_beyond_ascii(c)
+}
+
+/// Whether a character is part of names as letters are; all such are to PostgreSQL, spaces among them.
+fn is_beyond_ascii(c: char) -> bool {
+    !c.is_ascii() && !c.is_whitespace()
 }
 
 /// The bytes of a number, or of a period. A letter right behind it begins a word.
 fn number(rest: &str) -> usize {
-    let digits = |from: usize| from + tail(rest, from).bytes().take_while(u8::is_ascii_digit).count();
+    let digits = |from: usize| from + digits(tail(rest, from), u8::is_ascii_digit);
     if let Some(hex) = rest.strip_prefix("0x") {
-        return 2 + hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+        return 2 + self::digits(hex, u8::is_ascii_hexdigit);
     }
     let mut end = digits(0);
     if tail(rest, end).starts_with('.') {
@@ -186,6 +185,14 @@ fn number(rest: &str) -> usize {
     end + usize::from(tail(rest, end).starts_with('L'))
 }
 
+/// The bytes of digits with underscores between them. As to the tokenizer, a letter of a hexadecimal number may follow
+/// an underscore in any number.
+fn digits(rest: &str, is_digit: impl Fn(&u8) -> bool) -> usize {
+    let bytes = rest.as_bytes();
+    let is_separator = |at: usize, byte: &u8| *byte == b'_' && bytes.get(at + 1).is_some_and(u8::is_ascii_hexdigit);
+    bytes.iter().enumerate().take_while(|(at, byte)| is_digit(byte) || is_separator(*at, byte)).count()
+}
+
 /// A word that ends at `end`, which may say what the string right behind it is like.
 fn word(rest: &str, end: usize, is_ended: bool) -> Option<(usize, Inside)> {
     let behind = tail(rest, end);
@@ -194,29 +201,6 @@ fn word(rest: &str, end: usize, is_ended: bool) -> Option<(usize, Inside)> {
     let is = |kinds: &[&str]| kinds.iter().any(|kind| word.eq_ignore_ascii_case(kind));
     Some(match quote {
         '\'' if is(&["e", "x"]) => (end + 1, Inside::Quoted { quote, backslash_escapes: true }),
-        '\'' if is(&["q", "nq"]) => match tail(behind, 1).chars().next() {
-            None if !is_ended => return None,
-            Some(open) if !matches!(open, ' ' | '\t' | '\r' | '\n') => {
-                let close = match open {
-                    '[' => ']',
-                    '{' => '}',
-                    '<' => '>',
-                    '(' => ')',
-                    other => other,
-                };
-                (end + 1 + open.len_utf8(), Inside::Until(format!("{close}'")))
-            }
-            _ => (end, Inside::Nothing),
-        },
-        '\'' | '"' if is(&["r"]) => {
-            let quotes = behind.chars().take(3).take_while(|c| *c == quote).count();
-            match quotes {
-                3 => (end + 3, Inside::Until(quote.to_string().repeat(3))),
-                quotes if behind.len() == quotes && !is_ended => return None,
-                2 => (end + 2, Inside::Nothing),
-                _ => (end + 1, Inside::Quoted { quote, backslash_escapes: false }),
-            }
-        }
         _ => (end, Inside::Nothing),
     })
 }

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast::{self, ObjectName, ObjectNamePart, Query, V
 use thermocline_pushdown::external;
 use thermocline_types::Class;
 
-use super::folded;
+use thermocline_syntax::folded;
 
 /// Operators of a plan in which every view and every CTE stands wherever it is used.
 const NODES_MAX: u64 = 50_000;

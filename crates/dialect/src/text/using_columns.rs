@@ -10,7 +10,9 @@ use datafusion::sql::sqlparser::ast::{
     WildcardAdditionalOptions,
 };
 
-use super::{any_expression, folded};
+use thermocline_syntax::folded;
+
+use super::any_expression;
 use crate::rules::{by_names, in_two_pairs, merged_qualifier, merges_columns};
 
 /// Qualifies the names of USING in a SELECT with the table that has the merged column: the left one of inner and

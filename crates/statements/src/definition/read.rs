@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use sqlparser::ast::{
     self, AlterTableOperation, ColumnDef, ColumnOption, CreateIndex, CreateTable, CreateTableOptions, IndexOption,
-    IndexType, ObjectType, SqlOption, Statement, TableConstraint, Truncate, TruncateTableTarget,
+    IndexType, ObjectType, SqlOption, TableConstraint, Truncate, TruncateTableTarget,
 };
+use thermocline_syntax::{CreateProcedure, Statement};
 use thermocline_types::{Class, DataType, Error, Result, Value, assign};
 
 use crate::names::{fold, object};
-use crate::{Binder, CreateProcedure, Environment, Frame, Parsed, data_type, parse, split};
+use crate::{Binder, Environment, Frame, data_type, parse, split};
 use thermocline_tables::schema::{
     Argument, COLUMNS_MAX, Change, CheckDefinition, ColumnDefinition, INDEXES_MAX, IndexColumn, IndexDefinition,
     IndexId, IndexKind, Language, ProcedureDefinition, Schema, TableDefinition, TableId,
@@ -43,26 +44,28 @@ pub fn read_schema(sql: &str) -> Result<Schema> {
 /// Applies one definition.
 fn apply(schema: &mut Schema, sql: &str) -> Result<Change> {
     match parse(sql)? {
-        Parsed::CreateProcedure(procedure) => create_procedure(schema, &procedure),
-        Parsed::DropProcedure { name, if_exists } => drop_procedure(schema, &object(&name)?, if_exists),
-        Parsed::Statement(statement, options) => match *statement {
-            Statement::CreateTable(table) => create_table(schema, &table, options),
-            Statement::CreateIndex(index) => create_index(schema, &index),
-            Statement::AlterTable(alter) => match alter.operations.as_slice() {
+        Statement::CreateProcedure(procedure) => create_procedure(schema, &procedure),
+        Statement::DropProcedure { name, if_exists } => drop_procedure(schema, &object(&name)?, if_exists),
+        Statement::Sql(statement, options) => match *statement {
+            ast::Statement::CreateTable(table) => create_table(schema, &table, options),
+            ast::Statement::CreateIndex(index) => create_index(schema, &index),
+            ast::Statement::AlterTable(alter) => match alter.operations.as_slice() {
                 [AlterTableOperation::AddColumn { if_not_exists, column_def, column_position: None, .. }] => {
                     add_column(schema, &object(&alter.name)?, column_def, *if_not_exists)
                 }
                 _ => Err(unsupported("of ALTER TABLE, anything but ADD COLUMN")),
             },
-            Statement::Drop { object_type, if_exists, names, cascade: false, .. } => match (object_type, &*names) {
-                (ObjectType::Table, [name]) => drop_table(schema, &object(name)?, if_exists),
-                (ObjectType::Index, [name]) => drop_index(schema, &object(name)?, if_exists),
-                _ => Err(unsupported("this DROP")),
-            },
-            Statement::Truncate(truncate) => truncate_table(schema, &truncate),
+            ast::Statement::Drop { object_type, if_exists, names, cascade: false, .. } => {
+                match (object_type, &*names) {
+                    (ObjectType::Table, [name]) => drop_table(schema, &object(name)?, if_exists),
+                    (ObjectType::Index, [name]) => drop_index(schema, &object(name)?, if_exists),
+                    _ => Err(unsupported("this DROP")),
+                }
+            }
+            ast::Statement::Truncate(truncate) => truncate_table(schema, &truncate),
             other => Err(Class::Syntax.error(format_args!("not a definition: {other}"))),
         },
-        Parsed::Call { .. } | Parsed::Explain(_) => Err(Class::Syntax.error("not a definition")),
+        Statement::Call { .. } | Statement::Explain(_) => Err(Class::Syntax.error("not a definition")),
     }
 }
 

@@ -1,7 +1,7 @@
 //! From the syntax of a query to its plan.
 
 use sqlparser::ast::{
-    self, Distinct, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, SelectItem,
+    self, Distinct, GroupByExpr, LimitClause, OrderByExpr, OrderByKind, Query, SelectFlavor, SelectItem,
     SelectItemQualifiedWildcardKind, SetExpr,
 };
 use thermocline_types::{Class, DataType, Error, Result, Value};
@@ -38,6 +38,8 @@ pub fn bind_select(binder: &mut Binder<'_>, query: &Query) -> Result<(Select, Ve
         && query.pipe_operators.is_empty();
     let SetExpr::Select(select) = &*query.body else { return Err(Error::unsupported("this kind of query")) };
     let simple = simple
+        // `FROM t` alone selects all columns.
+        && select.flavor == SelectFlavor::Standard
         && select.top.is_none()
         && select.into.is_none()
         && select.exclude.is_none()

@@ -34,7 +34,9 @@ pub fn bind_from(binder: &mut Binder<'_>, from: &[TableWithJoins]) -> Result<Vec
 
 /// A table and what it is called.
 pub fn bind_table(binder: &mut Binder<'_>, factor: &TableFactor) -> Result<Joined> {
-    let TableFactor::Table { name, alias, args: None, version: None, sample: None, .. } = factor else {
+    let TableFactor::Table { name, alias, args: None, version: None, sample: None, with_ordinality: false, .. } =
+        factor
+    else {
         return Err(Error::unsupported("something other than a table in FROM"));
     };
     let table = binder.schema().table(&object(name)?)?.clone();

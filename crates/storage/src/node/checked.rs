@@ -5,13 +5,11 @@ use std::ops::Range;
 use thermocline_formats::text_bytes_max;
 use thermocline_pushdown::NodeError;
 use thermocline_pushdown::wire::{
-    ErrorKind, OBJECTS_MAX, ObjectEntry, Origin, PARTS_MAX, RangesRequest, Shaped, Ticket, TicketKind,
+    ErrorKind, OBJECTS_MAX, ORIGIN_BYTES_MAX, ObjectEntry, Origin, PARTS_MAX, RangesRequest, Shaped, Ticket, TicketKind,
 };
 
 /// Bytes of a path or a version of an object.
 const NAME_BYTES_MAX: usize = 4096;
-/// Bytes of a query's id or a tenant, which are remembered for a while.
-const ORIGIN_BYTES_MAX: usize = 256;
 
 /// Decodes a `DoGet` ticket and checks what it names. Fragments and schemas in it are still bytes.
 pub(crate) fn checked_ticket(bytes: &[u8]) -> Result<Ticket, NodeError> {

@@ -46,12 +46,14 @@ fn statements_that_define_never_wait_for_each_other_in_a_circle() {
                     }
                 }
             });
+            // The database is closed once its last session is.
+            drop(session);
             sender.send(()).unwrap();
         });
     }
     for _ in 0..workers {
         // Threads that wait for each other cannot be joined.
-        done.recv_timeout(Duration::from_secs(120)).expect("a statement waits for ever");
+        done.recv_timeout(Duration::from_secs(600)).expect("a statement waits for ever");
     }
     let names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1";
     let here = runtime().block_on(session.run(names)).unwrap().batches;

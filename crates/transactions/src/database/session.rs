@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use sqlparser::ast::Statement;
+use sqlparser::ast;
 use thermocline_machine::interrupt::{Cause, Interrupt};
 use thermocline_procedures::Definitions;
-use thermocline_statements::{Answer, CallArguments, Parsed, StatementCache, charge_statement, object};
+use thermocline_statements::{Answer, CallArguments, StatementCache, charge_statement, object};
+use thermocline_syntax::Statement;
 use thermocline_tables::partition::reader::{ReadRequest, read_all};
 use thermocline_tables::partition::{Member, Participants};
 use thermocline_tables::table::{Charge, HeapSize, Working, allocated, out_of_memory};
@@ -14,6 +15,7 @@ use thermocline_types::{Class, Error, Result, Value};
 
 use super::database::Shared;
 use super::load::Load;
+use super::source::Source;
 use super::statistics::{PartitionStatistics, Statistics};
 use super::table_reader::TableReader;
 use super::work::{Work, read};
@@ -119,11 +121,16 @@ impl Session {
     /// Runs a statement, a definition, `CALL`, `BEGIN`, `COMMIT` or `ROLLBACK`, with values for `$1`,
     /// `$2`. What it changed is durable when this comes back, or when `COMMIT` does.
     pub fn execute(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
+        self.execute_source(sql.into(), parameters)
+    }
+
+    /// The same of a statement that may be parsed.
+    pub fn execute_source(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let command = self.command(sql).inspect_err(|_| self.fail())?;
-            let result = self.run(&command, sql, parameters);
+            let command = self.command(source).inspect_err(|_| self.fail())?;
+            let result = self.run(&command, source.text, parameters);
             let outdated = match &*command {
                 Command::Statement(work, _) | Command::Call(work, ..) => work.is_outdated(),
                 _ => false,
@@ -136,9 +143,9 @@ impl Session {
     }
 
     /// The same, here however many rows it reads: for a query that no other engine can run.
-    pub fn execute_unbounded(&mut self, sql: &str, parameters: &[Value]) -> Result<Answer> {
+    pub fn execute_unbounded(&mut self, source: Source<'_>, parameters: &[Value]) -> Result<Answer> {
         self.unbounded = true;
-        let result = self.execute(sql, parameters);
+        let result = self.execute_source(source, parameters);
         self.unbounded = false;
         result
     }
@@ -218,13 +225,14 @@ impl Session {
         shared.statistics(partitions, interrupt)
     }
 
-    /// Reads and plans a text without running it. Unlike in [`Session::execute`], an error does not end the
+    /// Reads and plans a statement without running it. Unlike in [`Session::execute`], an error does not end the
     /// transaction: a caller who gets [`Error::Unsupported`] may have another way to run it.
-    pub fn prepare(&mut self, sql: &str) -> Result<()> {
-        self.command(sql).map(|_| ())
+    pub fn prepare(&mut self, source: Source<'_>) -> Result<()> {
+        self.command(source).map(|_| ())
     }
 
-    fn command(&mut self, sql: &str) -> Result<Arc<Command>> {
+    fn command(&mut self, source: Source<'_>) -> Result<Arc<Command>> {
+        let sql = source.text;
         if let Some(command) = self.commands.get(sql.as_bytes()) {
             match &**command {
                 Command::Statement(work, _) | Command::Call(work, ..) if work.is_outdated() => {}
@@ -232,7 +240,7 @@ impl Session {
             }
         }
         let definitions = self.shared.catalog.current();
-        let command = Arc::new(self.read(definitions, sql)?);
+        let command = Arc::new(self.read(definitions, source)?);
         let bytes = match &*command {
             Command::Statement(work, _) => work.bytes(),
             Command::Call(.., charge) => charge.bytes(),
@@ -244,44 +252,37 @@ impl Session {
         Ok(command)
     }
 
-    fn read(&self, definitions: Arc<Definitions>, sql: &str) -> Result<Command> {
+    fn read(&self, definitions: Arc<Definitions>, source: Source<'_>) -> Result<Command> {
         let (catalog, budget) = (&self.shared.catalog, self.shared.budget());
-        let (parsed, charge) = read(sql, budget)?;
-        let is_definition = matches!(
-            &parsed,
-            Parsed::Statement(statement, _) if matches!(
-                **statement,
-                Statement::CreateTable(_)
-                    | Statement::CreateIndex(_)
-                    | Statement::AlterTable(_)
-                    | Statement::Drop { .. }
-                    | Statement::Truncate(_)
-            )
-        );
-        Ok(match parsed {
-            Parsed::CreateProcedure(_) | Parsed::DropProcedure { .. } => Command::Define,
-            Parsed::Statement(..) if is_definition => Command::Define,
-            Parsed::Call { name, arguments } => {
-                let work = Work::procedure(catalog, Arc::clone(&definitions), &object(&name)?)?;
-                let compiled = definitions.procedure(&object(&name)?)?;
+        let (statement, charge) = read(source, budget)?;
+        Ok(match &*statement {
+            Statement::CreateProcedure(_) | Statement::DropProcedure { .. } => Command::Define,
+            Statement::Call { name, arguments } => {
+                let work = Work::procedure(catalog, Arc::clone(&definitions), &object(name)?)?;
+                let compiled = definitions.procedure(&object(name)?)?;
                 let wanted = compiled.arguments_for(arguments.len())?;
-                let arguments = CallArguments::bind(&definitions.schema, wanted, &arguments, &[])?;
-                let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(sql.len());
+                let arguments = CallArguments::bind(&definitions.schema, wanted, arguments, &[])?;
+                let bytes = size_of::<Work>() + arguments.heap_bytes() + allocated(source.text.len());
                 let charge = charge_statement(bytes, Charge::shared(budget, Working::Statements))?;
                 Command::Call(Arc::new(work), arguments, charge)
             }
-            Parsed::Statement(statement, options) => match &*statement {
-                Statement::StartTransaction { .. } => Command::Begin,
-                Statement::Commit { chain: false, .. } => Command::Commit,
-                Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
-                _ => self.statement(definitions, sql, (Parsed::Statement(statement, options), charge))?,
+            Statement::Sql(sql, _) => match &**sql {
+                ast::Statement::CreateTable(_)
+                | ast::Statement::CreateIndex(_)
+                | ast::Statement::AlterTable(_)
+                | ast::Statement::Drop { .. }
+                | ast::Statement::Truncate(_) => Command::Define,
+                ast::Statement::StartTransaction { .. } => Command::Begin,
+                ast::Statement::Commit { chain: false, .. } => Command::Commit,
+                ast::Statement::Rollback { chain: false, savepoint: None } => Command::Rollback,
+                _ => self.statement(definitions, source.text, (&statement, charge))?,
             },
-            Parsed::Explain(_) => self.statement(definitions, sql, (parsed, charge))?,
+            Statement::Explain(_) => self.statement(definitions, source.text, (&statement, charge))?,
         })
     }
 
-    fn statement(&self, definitions: Arc<Definitions>, sql: &str, parsed: (Parsed, Charge)) -> Result<Command> {
-        let work = Work::statement(&self.shared.catalog, definitions, sql, parsed, self.shared.budget())?;
+    fn statement(&self, definitions: Arc<Definitions>, sql: &str, read: (&Statement, Charge)) -> Result<Command> {
+        let work = Work::statement(&self.shared.catalog, definitions, sql, read, self.shared.budget())?;
         let bounded = self.shared.query_rows_max.and_then(|rows_max| work.bounded(rows_max));
         Ok(Command::Statement(Arc::new(work), bounded.map(Arc::new)))
     }

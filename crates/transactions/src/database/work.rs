@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use thermocline_durability::log::{Batch, Head, Images};
@@ -5,9 +6,10 @@ use thermocline_durability::recovery::insert_hidden;
 use thermocline_machine::ids::LoadId;
 use thermocline_procedures::{Compiled, Context, Definitions};
 use thermocline_statements::{
-    Answer, Environment, Outcome, OutputColumn, Parsed, Prepared, STATEMENT_BYTES_MAX, charge_statement, parse,
+    Answer, Environment, Outcome, OutputColumn, Prepared, charge_statement, check_depth, check_length, parse,
     parse_bytes,
 };
+use thermocline_syntax::Statement;
 use thermocline_tables::PartitionHash;
 use thermocline_tables::partition::{Participants, Scope, being_built};
 use thermocline_tables::schema::TableDefinition;
@@ -15,6 +17,7 @@ use thermocline_tables::table::{Budget, Charge, HeapSize, Table, TableLoad, Work
 use thermocline_types::{Class, Error, Result, Value};
 
 use super::catalog::Catalog;
+use super::source::Source;
 use crate::engine::Program;
 
 /// A prepared statement or a procedure as the engine runs it. It is charged to the memory's budget for as long as it
@@ -27,17 +30,25 @@ pub struct Work {
     charge: Charge,
 }
 
-/// Parses a text. The charge is of what parsing and binding take, to be kept until it is bound.
+/// Tree of a statement. The charge is of what parsing and binding take, to be kept until it is bound.
 ///
 /// # Errors
-/// If there is no memory for it, before it is parsed.
-pub(super) fn read(sql: &str, budget: &Arc<Budget>) -> Result<(Parsed, Charge)> {
+/// If there is no memory for it, before it is parsed; if it does not parse, or is longer or deeper than this engine
+/// takes.
+pub(super) fn read<'a>(source: Source<'a>, budget: &Arc<Budget>) -> Result<(Cow<'a, Statement>, Charge)> {
+    let text = source.text;
+    check_length(text)?;
     let mut charge = Charge::shared(budget, Working::Queries);
-    if sql.len() <= STATEMENT_BYTES_MAX {
-        let room = charge.resize(parse_bytes(sql));
-        room.map_err(|full| out_of_memory(&format!("reading a statement of {} bytes", sql.len()), full))?;
-    }
-    Ok((parse(sql)?, charge))
+    let room = charge.resize(parse_bytes(text));
+    room.map_err(|full| out_of_memory(&format!("reading a statement of {} bytes", text.len()), full))?;
+    let statement = match source.tree {
+        Some((statement, operators)) => {
+            check_depth(operators)?;
+            Cow::Borrowed(statement)
+        }
+        None => Cow::Owned(parse(text)?),
+    };
+    Ok((statement, charge))
 }
 
 #[derive(Debug)]
@@ -95,7 +106,8 @@ impl Work {
 
     /// A statement of the schema as it is now.
     pub fn new(catalog: &Arc<Catalog>, definitions: Arc<Definitions>, sql: &str, budget: &Arc<Budget>) -> Result<Self> {
-        Self::statement(catalog, definitions, sql, read(sql, budget)?, budget)
+        let (statement, parsing) = read(sql.into(), budget)?;
+        Self::statement(catalog, definitions, sql, (&statement, parsing), budget)
     }
 
     /// The same of one that is parsed.
@@ -103,10 +115,10 @@ impl Work {
         catalog: &Arc<Catalog>,
         definitions: Arc<Definitions>,
         sql: &str,
-        (parsed, mut parsing): (Parsed, Charge),
+        (statement, mut parsing): (&Statement, Charge),
         budget: &Arc<Budget>,
     ) -> Result<Self> {
-        let prepared = Prepared::bind_charged(&definitions.schema, parsed, &[], Some(&mut parsing))?;
+        let prepared = Prepared::bind_charged(&definitions.schema, statement, &[], Some(&mut parsing))?;
         if !prepared.is_read_only() && prepared.limits_without_order() {
             let message = "a statement that writes what LIMIT takes needs an ORDER BY: which rows would it be?";
             return Err(Class::Unsupported.error(message));

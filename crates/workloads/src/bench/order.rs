@@ -1,7 +1,8 @@
 //! The order in which a query wants its rows.
 
-use datafusion::sql::parser::{DFParser, Statement};
+use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{Expr, OrderByKind, Statement as SqlStatement, Value};
+use thermocline_dialect::parse;
 
 use super::results::Row;
 
@@ -17,7 +18,7 @@ impl SortKeys {
     /// that is none of them. None without ORDER BY.
     pub(super) fn of(sql: &str, columns: &[&str]) -> Self {
         let Some(Statement::Statement(statement)) =
-            DFParser::parse_sql(sql).ok().and_then(|statements| statements.into_iter().next())
+            parse(sql).ok().and_then(|statements| statements.into_iter().next())
         else {
             return Self(vec![]);
         };

@@ -1,0 +1,29 @@
+//! Queries that the database writes itself, around those of users.
+
+use datafusion::common::Result;
+use datafusion::sql::sqlparser::ast::{Query, SetExpr, Statement as Ast, TableFactor};
+use thermocline_pushdown::user_err;
+use thermocline_syntax::{Statement as Sql, Tokens};
+
+/// The tree of a query.
+///
+/// # Errors
+/// If it does not parse as one.
+pub fn plain_query(text: &str) -> Result<Box<Query>> {
+    let Sql::Sql(ast, _) = thermocline_syntax::parse(Tokens::of(text)?)? else {
+        return user_err!(Syntax, "{text} is not a query");
+    };
+    match *ast {
+        Ast::Query(query) => Ok(query),
+        _ => user_err!(Syntax, "{text} is not a query"),
+    }
+}
+
+/// The subquery that is the only table of a query's FROM.
+pub fn derived(query: &mut Query) -> Option<&mut Box<Query>> {
+    let SetExpr::Select(select) = query.body.as_mut() else { return None };
+    match &mut select.from.first_mut()?.relation {
+        TableFactor::Derived { subquery, .. } => Some(subquery),
+        _ => None,
+    }
+}

@@ -1,0 +1,26 @@
+//! SQL's syntax: one dialect, one parser, one tree of a statement, for both engines.
+//!
+//! ```text
+//! text -> Tokens -> Statement -> row engine, or analytic engine
+//!           |
+//!           depth: each engine has its own limit
+//! ```
+//!
+//! A text is cut into tokens once and parsed once. What engines know of a statement beyond its syntax (tables, types)
+//! is theirs.
+
+mod depth;
+mod dialect;
+mod names;
+mod parse;
+mod split;
+mod statement;
+mod tokens;
+
+pub use dialect::SqlDialect;
+pub use names::{folded, folded_word};
+pub use parse::{parse, parse_expression, parse_type};
+pub use split::split;
+pub use sqlparser::parser::ParserError;
+pub use statement::{CreateProcedure, Statement};
+pub use tokens::Tokens;
