@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// Why a text is no interval.
+/// Why a text is not an interval.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Syntax,
@@ -85,12 +85,12 @@ fn read(text: &str, unit: Option<&str>) -> Result<Interval> {
     sum.interval()
 }
 
-/// Whether a character parts words as a blank does: punctuation that no word has in it.
+/// Whether a character separates words like a blank: punctuation that no word contains.
 fn parts_words(character: char) -> bool {
     character.is_ascii_punctuation() && !matches!(character, '.' | ':' | '+' | '-' | '/')
 }
 
-/// Parts as they are added, with room for all that text may say before it is seen whether they fit.
+/// Sum of the parts, with room for everything that a text may contain before the range is checked.
 #[derive(Debug, Default)]
 struct Sum {
     months: i128,

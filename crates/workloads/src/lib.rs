@@ -1,12 +1,11 @@
-//! Workloads: standard data, queries, the drivers that measure with them, and figures of that.
+//! Workloads: standard data and queries, drivers that measure them, and figures of the results.
 //!
 //! ```
 //! use thermocline_workloads::Workload;
 //! assert_eq!((Workload::SSB.queries.len(), Workload::SSB.tables.len()), (13, 5));
 //! assert_eq!((Workload::TPCH.queries.len(), Workload::TPCH.tables.len()), (22, 8));
 //! ```
-//!
-//! Deliberately left out: the processes that a measurement runs against, and files of results
+//! Left out: the processes that a measurement runs against, and files of results, both in the binary.
 //! (the binary starts and writes those).
 
 pub mod bench;

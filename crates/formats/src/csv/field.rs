@@ -2,7 +2,7 @@
 
 use super::options::{CsvOptions, Dialect};
 
-/// What decides whether a field is NULL.
+/// Rules that decide whether a field is NULL.
 #[derive(Debug, Clone)]
 pub(super) struct FieldRules {
     pub(super) dialect: Dialect,

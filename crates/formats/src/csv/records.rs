@@ -1,11 +1,9 @@
-//! Where the fields of a piece of the file are.
+//! Positions of the fields of a piece of the file.
 //!
-//! [`RecordIndex::scan`] writes the position of every field end into one flat
-//! array. In a regular piece, where every record has exactly as many fields as
-//! the table, that array already is the answer: field `(row, column)` lies
-//! between entries `row * columns + column` and the next, and no work at all
-//! is spent on columns that nobody wants. Anything else (empty lines, wrong
-//! field counts) is regrouped record by record.
+//! [`RecordIndex::scan`] writes the position of every field end into one flat array. In a regular piece, where every
+//! record has exactly as many fields as the table, that array already is the answer: field `(row, column)` lies between
+//! entries `row * columns + column` and the next, and no work at all is spent on columns that are not wanted. Anything
+//! else (empty lines, wrong field counts) is regrouped record by record.
 #![expect(
     clippy::indexing_slicing,
     reason = "entries of `ends` are positions of bytes of the scanned data, and row and column \

@@ -1,13 +1,13 @@
-//! Parquet footers before they are decoded.
+//! Checks Parquet footers before they are decoded.
 //!
-//! The decoder makes room for as many row groups as a list says that it has, goes as deep as a schema
-//! is nested, and takes each field for what its number says, whatever type was written. A footer comes
-//! from whoever wrote the object, and at a compute node from a storage node. So it is walked first:
-//! Thrift's compact protocol, with the types of `parquet.thrift`, and nothing allocated.
+//! The decoder allocates as many row groups as a list claims, recurses as deep as a schema is nested, and trusts each
+//! field's number whatever type was written. A footer comes from the writer of the object, and at a compute node
+//! through a storage node. So it is walked first: Thrift's compact protocol, with the types of `parquet.thrift`, and
+//! without allocations.
 
 /// Deepest nesting of a schema: lists and structs take two levels each.
 const SCHEMA_DEPTH_MAX: usize = 100;
-/// Deepest nesting of values that are not known.
+/// Deepest nesting of unknown values.
 const DEPTH_MAX: usize = 32;
 /// Row groups have numbers of 16 bits.
 const ROW_GROUPS_MAX: usize = 1 << 15;

@@ -16,7 +16,7 @@ macro_rules! fields {
         }
 
         impl Field {
-            /// The field that SQL calls so.
+            /// The field with this SQL name.
             ///
             /// # Errors
             /// If there is none: SQLSTATE 22023.

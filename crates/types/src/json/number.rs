@@ -2,7 +2,7 @@
 
 use crate::error::{Class, Error, Result};
 
-/// Digits before the point that a NUMERIC has, at most.
+/// Maximum digits of a NUMERIC before the point.
 const WHOLE_DIGITS_MAX: i64 = 131_072;
 /// Digits behind it.
 const SCALE_MAX: i64 = 16_383;
@@ -68,7 +68,7 @@ fn overflow() -> Error {
     Class::OutOfRange.error("value overflows numeric format")
 }
 
-/// Appends bytes that compare as numbers do, and that are no prefix of another number's.
+/// Appends bytes that compare like the numbers and are not a prefix of another number's.
 ///
 /// ```text
 /// 02                                  0

@@ -1,11 +1,11 @@
-//! Paths and lists of keys: what PostgreSQL has arrays of text for.
+//! Paths and lists of keys, for which PostgreSQL uses arrays of text.
 
 use crate::error::{Class, Result};
 
 /// The elements of an array's literal, such as `{a,"b c",NULL}`.
 ///
 /// # Errors
-/// If it is none (22P02), or one of several dimensions (0A000).
+/// If it is not such a literal (22P02), or has several dimensions (0A000).
 pub(crate) fn steps_of(literal: &str) -> Result<Vec<Option<String>>> {
     let malformed = || Class::InvalidText.error(format_args!("malformed array literal: \"{literal}\""));
     let inner = literal.trim_matches(is_blank).strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));

@@ -1,7 +1,7 @@
 //! Numbers as text.
 //!
-//! The steps are those of PostgreSQL, whose templates have many corners: what is written at a digit's place depends on
-//! how many digits before it are blank, on whether the sign has been written, and on the digits that matter.
+//! The steps follow PostgreSQL, whose templates have many corner cases: the output at a digit's place depends on the
+//! number of blank digits before it, on whether the sign has been written, and on the significant digits.
 
 use super::{Part, ordinal_ending, parts};
 use crate::error::{Class, Error, Result};
