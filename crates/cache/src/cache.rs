@@ -73,9 +73,9 @@ pub struct SegmentInfo {
 }
 
 /// A bounded cache of segments, shared by all queries of a process.
+///
 /// A lookup takes time proportional to the requested and evicted segments, each O(log n) for n cached ones; so do loads
 /// and removals.
-/// O(log n) for n cached ones; so do loads and removals.
 #[derive(Debug)]
 pub struct SegmentCache {
     state: Mutex<State>,

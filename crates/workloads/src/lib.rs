@@ -5,8 +5,8 @@
 //! assert_eq!((Workload::SSB.queries.len(), Workload::SSB.tables.len()), (13, 5));
 //! assert_eq!((Workload::TPCH.queries.len(), Workload::TPCH.tables.len()), (22, 8));
 //! ```
+//!
 //! Left out: the processes that a measurement runs against, and files of results, both in the binary.
-//! (the binary starts and writes those).
 
 pub mod bench;
 pub mod figures;

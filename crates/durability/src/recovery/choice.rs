@@ -83,13 +83,13 @@ const fn all(why: &'static str) -> Choice {
 }
 
 /// Log by snapshot: none, whole, damaged.
+///
 /// An older snapshot cannot replace a damaged one: when the newer was complete, the log before it was removed. A
 /// snapshot without any log is a backup.
-/// removed. A snapshot without any log is a backup.
+///
 /// Acknowledged data that is damaged or missing is never skipped silently. The state before it is only shown: nobody
 /// can write after it, and every attempt reports the reason. A record that changes other rows than in its first run, or
 /// is damaged in a segment before the last, is found only during replay and treated in the same way.
-/// first, or is damaged in a segment before the last, is only found during replay and treated in the same way.
 #[rustfmt::skip]
 const CHOICES: [(LogState, [Choice; 3]); 8] = [
     (LogState::Damaged, [records(DAMAGED),      all(DAMAGED), SNAPSHOT]),

@@ -12,6 +12,7 @@ const CHUNK: usize = 1 << 18;
 ///  0 | item: class, length, slot                    |   live
 ///  1 | block (31)            | ordinal (32)         |   evicted
 /// ```
+///
 /// Indexes hold tuple ids, so evicting, restoring or moving a row changes only its locator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Locator {

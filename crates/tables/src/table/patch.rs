@@ -21,7 +21,6 @@ impl Patch {
     /// Adds the value of a column of fixed width. `convert` converts values that the column may not store unchanged:
     /// those that [`assign`](thermocline_types::assign) would change, some for which checking that takes longer, and
     /// NULL.
-    /// see, and NULL.
     #[inline]
     pub fn set<'v>(
         &mut self,

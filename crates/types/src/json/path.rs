@@ -49,7 +49,7 @@ fn quoted_step(text: &str) -> Option<(String, &str)> {
     }
 }
 
-/// An element without quotes, or NULL, and what is behind it; `None` if there is none, or a bracket or a quote within it.
+/// An element without quotes, or NULL, and the text after it; `None` if it is missing or contains a bracket or a quote.
 fn plain_step(text: &str) -> Option<(Option<String>, &str)> {
     let mut step = String::new();
     // Blanks at the end are no part of it, unless they are escaped.

@@ -36,6 +36,7 @@ pub struct DriveOptions {
 }
 
 /// Runs these clients, a thread each, over `procedures` of the database.
+///
 /// A call that a procedure rolls back on purpose ([`Class::Raised`]) counts as aborted, one refused with 40001 as
 /// refused; the next call takes its place.
 ///
