@@ -74,7 +74,7 @@ impl State {
             }
         }
 
-        // Only whole partitions are loaded, and only what they need is evicted.
+        // Only whole partitions are loaded, so only victims for those are evicted.
         let whole: Vec<bool> = short.iter().map(|count| *count == 0).collect();
         let is_whole = |asked: &&&Asked<'_>| whole.get(asked.group).copied().unwrap_or(false);
         let wanted: i64 = admitted.iter().filter(is_whole).map(|asked| signed(asked.request.bytes)).sum();

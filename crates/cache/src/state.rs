@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// Abandons a load that nobody will finish.
+    /// Abandons a load that will not finish.
     pub(crate) fn abandon(&mut self, load: &Load) {
         if self.reserved_for(load).is_some() {
             self.release(load.slot);

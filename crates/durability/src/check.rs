@@ -1,4 +1,4 @@
-//! Checks a database that nobody has open, file by file, and then as a whole. Changes nothing.
+//! Checks a database that is not open, file by file, and then as a whole. Changes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Report {
     pub records: u64,
 }
 
-/// A line for each finding, then what was read.
+/// Prints a line for each finding, then the amounts read.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.problems.iter().try_for_each(|problem| writeln!(f, "damaged: {problem}"))?;

@@ -62,7 +62,7 @@ impl Compiled {
         limits: Limits,
         budget: &Arc<Budget>,
     ) -> Result<Self> {
-        // The budget does not refuse: the procedure is already defined. Whoever defines one asks beforehand.
+        // The budget does not refuse: the procedure is already defined. `define` asks beforehand.
         let mut parsing = Charge::shared(budget, Working::Queries);
         parsing.settle(compile_bytes(definition));
         let body = match definition.language {

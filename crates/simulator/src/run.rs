@@ -230,7 +230,7 @@ impl Simulation {
         let closes_busy = self.random.one_in(6);
         for step in 0..STEPS + STEPS_TO_END {
             if node.world.log.check().is_err() {
-                // From here on, everybody is told that nothing runs any more.
+                // From here on, every request fails because nothing runs.
                 steps = steps.min(step + STEPS_FAILED);
             }
             self.scene.stopping = step >= steps;

@@ -544,7 +544,7 @@ impl Plans {
         Self { value: 0, appends: vec![0; usize::try_from(SLOTS).unwrap_or(0)], era: 0, loads: Vec::new() }
     }
 
-    /// Begins an era: nothing that was written before is read any more.
+    /// Begins an era: data written before is no longer read.
     pub fn next_era(&mut self) {
         self.era += 1;
         self.loads.clear();

@@ -73,7 +73,7 @@ pub struct UniqueViolation {
 pub struct Raised {
     /// Five characters.
     pub sqlstate: Box<str>,
-    /// For whoever called it.
+    /// Message for the caller.
     pub message: Box<str>,
 }
 
@@ -186,7 +186,7 @@ classes! {
     InvalidSubstring "22011",
     /// An escape that is no character.
     InvalidEscape "22025",
-    /// A logarithm of what has none.
+    /// A logarithm of zero or a negative number.
     InvalidLogarithm "2201E",
     /// A parameter of a function or a clause outside its domain.
     InvalidParameter "22023",
@@ -204,7 +204,7 @@ classes! {
     ReadOnly "25006",
     /// Not what the operator allows.
     InsufficientPrivilege "42501",
-    /// A setting that cannot be changed here, or not any more.
+    /// A setting that cannot be changed here, or no longer.
     CannotChangeSetting "55P02",
     /// Not in the state in which that can be done.
     NotInState "55000",

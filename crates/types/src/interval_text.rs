@@ -175,7 +175,7 @@ struct Number {
 }
 
 impl Number {
-    /// The number at the start of a text, and what is behind it.
+    /// The number at the start of a text, and the text after it.
     fn leading(text: &str) -> Result<(Self, &str)> {
         let (is_negative, digits) = signed(text);
         let (whole, rest) = leading_digits(digits);
@@ -201,7 +201,7 @@ impl Number {
     }
 }
 
-/// Whether a text begins with a minus, and what is behind its sign.
+/// Whether a text begins with a minus, and the text after its sign.
 fn signed(text: &str) -> (bool, &str) {
     match text.strip_prefix('-') {
         Some(behind) => (true, behind),

@@ -309,7 +309,7 @@ fn timestamp_of(moment: ValueRef<'_>) -> Option<i64> {
     }
 }
 
-/// A timestamp, with a time zone if what it is computed from has one.
+/// A timestamp, with a time zone if `of` has one.
 const fn timestamp_like(of: ValueRef<'_>, micros: i64) -> Value {
     match of {
         ValueRef::TimestampTz(_) => Value::TimestampTz(micros),

@@ -187,7 +187,7 @@ pub fn parse_timestamptz(text: &str) -> Result<i64> {
     read_zone(zone)?.ok_or_else(invalid)?.to_utc(local)
 }
 
-/// The zone behind a date and time; `None` for what is none.
+/// The zone after a date and time; `None` if the text is not a zone.
 pub(crate) fn read_zone(text: &str) -> Result<Option<Zone>> {
     let zone = text.trim();
     let signed = zone.strip_prefix('+').map(|digits| (1, digits));

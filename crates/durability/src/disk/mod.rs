@@ -44,7 +44,7 @@ pub trait Disk: Debug + Send + Sync {
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<()>;
 
-    /// Makes what was created, renamed and removed so far outlast a crash.
+    /// Makes creations, renames and removals so far outlast a crash.
     fn sync_directory(&self) -> Result<()>;
 
     /// Locks the directory for this process until the lock is dropped; an error if another holder, in any process, has
@@ -62,8 +62,8 @@ pub trait AppendFile: Debug + Send {
     /// and wait. Zeros that nothing overwrites remain.
     fn make_room(&mut self, bytes: u64) -> Result<()>;
 
-    /// Makes what was appended so far outlast a crash. After an error the file is lost: see the
-    /// contract of the [module](self).
+    /// Makes appended bytes so far outlast a crash. After an error the file is lost: see the contract of the
+    /// [module](self).
     fn sync(&mut self) -> Result<()>;
 }
 

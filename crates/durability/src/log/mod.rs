@@ -1,4 +1,4 @@
-//! The command log: what every transaction was asked to do, in one order for the whole node.
+//! The command log: the commands of all transactions, in one order for the whole node.
 //!
 //! ```text
 //!  partition 0 --batch--+

@@ -1,4 +1,4 @@
-//! Records: what a transaction was asked to do, or what it did.
+//! Records: the command of a transaction, or its effects.
 
 use std::sync::Arc;
 

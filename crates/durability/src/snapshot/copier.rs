@@ -223,7 +223,7 @@ impl Copier {
         }
     }
 
-    /// Ends the copying, even if the copier is still referenced: nobody takes chunks any more.
+    /// Ends the copying, even if the copier is still referenced: no more chunks will be taken.
     pub fn give_up(&self) {
         self.state.lock().fail(Error::Cancelled("the copy of the rows was given up".into()));
     }

@@ -40,8 +40,7 @@ pub(super) fn unquote<'a>(raw: &'a [u8], dialect: Dialect, scratch: &'a mut Vec<
     if *first != quote {
         return None;
     }
-    // A doubled quote and an escaped byte have the same shape: drop the first,
-    // keep the second whatever it is.
+    // A doubled quote and an escaped byte have the same shape: drop the first byte and keep the second.
     let marker = dialect.escape.unwrap_or(quote);
     let Some(mut at) = memchr::memchr(marker, content) else {
         return Some(content);

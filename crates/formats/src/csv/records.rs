@@ -29,7 +29,7 @@ pub(super) struct RecordIndex {
     grouped: Vec<u32>,
 }
 
-/// What a scan found besides the field ends.
+/// Result of a scan besides the field ends.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scanned {
     /// Entries of `ends` in use.
@@ -53,7 +53,7 @@ pub(super) struct Records<'a> {
     pub(super) rows: usize,
     /// Their length in bytes, skipped lines included.
     pub(super) consumed: usize,
-    /// What follows these records, if it cannot be read.
+    /// Defect after these records, if the following text cannot be read.
     pub(super) defect: Option<Defect>,
 }
 

@@ -35,7 +35,7 @@ pub(super) enum State {
     QuoteEnd,
     /// After a closing quote and `\r`.
     QuoteEndCr,
-    /// After text behind a closing quote; nothing is recognised any more.
+    /// After text behind a closing quote; nothing more is recognised.
     Broken,
 }
 

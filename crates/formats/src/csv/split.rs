@@ -19,7 +19,7 @@ pub struct CsvSplit {
     pub rows: u64,
 }
 
-/// What a [`SplitScanner`] found.
+/// Result of a [`SplitScanner`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CsvSplits {
     /// Column names; `None` if the options say there are none, or the object

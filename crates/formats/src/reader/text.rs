@@ -135,7 +135,7 @@ impl Inflating {
     }
 }
 
-/// A decoder, what it has not decoded yet, and how far it is.
+/// A decoder with its remaining input, and its position.
 struct Decompressed {
     object: String,
     decompressor: Decompressor,

@@ -11,8 +11,8 @@
 //!
 //! - Lua itself is changed where it would depend on anything else (crate `thermocline-lua`); scripts have no finalizers
 //!   or weak tables, so that they cannot see when the collector runs.
-//! - `pairs` and `next` go by order of keys, `table.sort` is a stable merge sort, nothing prints an
-//!   address ([`library`] lists what is not Lua's own, and why).
+//! - `pairs` and `next` go by order of keys, `table.sort` is a stable merge sort, nothing prints an address
+//!   ([`library`] lists the replaced functions, and why).
 //! - There is no access to files, clocks or other code. Each call has globals of its own; only compiled functions and
 //!   planned statements survive a call.
 //! - An error of the database or a limit ends the transaction for good: `pcall` raises it again, and the transaction

@@ -92,7 +92,7 @@ pub struct Replaced {
 }
 
 impl Replaced {
-    /// Wraps rows for which nothing is charged any more.
+    /// Wraps rows that are no longer charged.
     pub(super) fn new(rows: Slabs, locators: Locators) -> Self {
         Self { _rows: rows, _locators: locators }
     }

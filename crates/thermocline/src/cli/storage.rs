@@ -95,7 +95,7 @@ pub struct StorageArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     connections_per_client: Option<u32>,
 
-    /// Maximum requests; further ones are told to come back [default: 4096]
+    /// Maximum requests; clients must retry further ones [default: 4096]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     requests: Option<u32>,
 
@@ -141,7 +141,7 @@ pub async fn run(arguments: StorageArgs) -> Result<(), Failure> {
     let root = Root::open(&arguments.root).map_err(|error| failed(&error).context("ROOT"))?;
     let node = StorageNode::new(root, config(&arguments)).map_err(|error| failed(&error))?;
     let label = node.label().to_owned();
-    // Installed before the line is printed: whoever waits for the line may send them.
+    // Installed before the line is printed: a process that waits for the line may send them.
     let signals = [SignalKind::interrupt(), SignalKind::terminate()].map(signal);
     let [mut interrupt, mut terminate] = match signals {
         [Ok(interrupt), Ok(terminate)] => [interrupt, terminate],

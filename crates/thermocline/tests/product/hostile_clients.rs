@@ -216,7 +216,7 @@ async fn connections_and_requests_have_limits() {
     drop((open, sockets));
 }
 
-/// A client that is told to come back does, and its query is answered.
+/// A client that is told to retry does so, and its query is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_node_is_waited_for() {
     let attacked = Attacked::start(&["--requests-per-client", "3"]).await;
@@ -268,7 +268,7 @@ async fn a_pager_gets_all_rows_and_can_be_left() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let interrupt = std::process::Command::new("kill").args(["-INT", &left.id().to_string()]).status().unwrap();
     assert!(interrupt.success());
-    // Nobody has read a line.
+    // The pager has not read a line.
     assert_eq!(left.wait().unwrap().code(), Some(130));
 }
 

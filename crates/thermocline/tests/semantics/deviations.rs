@@ -24,7 +24,7 @@ const NAMES: &[&str] = &[
     "blanks",
 ];
 
-/// Relative difference of floats that are equal but for the last digits.
+/// Relative difference of floats that count as equal except for the last digits.
 const LAST_DIGITS: f64 = 1e-13;
 
 /// The deviation that explains a difference; `None` if none does.

@@ -12,8 +12,8 @@ use super::database::Database;
 use super::replay::Replayer;
 
 impl Database {
-    /// Checks a database that nobody has open: every file, and the state that they give together. Changes nothing.
-    /// Takes as much memory as the open database.
+    /// Checks a database that is not open: every file, and the state that they give together. Changes nothing. Takes as
+    /// much memory as the open database.
     ///
     /// # Errors
     /// If a file cannot be read. Damage is in the report.

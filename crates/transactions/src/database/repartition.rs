@@ -1,4 +1,4 @@
-//! Changes the number of partitions of a database that nobody has open.
+//! Changes the number of partitions of a database that is not open.
 //!
 //! ```text
 //!  recover -----> record without rows -----> snapshot of that record: -----> recover from that

@@ -20,7 +20,7 @@ const STEP_IDS: u32 = 1 << 16;
 
 impl Database {
     /// Creates a writable database in an empty directory from the state after one record of another database's log.
-    /// Changes nothing in the other directory, which nobody may have open. Takes as much memory as the open database.
+    /// Changes nothing in the other directory, which must not be open. Takes as much memory as the open database.
     ///
     /// # Errors
     /// If the state is gone, because a snapshot has replaced it, or does not exist yet; if the record is in the middle

@@ -15,7 +15,7 @@ const EXPONENT_MAX: i64 = i32::MAX as i64 / 2;
 /// If it has more digits than a NUMERIC: SQLSTATE 22003.
 pub(super) fn put(out: &mut String, number: &str) -> Result<()> {
     let (mantissa, exponent) = match number.split_once(['e', 'E']) {
-        // What does not fit 64 bits is too large in any case.
+        // An exponent beyond 64 bits is too large in any case.
         Some((mantissa, exponent)) => {
             let is_negative = exponent.starts_with('-');
             (mantissa, exponent.parse().unwrap_or(if is_negative { i64::MIN } else { i64::MAX }))

@@ -424,7 +424,7 @@ mod tests {
             ("{\"b\":1,\"a\":2,\"aa\":3,\"b\":[4]}", "{\"a\": 2, \"b\": [4], \"aa\": 3}"),
             ("{\"x\":{\"b\":{},\"a\":[]},\"w\":null}", "{\"w\": null, \"x\": {\"a\": [], \"b\": {}}}"),
             ("\"\\u00e4\\/\\n\\u0001\\ud83d\\ude00\\\"\\u007f\"", "\"ä/\\n\\u0001😀\\\"\u{7f}\""),
-            // Keys are as long as what they say.
+            // Keys are ordered by the length of their content, without escapes.
             ("{\"\\n\":1,\"ab\":2,\"\\u0061\":3}", "{\"\\n\": 1, \"a\": 3, \"ab\": 2}"),
             ("true", "true"),
             ("1e2", "100"),

@@ -36,7 +36,7 @@ const fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\u{b}' | '\u{c}' | '\r')
 }
 
-/// An element behind its first quote, and what is behind it; `None` if it has no end.
+/// An element after its first quote, and the text after it; `None` if it is unterminated.
 fn quoted_step(text: &str) -> Option<(String, &str)> {
     let mut step = String::new();
     let mut rest = text.chars();

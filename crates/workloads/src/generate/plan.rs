@@ -14,8 +14,8 @@ use super::source::Source;
 /// object, because a Parquet object's dictionaries and footer weigh less the more rows it has.
 const SECOND_SAMPLE_BATCHES_MAX: u64 = 8;
 
-/// Cuts the units of `source` into objects of about `partition_size` stored bytes, equally many
-/// units each but for rounding.
+/// Cuts the units of `source` into objects of about `partition_size` stored bytes, with equally many units each, except
+/// for rounding.
 ///
 /// # Errors
 /// If a sample cannot be encoded, which is a bug.
