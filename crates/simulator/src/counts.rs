@@ -37,7 +37,7 @@ pub struct Counts {
     pub loads_taken_back: u64,
     /// Bulk loads that a recovery found unfinished.
     pub loads_cut_short: u64,
-    /// Transactions that ran again over all partitions.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
     /// Transactions whose clients were told that they are kept.
     pub kept: u64,

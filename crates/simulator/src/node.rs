@@ -381,7 +381,7 @@ impl Node {
         Ok(())
     }
 
-    /// Transactions that ran again over all partitions.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub fn restarts(&self) -> u64 {
         self.world.shared.restarts.load(Ordering::Relaxed)
     }

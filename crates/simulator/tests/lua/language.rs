@@ -509,7 +509,7 @@ fn procedures_call_procedures() {
     ] {
         bench.session.execute(&format!("CREATE PROCEDURE {name} LANGUAGE lua AS $lua${body}$lua$"), &[]).unwrap();
     }
-    // Rows of a partition other than the argument's: the call runs again over all partitions.
+    // Rows of a partition other than the argument's: the call runs again with that partition as well.
     run(
         &mut bench.session,
         "CREATE PROCEDURE elsewhere(x BIGINT) PARTITION ON (x) LANGUAGE lua AS $lua$

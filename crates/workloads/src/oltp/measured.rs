@@ -12,7 +12,7 @@ pub struct Measured {
     pub latencies: Latencies,
     /// Calls refused with 40001: full queues, mostly.
     pub refused: u64,
-    /// Transactions that began on one partition and ran again over all of them.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
     /// Maximum resident memory of the process; `None` if the system does not report it.
     pub rss_max_bytes: Option<u64>,

@@ -22,7 +22,7 @@ pub struct TransactionRecord {
     pub transactions_per_s: f64,
     /// Transactions that rolled themselves back.
     pub aborts: u64,
-    /// Transactions that began on one partition and ran again over all.
+    /// Transactions that ran again because they needed a partition that they did not have.
     pub restarts: u64,
     pub p50_us: f64,
     pub p99_us: f64,

@@ -6,8 +6,9 @@
 //! ```
 //!
 //! All tables are partitioned by warehouse, except the replicated ITEM. With several partitions, a transaction that
-//! touches a warehouse of another partition, as 1 % of the order lines and 15 % of the payments do, begins on its home
-//! partition and runs again over all.
+//! touches a warehouse of another partition, as 1 % of the order lines and 15 % of the payments do, runs over both. An
+//! order with lines of several other warehouses may start with too few partitions, and then runs again with all that it
+//! needs.
 //!
 //! ```
 //! use thermocline_transactions::database::{Database, Settings};
